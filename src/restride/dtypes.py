@@ -1,0 +1,127 @@
+"""The table of data types: name, bits, kind, limits and NumPy twin (programming model, P15)."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from .errors import InvalidArguments
+
+
+class _Row(NamedTuple):
+    """One line of the table: P15 number, width, kind and NumPy twin."""
+
+    number: int
+    bits: int
+    kind: str
+    numpy: np.dtype[Any] | None
+
+
+def _twin(scalar: Any) -> np.dtype[Any]:
+    return np.dtype(scalar)
+
+
+_TABLE = {
+    "undef": _Row(0, 0, "undef", None),
+    "f16": _Row(1, 16, "float", _twin(np.float16)),
+    "bf16": _Row(2, 16, "float", _twin(ml_dtypes.bfloat16)),
+    "f32": _Row(3, 32, "float", _twin(np.float32)),
+    "s32": _Row(4, 32, "int", _twin(np.int32)),
+    "s8": _Row(5, 8, "int", _twin(np.int8)),
+    "u8": _Row(6, 8, "uint", _twin(np.uint8)),
+    "f64": _Row(7, 64, "float", _twin(np.float64)),
+    "boolean": _Row(8, 8, "bool", _twin(np.bool_)),
+    "f8_e5m2": _Row(9, 8, "float", _twin(ml_dtypes.float8_e5m2)),
+    "f8_e4m3": _Row(10, 8, "float", _twin(ml_dtypes.float8_e4m3fn)),
+    "s4": _Row(11, 4, "int", _twin(ml_dtypes.int4)),
+    "u4": _Row(12, 4, "uint", _twin(ml_dtypes.uint4)),
+}
+
+_WORDS = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int32": "s32",
+    "int8": "s8",
+    "uint8": "u8",
+    "bool": "boolean",
+}
+
+
+class DataType(enum.Enum):
+    """An element's data type (`dnnl::memory::data_type`). Values are the numbers of the documents (P15)."""
+
+    undef = 0
+    f16 = 1
+    bf16 = 2
+    f32 = 3
+    s32 = 4
+    s8 = 5
+    u8 = 6
+    f64 = 7
+    boolean = 8
+    f8_e5m2 = 9
+    f8_e4m3 = 10
+    s4 = 11
+    u4 = 12
+
+    bits: int
+    kind: str
+    numpy: np.dtype[Any] | None
+
+    def __init__(self, number: int) -> None:
+        row = next(row for row in _TABLE.values() if row.number == number)
+        self.bits, self.kind, self.numpy = row.bits, row.kind, row.numpy
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"restride.{self.name}"
+
+    @property
+    def is_integral(self) -> bool:
+        """True for s32, s8, u8, s4, u4 (boolean is not arithmetic)."""
+        return self.kind in ("int", "uint")
+
+    def nbytes(self, elements: int) -> int:
+        """Bytes that hold `elements` elements; 4-bit types share a byte by two (M18)."""
+        return (elements * self.bits + 7) // 8
+
+    @classmethod
+    def parse(cls, value: object) -> DataType:
+        """The data type meant by `value`: a name, a `DataType`, a NumPy or ml_dtypes type or dtype.
+
+        Raises InvalidArguments for anything else, naming what is accepted.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            name = _WORDS.get(value, value)
+            if name in cls.__members__:
+                return cls[name]
+            raise _unknown(value)
+        try:
+            dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            raise _unknown(value) from None
+        found = None if dtype is None else _BY_NUMPY.get(dtype)
+        if found is None:
+            raise _unknown(value)
+        return found
+
+
+_BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.numpy is not None}
+
+
+def _unknown(value: object) -> InvalidArguments:
+    names = ", ".join(name for name in DataType.__members__ if name != "undef")
+    return InvalidArguments(
+        f"unknown data type {str(value)[:60]!r}",
+        why="restride has no element type of that name",
+        hint=f"use one of {names}, or the NumPy / ml_dtypes type of the same width",
+    )

@@ -1,0 +1,72 @@
+"""The one error root, with a oneDNN status each (programming model, status values P13).
+
+Every message has one form: what failed, where (the descriptors at hand), why, and a hint at what to do.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Status(enum.IntEnum):
+    """The status values of the documents (`dnnl_status_t`)."""
+
+    success = 0
+    out_of_memory = 1
+    invalid_arguments = 2
+    unimplemented = 3
+    last_impl_reached = 4
+    runtime_error = 5
+    not_required = 6
+    invalid_graph = 7
+    invalid_graph_op = 8
+    invalid_shape = 9
+    invalid_data_type = 10
+
+
+class Error(Exception):
+    """Root of all errors that restride raises (`dnnl::error`).
+
+    `what` names the call that failed, `where` the descriptors or arguments, `why` the reason, `hint` the way out.
+    `.status` is the oneDNN status, `.message` the whole text.
+    """
+
+    status = Status.runtime_error
+
+    def __init__(self, what: str, *, where: str = "", why: str = "", hint: str = "") -> None:
+        self.what, self.where, self.why, self.hint = what, where, why, hint
+        lines = [what]
+        lines += [f"  {name}: {text}" for name, text in (("where", where), ("why", why), ("hint", hint)) if text]
+        self.message = "\n".join(lines)
+        super().__init__(self.message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.where, self.why, self.hint)
+
+
+def _rebuild(cls: type[Error], what: str, where: str, why: str, hint: str) -> Error:
+    return cls(what, where=where, why=why, hint=hint)
+
+
+class InvalidArguments(Error, ValueError):
+    """An argument is wrong; nothing was run (`invalid_arguments`)."""
+
+    status = Status.invalid_arguments
+
+
+class Unimplemented(Error, NotImplementedError):
+    """The arguments are legal but this combination is not provided (`unimplemented`)."""
+
+    status = Status.unimplemented
+
+
+class OutOfMemory(Error, MemoryError):
+    """The system refused the memory (`out_of_memory`)."""
+
+    status = Status.out_of_memory
+
+
+class RuntimeFailure(Error, RuntimeError):
+    """Something outside the arguments failed: a file, a device, a compiler (`runtime_error`)."""
+
+    status = Status.runtime_error
