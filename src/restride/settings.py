@@ -1,0 +1,58 @@
+"""Environment settings: RESTRIDE_<NAME>, else ONEDNN_<NAME>, else DNNL_<NAME> (P17).
+
+Values are read when they are needed, never at import, so that a program may set them before its first call.
+"""
+
+from __future__ import annotations
+
+import os
+
+from restride.errors import InvalidArguments
+
+_PREFIXES = ("RESTRIDE_", "ONEDNN_", "DNNL_")
+
+
+def lookup(name: str) -> str | None:
+    """Return the text of setting `name` (without prefix), or None where no spelling of it is set.
+
+    An empty value counts as set: `RESTRIDE_CACHE_DIR=` is not the same as no RESTRIDE_CACHE_DIR.
+    """
+    found = _find(name)
+    return found[1] if found else None
+
+
+def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> int:
+    """Return setting `name` as a decimal integer in low..high; `default` where unset or blank.
+
+    Raises InvalidArguments that names the variable actually set.
+    """
+    found = _find(name)
+    if found is None or not found[1].strip():
+        return default
+    variable, text = found
+    value = _parse_int(text)
+    if value is None or not low <= value <= high:
+        raise InvalidArguments(
+            f"environment variable {variable} is not usable",
+            where=f"{variable}={text[:80]!r}",
+            why=f"an integer from {low} to {high} is expected",
+            hint=f"unset {variable}, or set it to an integer in that range",
+        )
+    return value
+
+
+def _find(name: str) -> tuple[str, str] | None:
+    """Return (variable, text) of the first spelling that is set."""
+    for prefix in _PREFIXES:
+        text = os.environ.get(prefix + name)
+        if text is not None:
+            return prefix + name, text
+    return None
+
+
+def _parse_int(text: str) -> int | None:
+    digits = text.strip().removeprefix("+")
+    # int() would also take "1_0", other scripts' digits and thousands of digits.
+    if not (digits.removeprefix("-").isdecimal() and digits.isascii() and len(digits) <= 20):
+        return None
+    return int(digits)

@@ -1,0 +1,221 @@
+"""Instruction sets: what code may be generated for, and what this machine has (P17 MAX_CPU_ISA).
+
+Level     vector  who has it                                    LLVM cpu
+avx512    64 B    x86-64 with AVX512 F, BW, DQ, VL, CD          x86-64-v4
+avx2      32 B    x86-64 with AVX2, FMA, F16C, BMI              x86-64-v3
+sse41     16 B    x86-64 with SSE4.2 and POPCNT                 x86-64-v2
+neon      16 B    AArch64                                       generic
+generic   16 B    anything else
+
+The CPU model is always LLVM's generic one of the level, never the host's own: the same nest gives the same
+code on every machine of a level, and a lower level cannot use a higher one's instructions by accident.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import platform
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from restride import settings
+from restride.errors import InvalidArguments
+
+_PREFER_FULL_VECTORS = "-prefer-256-bit"
+
+# Never +avx512bf16: vcvtneps2bf16 flushes subnormals, so that bits would depend on the instruction set (N3).
+_EXTRAS = ("avx512vbmi", "avx512vbmi2", "gfni")
+
+# What the host must have for a level; LLVM's names.
+_NEEDS = {
+    "sse41": ("cx16", "popcnt", "sse4.1", "sse4.2", "ssse3"),
+    "avx2": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+    "avx512": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+}
+_LADDER = ("generic", "sse41", "avx2", "avx512")
+
+# oneDNN's names -> (level, may the extras be used). A name between two levels is the next lower level.
+_CAPS = {
+    "DEFAULT": ("avx512", True),
+    "ALL": ("avx512", True),
+    "GENERIC": ("generic", False),
+    "SSE41": ("sse41", False),
+    "AVX": ("sse41", False),
+    "AVX2": ("avx2", False),
+    "AVX2_VNNI": ("avx2", False),
+    "AVX2_VNNI_2": ("avx2", False),
+    "AVX512_CORE": ("avx512", False),
+    "AVX512_CORE_VNNI": ("avx512", False),
+    "AVX512_CORE_BF16": ("avx512", False),
+    "AVX512_CORE_FP16": ("avx512", True),
+    "AVX512_CORE_AMX": ("avx512", True),
+    "AVX512_CORE_AMX_FP16": ("avx512", True),
+    "AVX10_1_512": ("avx512", True),
+    "AVX10_1_512_AMX": ("avx512", True),
+    "AVX10_1_512_AMX_FP16": ("avx512", True),
+    "AVX10_2_512": ("avx512", True),
+    "AVX10_2_512_AMX_2": ("avx512", True),
+}
+
+
+@dataclass(frozen=True)
+class Isa:
+    """An instruction set to generate code for: level name, vector register in bytes, LLVM's three texts."""
+
+    name: str
+    vector_bytes: int
+    triple: str
+    cpu: str
+    features: str
+
+    @classmethod
+    def for_name(cls, name: str) -> Isa:
+        """Return the level `name` without regard to the host, for cross compilation and golden texts."""
+        if name not in _BASE:
+            raise InvalidArguments(
+                "unknown instruction set", where=f"{name!r}", hint=f"one of {', '.join(sorted(_BASE))}"
+            )
+        return _BASE[name]
+
+    def has(self, feature: str) -> bool:
+        """Say whether LLVM's `feature` was added to the level's base set, e.g. "avx512vbmi"."""
+        return f"+{feature}" in self.features.split(",")
+
+
+_X86 = "x86_64-unknown-linux-gnu"
+_BASE = {
+    "avx512": Isa("avx512", 64, _X86, "x86-64-v4", _PREFER_FULL_VECTORS),
+    "avx2": Isa("avx2", 32, _X86, "x86-64-v3", ""),
+    "sse41": Isa("sse41", 16, _X86, "x86-64-v2", ""),
+    "neon": Isa("neon", 16, "aarch64-unknown-linux-gnu", "generic", "+neon"),
+    "generic": Isa("generic", 16, _X86, "x86-64", ""),
+}
+
+
+@functools.cache
+def llvm() -> types.ModuleType:
+    """Return llvmlite's binding, imported on first use.
+
+    Loading LLVM's 180 MB library takes about 40 ms of the 60 ms that `import restride` may cost, and a
+    program that only looks at descriptors never needs it.
+    """
+    return importlib.import_module("llvmlite.binding")
+
+
+def host_isa() -> Isa:
+    """Return the best instruction set of this machine that MAX_CPU_ISA allows.
+
+    Raises InvalidArguments, naming the legal values, where MAX_CPU_ISA is not one of them.
+    """
+    return _host_isa(settings.lookup("MAX_CPU_ISA") or "DEFAULT")
+
+
+@functools.cache
+def _host_isa(cap: str) -> Isa:
+    level, extras = _parse_cap(cap)
+    binding = llvm()
+    triple = _host_triple(binding.get_process_triple())
+    features = _host_features(binding)
+    return choose(platform.machine(), triple, features, level, extras)
+
+
+def choose(
+    machine: str, triple: str, features: Mapping[str, bool], level: str = "avx512", extras: bool = True
+) -> Isa:
+    """Return the best level, at most `level`, for a machine of this name, LLVM triple and feature set."""
+    machine = machine.lower()
+    if machine in ("aarch64", "arm64"):
+        return Isa("neon", 16, triple, "generic", "+neon")
+    if machine not in ("x86_64", "amd64"):
+        return Isa("generic", 16, triple, "generic", _flatten(features))
+    name = _climb(features, level)
+    base = _BASE[name]
+    wanted = [f"+{extra}" for extra in _EXTRAS if extras and name == "avx512" and features.get(extra)]
+    return Isa(name, base.vector_bytes, triple, base.cpu, ",".join([*filter(None, [base.features]), *wanted]))
+
+
+def _climb(features: Mapping[str, bool], level: str) -> str:
+    """Return the highest rung up to `level` such that the host has all of it and of the rungs below."""
+    best = "generic"
+    for name in _LADDER[1 : _LADDER.index(level) + 1]:
+        if not all(features.get(need) for need in _NEEDS[name]):
+            break
+        best = name
+    return best
+
+
+def _parse_cap(text: str) -> tuple[str, bool]:
+    cap = _CAPS.get(text.strip().upper())
+    if cap is None:
+        raise InvalidArguments(
+            "MAX_CPU_ISA names no instruction set that restride knows",
+            where=f"MAX_CPU_ISA={text[:80]!r}",
+            hint=f"one of {', '.join(_CAPS)}",
+        )
+    return cap
+
+
+def _host_triple(triple: str) -> str:
+    # LLVM's run-time loader takes only ELF objects on Windows.
+    return f"{triple}-elf" if os.name == "nt" and not triple.endswith("-elf") else triple
+
+
+def _host_features(binding: types.ModuleType) -> Mapping[str, bool]:
+    try:
+        return dict(binding.get_host_cpu_features())
+    except RuntimeError:  # LLVM cannot tell on this system: the lowest level is always right.
+        return {}
+
+
+def _flatten(features: Mapping[str, bool]) -> str:
+    return ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
+
+
+@dataclass(frozen=True)
+class CacheSizes:
+    """Data cache sizes in bytes as one core sees them, and the length of a cache line in bytes."""
+
+    l1d: int = 32 << 10
+    l2: int = 1 << 20
+    l3: int = 16 << 20
+    line: int = 64
+
+
+@functools.cache
+def host_caches() -> CacheSizes:
+    """Return this machine's cache sizes; where the system does not tell, `CacheSizes()`'s common ones."""
+    return read_caches("/sys/devices/system/cpu/cpu0/cache")
+
+
+def read_caches(folder: str) -> CacheSizes:
+    """Return the cache sizes that a Linux sysfs folder of `index*/{level,type,size}` tells."""
+    found = {}
+    for index in range(8):
+        entry = os.path.join(folder, f"index{index}")
+        level, kind = _read(entry, "level"), _read(entry, "type")
+        size = _parse_size(_read(entry, "size"))
+        if kind in ("Data", "Unified") and size:
+            found[level] = size
+    usual = CacheSizes()
+    l1d, l2 = found.get("1", usual.l1d), found.get("2", usual.l2)
+    line = _parse_size(_read(os.path.join(folder, "index0"), "coherency_line_size")) or usual.line
+    # Where there is no third level, or a hypervisor hides it, the second is the last.
+    return CacheSizes(l1d, l2, found.get("3", l2 if found else usual.l3), line)
+
+
+def _read(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), encoding="ascii") as file:
+            return file.read(64).strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _parse_size(text: str) -> int:
+    """Return the bytes of "32K", "1M" or "64"; 0 where it is none of these."""
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    digits = text[:-1] if unit > 1 else text
+    return int(digits) * unit if digits.isdecimal() else 0
