@@ -4,7 +4,7 @@ compile_ir: text -> relocatable object code, on any machine for any instruction 
 load:       object code -> a `Library` with addresses, on the machine it was made for.
 
 Kernels are position-independent with the small code model; LLVM's JITLink puts code, constants and stubs
-of one object side by side, so that a shuffle mask is always within reach and a far symbol goes through a stub.
+of one object side by side, so that a shuffle mask is always within reach and far symbols go through stubs.
 """
 
 from __future__ import annotations
