@@ -1,0 +1,1 @@
+"""What runs and where: engines, streams, memory, events, the pool of threads."""

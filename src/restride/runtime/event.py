@@ -1,0 +1,27 @@
+"""Events: the end of one execution (programming model, P09)."""
+
+from __future__ import annotations
+
+
+class Event:
+    """The end of one execution on an in-order stream of the CPU, which is over when its call returns.
+
+    Waiting on the event alone is enough to read the destination (P09).
+    """
+
+    __slots__ = ()
+
+    def wait(self) -> Event:
+        """Block until the execution has ended, and return the event."""
+        return self
+
+    def is_complete(self) -> bool:
+        """True once the execution has ended."""
+        return True
+
+    def __repr__(self) -> str:
+        return "restride.Event(complete)"
+
+
+# One is enough: a completed event holds nothing, and handing it out costs nothing.
+COMPLETED = Event()

@@ -1,0 +1,76 @@
+"""Streams: the order in which an engine executes primitives (programming model, P04)."""
+
+from __future__ import annotations
+
+import enum
+
+from ..errors import InvalidArguments
+from .engine import Engine
+
+
+class StreamFlags(enum.IntFlag):
+    """How a stream orders its work (`dnnl::stream::flags`), with the numbers of the documents."""
+
+    in_order = 1
+    out_of_order = 2
+    default_flags = in_order
+
+
+class Stream:
+    """A sequence of executions on one engine (`dnnl::stream`).
+
+    `flags` is a word or a `StreamFlags`. Engines that run on the CPU are in-order: each execution has ended
+    when its call returns. Raises InvalidArguments for flags that the engine does not offer.
+    """
+
+    __slots__ = ("__weakref__", "_engine", "_flags")
+
+    def __init__(self, engine: Engine, flags: str | StreamFlags = "in_order") -> None:
+        if not isinstance(engine, Engine):
+            raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
+        self._engine = engine
+        self._flags = _checked(_parse(flags), engine)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that executes what is put on this stream."""
+        return self._engine
+
+    @property
+    def flags(self) -> StreamFlags:
+        """How this stream orders its work."""
+        return self._flags
+
+    def wait(self) -> Stream:
+        """Block until everything on this stream has ended, and return the stream."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"restride.Stream({self._engine}, {self._flags.name!r})"
+
+
+def _parse(flags: object) -> StreamFlags:
+    if isinstance(flags, StreamFlags):
+        return flags
+    words = [word.strip() for word in flags.split("|")] if isinstance(flags, str) else [""]
+    if any(word not in StreamFlags.__members__ for word in words):
+        raise _refused(f"unknown flags {str(flags)[:60]!r}", 'use "in_order" or StreamFlags.in_order')
+    parsed = StreamFlags(0)
+    for word in words:
+        parsed |= StreamFlags[word]
+    return parsed
+
+
+def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
+    if StreamFlags.out_of_order in flags:
+        raise _refused(
+            f"engine {engine} executes in order",
+            'leave the flags out, or say "in_order"; out-of-order streams belong to SYCL engines',
+        )
+    if flags != StreamFlags.in_order:
+        raise _refused(f"unknown flags {int(flags)}", 'use "in_order"')
+    return flags
+
+
+def _refused(why: str, hint: str) -> InvalidArguments:
+    return InvalidArguments("Stream: cannot be created", why=why, hint=hint)

@@ -1,0 +1,268 @@
+"""What restride reports on stderr while it works: `RESTRIDE_VERBOSE` and `rs.verbose(level)` (spec 1.6).
+
+A line has oneDNN's v1 fields behind our own marker:
+
+    restride_verbose,v1[,timestamp_ms],primitive,OP,ENGINE,KIND,IMPL,PROP,MDS,ATTRS,AUX,DIMS,TIME_MS
+
+Callers on the hot path import `flags` and test one plain slot, `if flags.profile_exec:`; nothing else is paid
+while reporting is off. Writing never raises: a closed stderr must not fail a computation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from .errors import InvalidArguments
+from .settings import lookup
+
+_MARKER = "restride_verbose,v1"
+_TEMPLATE = (
+    "primitive,info,template:{stamp}operation,engine,primitive,implementation,prop_kind,"
+    "memory_descriptors,attributes,auxiliary,problem_desc,exec_time"
+)
+
+
+class Level(enum.Flag):
+    """What is reported; levels combine with `|`."""
+
+    none = 0
+    error = 1
+    warn = 2
+    check = 4
+    dispatch = 8
+    profile_create = 16
+    profile_exec = 32
+    profile = profile_create | profile_exec
+    all = error | warn | check | dispatch | profile
+
+
+# "error" stays on beside every other word, as in oneDNN; only none and 0 clear what stands before them.
+_CLEARING = ("none", "0")
+_WORDS: Mapping[str, Level] = {
+    **Level.__members__,
+    "0": Level.none,
+    "1": Level.profile_exec,
+    "2": Level.profile,
+    "-1": Level.all,
+}
+_DEFAULT = Level.error
+
+
+class Setting(NamedTuple):
+    """One parsed verbose level: what is reported, and for which primitive kinds (None: for all)."""
+
+    level: Level = _DEFAULT
+    pattern: re.Pattern[str] | None = None
+
+    def __str__(self) -> str:
+        cleared = [] if _DEFAULT in self.level else ["none"]
+        words = [flag.name or "" for flag in self.level]
+        return ",".join(cleared + words + ([f"filter={self.pattern.pattern}"] if self.pattern else []))
+
+
+class Flags:
+    """What is reported now, as plain slots: read anywhere, changed only by `set_verbose`."""
+
+    __slots__ = (
+        "check",
+        "dispatch",
+        "error",
+        "profile_create",
+        "profile_exec",
+        "setting",
+        "timestamp",
+        "warn",
+    )
+
+    error: bool
+    warn: bool
+    check: bool
+    dispatch: bool
+    profile_create: bool
+    profile_exec: bool
+    setting: Setting
+    timestamp: bool
+
+
+class Line(NamedTuple):
+    """The fields of one line, in their order; any tuple of fields will do for `write`."""
+
+    operation: str
+    engine: str
+    primitive: str
+    implementation: str
+    prop_kind: str = "undef"
+    memory_descriptors: str = ""
+    attributes: str = ""
+    auxiliary: str = ""
+    problem_desc: str = ""
+    time_ms: float | str = ""
+
+
+flags = Flags()
+
+# Emptied by the first line. A list's pop is atomic: no lock, hence none that a fork could leave held.
+_pending_header: list[Callable[[], Iterable[str]]] = [tuple]
+
+
+class Restore:
+    """What `set_verbose` returns: the level is set already; leaving `with` puts the old one back."""
+
+    __slots__ = ("_after", "_setting")
+
+    def __init__(self, setting: Setting, after: Setting) -> None:
+        self._setting, self._after = setting, after
+
+    def __enter__(self) -> None:
+        _apply(self._setting)
+
+    def __exit__(self, *_: object) -> None:
+        _apply(self._after)
+
+
+def set_verbose(level: str | int | Level) -> Restore:
+    """Report `level` from now on: `rs.verbose("profile")`, or inside `with rs.verbose("profile"):` only.
+
+    `level` is one of none, error, warn, check, dispatch, profile_create, profile_exec, profile, all, several
+    of them with commas between, the old numbers 0 (none), 1 (profile_exec), 2 (profile), or a `Level`;
+    `filter=REGEX` keeps the lines of matching primitive kinds. The setting holds for the whole process.
+    Raises InvalidArguments for anything else.
+    """
+    before = flags.setting
+    setting = _checked(level)
+    _apply(setting)
+    return Restore(setting, before)
+
+
+def get_verbose() -> str:
+    """The level in force, as a text that `set_verbose` takes."""
+    return str(flags.setting)
+
+
+def set_header(facts: Callable[[], Iterable[str]]) -> None:
+    """Register the facts for the info lines that precede the first line written.
+
+    `facts()` gives one text a line, such as "restride v0.1.0" or "cpu,runtime:threads,nthr:8"; it is called
+    at most once, and only when something is reported.
+    """
+    if _pending_header:
+        _pending_header[:] = [facts]
+
+
+def write(fields: Iterable[object]) -> None:
+    """Print one line of `fields`, operation first, to stderr; see `Line` for their order.
+
+    A float is a time in milliseconds and gets six digits. Whether to write is the caller's to decide, by
+    `flags`; here only `filter=` may drop the line. Never raises.
+    """
+    with contextlib.suppress(Exception):
+        texts = [_text(field) for field in fields]
+        if _kept(texts):
+            _emit([*_header(), f"{_stamp()}primitive,{','.join(texts)}"])
+
+
+def read_environment() -> None:
+    """Set level and timestamps from RESTRIDE_VERBOSE, RESTRIDE_VERBOSE_TIMESTAMP (or as P17 spells them).
+
+    Runs once, at import; later changes are `set_verbose`'s. Unknown words report nothing and are warned of.
+    """
+    text = lookup("VERBOSE") or ""
+    flags.timestamp = (lookup("VERBOSE_TIMESTAMP") or "").strip() not in ("", "0")
+    setting, unknown = _parse(text)
+    _apply(setting)
+    if unknown:
+        warnings.warn(f"RESTRIDE_VERBOSE: {_complaint(unknown)}", RuntimeWarning, stacklevel=2)
+
+
+def _apply(setting: Setting) -> None:
+    for flag in Level.all:
+        setattr(flags, flag.name or "", flag in setting.level)
+    flags.setting = setting
+
+
+def _checked(level: object) -> Setting:
+    if isinstance(level, Level):
+        return Setting(level)
+    number = type(level) is int and -1 <= level <= 2
+    if not (number or isinstance(level, str)):
+        raise _refused(f"the {type(level).__name__} given is neither words nor 0, 1 or 2")
+    setting, unknown = _parse(str(level))
+    if unknown:
+        raise _refused(_complaint(unknown))
+    return setting
+
+
+def _parse(text: str) -> tuple[Setting, list[str]]:
+    """The setting that `text` names, and its words that name nothing."""
+    level, pattern, unknown = _DEFAULT, None, []
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        key, _, value = word.partition("=")
+        if word.lower() in _WORDS:
+            level = Level.none if word.lower() in _CLEARING else level | _WORDS[word.lower()]
+        elif key == "filter" and _compiled(value):
+            pattern = _compiled(value)
+        elif not (key == "debuginfo" and value.isdecimal()):  # accepted for oneDNN's sake: there is none here
+            unknown.append(word)
+    if unknown and len(unknown) == len(words):
+        level = Level.none
+    return Setting(level, pattern), unknown
+
+
+def _compiled(text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
+def _complaint(unknown: list[str]) -> str:
+    shown = ", ".join(repr(word[:40]) for word in unknown[:3])
+    return f"unknown verbose level {shown}; use {', '.join(Level.__members__)}, 0, 1, 2 or filter=REGEX"
+
+
+def _refused(why: str) -> InvalidArguments:
+    return InvalidArguments(
+        "verbose: cannot set the level", why=why, hint='for example rs.verbose("profile")'
+    )
+
+
+def _text(field: object) -> str:
+    """A field as text that breaks neither the line nor its columns."""
+    text = f"{field:.6g}" if isinstance(field, float) else str(field)
+    return " ".join(text.splitlines()).replace(",", ";")
+
+
+def _kept(texts: list[str]) -> bool:
+    pattern = flags.setting.pattern
+    return pattern is None or (len(texts) > 2 and pattern.search(texts[2]) is not None)
+
+
+def _stamp() -> str:
+    return f"{time.time() * 1e3:.3f}," if flags.timestamp else ""
+
+
+def _header() -> list[str]:
+    try:
+        facts = _pending_header.pop()
+    except IndexError:
+        return []
+    lines = [_TEMPLATE.format(stamp="timestamp," if flags.timestamp else "")]
+    with contextlib.suppress(Exception):
+        lines = [f"info,{' '.join(fact.splitlines())}" for fact in facts()] + lines
+    return [_stamp() + line for line in lines]
+
+
+def _emit(lines: list[str]) -> None:
+    # One write call: lines of several threads do not mix.
+    sys.stderr.write("".join(f"{_MARKER},{line}\n" for line in lines))
+
+
+read_environment()
