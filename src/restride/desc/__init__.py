@@ -1,0 +1,1 @@
+"""Descriptors: what a tensor's elements are and where they lie, as frozen values."""

@@ -1,0 +1,182 @@
+"""Derived layouts: submemory, reshape, permuted axes. Pure functions layout → layout (M20–M29).
+
+Each takes the format kind, because `any` has dims but no strides yet.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from ..errors import InvalidArguments, Unimplemented
+from .layout import RUNTIME_DIM, Layout, axis_offset
+from .parse import parse_dims, parse_ints
+from .tags import MAX_NDIMS
+
+
+def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layout:
+    """The window of `dims` elements from `offsets` (M20–M22)."""
+    size, start = parse_ints(dims, "dims"), parse_ints(offsets, "offsets")
+    _require_layout("submemory_desc", kind, parent, Unimplemented)
+    if RUNTIME_DIM in size or RUNTIME_DIM in start:
+        raise Unimplemented("submemory_desc: runtime dims or offsets", why="the window must be known")
+    _check_window(parent.dims, size, start)
+    blocks = parent.blocks
+    for d, blk in enumerate(blocks):
+        _check_cut(d, blk, size[d], start[d], parent.dims[d])
+    padded = tuple(
+        parent.padded_dims[d] - at if at + n == parent.dims[d] else n
+        for d, (n, at) in enumerate(zip(size, start, strict=True))
+    )
+    shift = sum(axis_offset(parent, d, at) for d, at in enumerate(start))
+    return Layout(size, padded, parent.strides, parent.inner_blks, parent.inner_idxs, parent.offset0 + shift)
+
+
+def _require_layout(what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]) -> None:
+    if kind == "undef":
+        raise InvalidArguments(f"{what}: the descriptor is zero", why="it describes no memory")
+    if layout.has_runtime or (kind == "any" and error is Unimplemented):
+        why = "dims or strides are known only at execution" if layout.has_runtime else "format 'any' has no strides"
+        raise error(f"{what}: the layout is not known yet", why=why, hint="use a descriptor with a tag or strides")
+
+
+def _check_window(parent: tuple[int, ...], size: tuple[int, ...], start: tuple[int, ...]) -> None:
+    if len(size) != len(parent) or len(start) != len(parent):
+        why = f"dims and offsets need {len(parent)} entries, have {len(size)} and {len(start)}"
+        raise InvalidArguments("submemory_desc: another rank", why=why)
+    for d, (n, at, whole) in enumerate(zip(size, start, parent, strict=True)):
+        if n < 0 or at < 0 or at + n > whole:
+            raise InvalidArguments(
+                f"submemory_desc: the window leaves axis {d}",
+                why=f"offset {at} and dim {n} must be 0 or more and end within {whole}",
+            )
+
+
+def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
+    """A window starts on a block, and ends on one, at the border, or inside its first (M21)."""
+    ends = at + n == whole or n % blk == 0 or n < blk
+    if at % blk or not ends:
+        raise Unimplemented(
+            f"submemory_desc: the window cuts a block of axis {axis}",
+            why=f"offset {at} must be a multiple of the block {blk}, and so must dim {n} unless it reaches {whole}",
+            hint="reorder into a plain format first",
+        )
+
+
+def permute(kind: str, old: Layout, perm: object) -> Layout:
+    """Renamed axes: `new[perm[i]] = old[i]` for dims, padding, strides and blocks (M24, M25)."""
+    to = parse_ints(perm, "perm")
+    _require_layout("permute_axes", kind, old, InvalidArguments)
+    ndims = len(old.dims)
+    if sorted(to) != list(range(ndims)):
+        raise InvalidArguments(
+            f"permute_axes: perm is {to}"[:200],
+            why=f"it must hold each axis 0..{ndims - 1} once",
+            hint="new.dims[perm[i]] is old.dims[i]",
+        )
+    come_from = sorted(range(ndims), key=lambda i: to[i])
+    return Layout(
+        tuple(old.dims[i] for i in come_from),
+        tuple(old.padded_dims[i] for i in come_from),
+        tuple(old.strides[i] for i in come_from) if old.strides else (),
+        old.inner_blks,
+        tuple(to[i] for i in old.inner_idxs),
+        old.offset0,
+    )
+
+
+class _Group(NamedTuple):
+    """Axes of the old and the new shape that hold the same elements: old[i:j] and new[k:l]."""
+
+    old: range
+    new: range
+
+
+def reshape(kind: str, old: Layout, dims: object) -> Layout:
+    """The same elements under new dims, where strides and blocks can say it (M26–M28)."""
+    shape = parse_dims(dims)
+    _require_layout("reshape", kind, old, InvalidArguments)
+    if not shape or RUNTIME_DIM in shape:
+        raise InvalidArguments("reshape: dims must be known", why=f"1 to {MAX_NDIMS} dims of 0 or more are needed")
+    if _volume(shape) != _volume(old.dims):
+        raise InvalidArguments(
+            f"reshape: {old.dims} to {shape}", why=f"{_volume(old.dims)} elements are not {_volume(shape)}"
+        )
+    if kind == "any":
+        return Layout(shape, shape, ())
+    return _regroup(old, shape, _groups(old, shape))
+
+
+def _volume(dims: tuple[int, ...]) -> int:
+    """Number of elements; zero dims count as 1 (M26)."""
+    return prod(n or 1 for n in dims)
+
+
+def _groups(old: Layout, shape: tuple[int, ...]) -> list[_Group]:
+    """Match old and new axes from the innermost out, in the smallest groups of equal volume."""
+    found = []
+    i, k = len(old.dims), len(shape)
+    while i or k:
+        group = _next_group(old, shape, i, k)
+        i, k = group.old.start, group.new.start
+        found.append(group)
+    return found
+
+
+def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:
+    """The innermost group of old axes before `i` and new axes before `k`: drop 1, add 1, keep, or regroup."""
+    if i and old.padded_dims[i - 1] == 1:
+        return _Group(range(i - 1, i), range(k, k))
+    if i and k and old.dims[i - 1] == shape[k - 1]:
+        return _Group(range(i - 1, i), range(k - 1, k))
+    if k and shape[k - 1] == 1:
+        return _Group(range(i, i), range(k - 1, k))
+    first_old, first_new = i - 1, k - 1
+    while first_old >= 0 and first_new >= 0:
+        ours, theirs = prod(old.dims[first_old:i]), prod(shape[first_new:k])
+        if ours == theirs and ours:
+            return _Group(range(first_old, i), range(first_new, k))
+        first_old, first_new = (first_old - 1, first_new) if ours < theirs else (first_old, first_new - 1)
+    raise _cannot(old.dims, shape, "zero dims must keep their place")
+
+
+def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> InvalidArguments:
+    hint = "reorder into a dense row-major format first"
+    return InvalidArguments(f"reshape: {old} to {new} cannot keep the memory", why=why, hint=hint)
+
+
+def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layout:
+    """Strides and padding of the new axes, group by group from the innermost out."""
+    padded, strides = list(shape), [0] * len(shape)
+    renamed: dict[int, int] = {}
+    next_stride = prod(old.inner_blks)
+    for group in groups:
+        if _keeps(group):
+            source, target = group.old.start, group.new.start
+            renamed[source] = target
+            padded[target], strides[target] = old.padded_dims[source], old.strides[source]
+            next_stride = old.strides[source] * max(1, old.outer_extents[source])
+            continue
+        step = _joined_stride(old, shape, group) if group.old and group.new else next_stride
+        for d in reversed(group.new):
+            strides[d] = step
+            step *= max(1, shape[d])
+        next_stride = step if group.new else next_stride
+    idxs = tuple(renamed[i] for i in old.inner_idxs)
+    return Layout(shape, tuple(padded), tuple(strides), old.inner_blks, idxs, old.offset0)
+
+
+def _keeps(group: _Group) -> bool:
+    return len(group.old) == 1 and len(group.new) == 1
+
+
+def _joined_stride(old: Layout, shape: tuple[int, ...], group: _Group) -> int:
+    """The innermost stride of axes that lie behind each other in logical order, unpadded and unblocked."""
+    blocks = old.blocks
+    axes = [d for d in group.old if old.dims[d] != 1 or old.padded_dims[d] != 1]
+    if any(blocks[d] != 1 or old.padded_dims[d] != old.dims[d] for d in axes):
+        raise _cannot(old.dims, shape, f"axes {[*group.old]} are blocked or padded")
+    for outer, inner in zip(axes, axes[1:], strict=False):
+        if old.strides[outer] != old.strides[inner] * old.dims[inner]:
+            raise _cannot(old.dims, shape, f"axis {outer} does not continue axis {inner} in memory")
+    return old.strides[axes[-1]]

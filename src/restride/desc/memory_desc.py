@@ -1,0 +1,374 @@
+"""The frozen memory descriptor: what a tensor's elements are and where they lie (M01–M35)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments
+from . import derive
+from .inverse import index_of, is_injective
+from .layout import RUNTIME_DIM, Layout, axis_offset, extent_range, layout_of_tag, storage_elements
+from .parse import (
+    check_range,
+    check_strides,
+    parse_dims,
+    parse_index,
+    parse_offset,
+    parse_strides,
+    parse_type,
+    read_json,
+)
+from .tags import FormatTag, GenericTag, Tag, to_tag
+from .text import describe, matching_tag, verbose
+
+RUNTIME_SIZE = 2**63
+"""Size of a descriptor with runtime dims (`DNNL_RUNTIME_SIZE_VAL`, M17)."""
+
+Format = str | FormatTag | Tag | GenericTag | Sequence[int] | None
+_NO_LAYOUT = Layout((), (), ())
+
+
+class MemoryDesc:
+    """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
+
+    `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None for
+    row-major. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that stride 0,
+    size-1 dims and empty tensors are free (M09); `strict=True` applies the document's formula to the letter (M08).
+    `allow_empty=True` gives the zero descriptor instead of an error (M05).
+
+    Raises InvalidArguments, naming the argument and the index, for anything that describes no memory.
+    """
+
+    __slots__ = ("_hash", "_key", "_kind", "_layout", "_size", "_type")
+    _kind: str
+    _type: DataType
+    _layout: Layout
+    _size: int
+    _key: tuple[object, ...]
+    _hash: int
+
+    def __init__(
+        self,
+        dims: Sequence[int] = (),
+        data_type: Any = DataType.undef,
+        format: Format = None,
+        *,
+        allow_empty: bool = False,
+        strict: bool = False,
+    ) -> None:
+        try:
+            kind, dtype, layout = _parse(dims, data_type, format, strict)
+        except Error:
+            if not allow_empty:
+                raise
+            kind, dtype, layout = "undef", DataType.undef, _NO_LAYOUT
+        self._fill(kind, dtype, layout)
+
+    def _fill(self, kind: str, dtype: DataType, layout: Layout) -> None:
+        store = object.__setattr__
+        key = _key(kind, dtype, layout)
+        store(self, "_kind", kind)
+        store(self, "_type", dtype)
+        store(self, "_layout", layout)
+        store(self, "_size", _size(kind, dtype, layout))
+        store(self, "_key", key)
+        store(self, "_hash", hash(key))
+
+    @classmethod
+    def _make(cls, kind: str, dtype: DataType, layout: Layout) -> MemoryDesc:
+        """A descriptor of parts that are already checked."""
+        made = object.__new__(cls)
+        made._fill(kind, dtype, layout)
+        return made
+
+    @classmethod
+    def from_strides(
+        cls, dims: Sequence[int], data_type: Any, strides: Sequence[int], offset0: int = 0
+    ) -> MemoryDesc:
+        """A plain descriptor of any strides, for sources: negative, zero, or overlapping windows (N8).
+
+        `strides` and `offset0` count elements. With negative strides `offset0` must lift the lowest offset to 0 or
+        more. Destinations must be `is_injective()`. Raises InvalidArguments for an offset below 0.
+        """
+        shape = parse_dims(dims)
+        dtype = parse_type(data_type)
+        if not shape:
+            return cls()
+        steps = parse_strides(strides, len(shape))
+        (start,) = parse_strides((offset0,), 1, "offset0")
+        layout = Layout(shape, shape, steps, offset0=start)
+        check_range(layout, dtype)
+        return cls._make("blocked", dtype, layout)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"MemoryDesc is frozen: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"MemoryDesc is frozen: cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MemoryDesc._make, (self._kind, self._type, self._layout)
+
+    # Queries (M14)
+
+    @property
+    def ndims(self) -> int:
+        """Number of axes; 0 for the zero descriptor."""
+        return len(self._layout.dims)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Logical extents, in logical order whatever the format."""
+        return self._layout.dims
+
+    @property
+    def data_type(self) -> DataType:
+        """The elements' type."""
+        return self._type
+
+    @property
+    def format_kind(self) -> str:
+        """`"undef"` (zero descriptor), `"any"` (to be chosen by a primitive) or `"blocked"` (plain or blocked)."""
+        return self._kind
+
+    @property
+    def padded_dims(self) -> tuple[int, ...]:
+        """Extents with the padding that fills the last blocks; the padding holds zeros (P12)."""
+        return self._layout.padded_dims
+
+    @property
+    def padded_offsets(self) -> tuple[int, ...]:
+        """Where the logical tensor starts inside the padded one; always zeros."""
+        return (0,) * self.ndims
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis, or between whole blocks; empty unless blocked (M15)."""
+        return self._layout.strides
+
+    @property
+    def inner_blks(self) -> tuple[int, ...]:
+        """Sizes of the inner blocks, outer to inner."""
+        return self._layout.inner_blks
+
+    @property
+    def inner_idxs(self) -> tuple[int, ...]:
+        """Axis of each inner block."""
+        return self._layout.inner_idxs
+
+    @property
+    def offset0(self) -> int:
+        """Elements before the first one; not zero for submemory and negative strides."""
+        return self._layout.offset0
+
+    @property
+    def size(self) -> int:
+        """Bytes of storage without offset0 (M16–M18): 0 for `any`, zero and empty; RUNTIME_SIZE for runtime dims."""
+        return self._size
+
+    def get_size(self) -> int:
+        """`size`, by its name in the documents."""
+        return self._size
+
+    @property
+    def nelems(self) -> int:
+        """Number of logical elements; RUNTIME_DIM for runtime dims; 0 for the zero descriptor."""
+        return RUNTIME_DIM if RUNTIME_DIM in self.dims else prod(self.dims) if self.dims else 0
+
+    def is_zero(self) -> bool:
+        """True for the zero descriptor, which describes no memory (M01)."""
+        return self._kind == "undef"
+
+    def __bool__(self) -> bool:
+        return self._kind != "undef"
+
+    @property
+    def layout(self) -> Layout:
+        """Dims, strides and blocks as one value."""
+        return self._layout
+
+    @property
+    def tag(self) -> str | None:
+        """The base tag that builds this descriptor from its dims, or None (gaps, broadcast, submemory, `any`).
+
+        Where size-1 dims leave a choice: the one whose strides are met exactly, then a tag of the seed.
+        """
+        found = matching_tag(self._layout) if self._kind == "blocked" else None
+        return None if found is None else str(found)
+
+    @property
+    def outer_order(self) -> tuple[int, ...]:
+        """Axes outermost to innermost by stride."""
+        return self._blocked("outer_order").outer_order
+
+    @property
+    def physical_shape(self) -> tuple[int, ...]:
+        """Shape of the storage as an array: blocks along each axis, outermost first, then the inner blocks."""
+        layout = self._blocked("physical_shape")
+        return (*(layout.outer_extents[d] for d in layout.outer_order), *layout.inner_blks)
+
+    @property
+    def physical_strides(self) -> tuple[int, ...]:
+        """Strides of `physical_shape` in elements."""
+        layout = self._blocked("physical_strides")
+        return (*(layout.strides[d] for d in layout.outer_order), *layout.inner_strides)
+
+    # Where elements lie
+
+    def offset(self, *index: int) -> int:
+        """Element offset of a position, offset0 included: `offset0 + Σ i·stride`, blocks as spec 2.1 (M10, P10).
+
+        Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
+        """
+        layout = self._blocked("offset")
+        position = parse_index(index, layout.padded_dims)
+        return layout.offset0 + sum(axis_offset(layout, d, i) for d, i in enumerate(position))
+
+    def index(self, offset: int) -> tuple[int, ...] | None:
+        """The logical index whose element lies at `offset` (elements); None for padding, gaps and outside.
+
+        The inverse of `offset`. Where several elements share an offset (stride 0), one of them.
+        """
+        layout = self._blocked("index")
+        return index_of(layout, parse_offset(offset))
+
+    def is_injective(self) -> bool:
+        """True where no two positions share an offset, as a destination needs (N8)."""
+        return is_injective(self._blocked("is_injective"))
+
+    def extent_range(self) -> tuple[int, int]:
+        """Lowest and one past the highest element offset of all elements and padding, offset0 included."""
+        return extent_range(self._blocked("extent_range"))
+
+    def _blocked(self, what: str) -> Layout:
+        """The layout, where there is one with known extents."""
+        if self._kind == "blocked" and not self._layout.has_runtime:
+            return self._layout
+        raise InvalidArguments(
+            f"MemoryDesc.{what}: there is no layout yet",
+            where=str(self),
+            why="the descriptor is zero, has format 'any', or has dims known only at execution",
+            hint="make a descriptor with a tag or strides",
+        )
+
+    # Derived descriptors
+
+    def submemory_desc(
+        self, dims: Sequence[int], offsets: Sequence[int], *, allow_empty: bool = False
+    ) -> MemoryDesc:
+        """The window of `dims` elements from `offsets`: the parent's strides, a shifted offset0 (M20, M21).
+
+        Raises InvalidArguments for a window outside the parent, Unimplemented for `any`, runtime dims and windows that
+        cut blocks (M22). With `allow_empty`, errors give the zero descriptor.
+        """
+        return self._derive(derive.submemory, (dims, offsets), allow_empty)
+
+    def reshape(self, dims: Sequence[int], *, allow_empty: bool = False) -> MemoryDesc:
+        """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join (M26–M28).
+
+        Raises InvalidArguments where the volume differs or strides or blocks cannot say it without moving data.
+        """
+        return self._derive(derive.reshape, (dims,), allow_empty)
+
+    def permute_axes(self, perm: Sequence[int], *, allow_empty: bool = False) -> MemoryDesc:
+        """The same memory with renamed axes: `new.dims[perm[i]] == old.dims[i]` (M24, M25).
+
+        Raises InvalidArguments unless `perm` holds each axis once.
+        """
+        return self._derive(derive.permute, (perm,), allow_empty)
+
+    def _derive(self, rule: Any, args: tuple[Any, ...], allow_empty: bool) -> MemoryDesc:
+        try:
+            return MemoryDesc._make(self._kind, self._type, rule(self._kind, self._layout, *args))
+        except Error as error:
+            if allow_empty:
+                return MemoryDesc()
+            raise type(error)(error.what, where=str(self), why=error.why, hint=error.hint) from None
+
+    # Equality and text
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, MemoryDesc):
+            return NotImplemented
+        return self._hash == other._hash and self._key == other._key
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return describe(self._kind, self._type, self._layout)
+
+    def __repr__(self) -> str:
+        return f"<MemoryDesc {self}>"
+
+    def verbose_str(self, name: str) -> str:
+        """The descriptor in a verbose line: `src:f32:p:blocked:aBcd16b::f0` (spec 1.6)."""
+        return verbose(name, self._kind, self._type, self._layout)
+
+    # Values for files
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of plain values that `from_json` reads back."""
+        layout = self._layout
+        return {
+            "kind": self._kind,
+            "data_type": self._type.name,
+            "dims": list(layout.dims),
+            "padded_dims": list(layout.padded_dims),
+            "strides": list(layout.strides),
+            "inner_blks": list(layout.inner_blks),
+            "inner_idxs": list(layout.inner_idxs),
+            "offset0": layout.offset0,
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> MemoryDesc:
+        """The descriptor of a `to_json` dict. Every value is checked; raises InvalidArguments naming the bad one."""
+        kind, dtype, layout = read_json(data)
+        return cls._make(kind, dtype, layout)
+
+
+def _parse(
+    dims: Sequence[int], data_type: Any, format: Format, strict: bool
+) -> tuple[str, DataType, Layout]:
+    """Kind, type and layout of the constructor's arguments."""
+    shape = parse_dims(dims)
+    if not shape or format is FormatTag.undef or (isinstance(format, str) and format == "undef"):
+        return "undef", DataType.undef, _NO_LAYOUT
+    dtype = parse_type(data_type)
+    layout = _layout(shape, format, strict)
+    if layout is None:
+        return "any", dtype, Layout(shape, shape, ())
+    check_range(layout, dtype)
+    return "blocked", dtype, layout
+
+
+def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | None:
+    """The layout that `format` gives `shape`, or None for `any`."""
+    if format is None:
+        return layout_of_tag(shape, Tag(tuple(range(len(shape)))))
+    if isinstance(format, str | FormatTag | Tag | GenericTag):
+        tag = to_tag(format, len(shape))
+        return None if isinstance(tag, FormatTag) else layout_of_tag(shape, tag)
+    layout = Layout(shape, shape, parse_strides(format, len(shape)))
+    check_strides(layout, strict)
+    return layout
+
+
+def _size(kind: str, dtype: DataType, layout: Layout) -> int:
+    if kind != "blocked":
+        return 0
+    return RUNTIME_SIZE if layout.has_runtime else dtype.nbytes(storage_elements(layout))
+
+
+def _key(kind: str, dtype: DataType, layout: Layout) -> tuple[object, ...]:
+    """What equality compares: everything but the strides of axes of one element (M19)."""
+    sizes = zip(layout.strides, layout.padded_dims, strict=False)
+    strides = tuple(0 if padded == 1 else stride for stride, padded in sizes)
+    blocks = (layout.inner_blks, layout.inner_idxs, layout.offset0)
+    return (kind, dtype.value, layout.dims, layout.padded_dims, strides, *blocks)

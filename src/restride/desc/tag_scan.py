@@ -1,0 +1,74 @@
+"""Reading a tag string into letters and blocks, and the error that points into it (reliability row 1)."""
+
+from __future__ import annotations
+
+import difflib
+from typing import NamedTuple
+
+from ..errors import InvalidArguments
+from .aliases import WELL_KNOWN
+
+_WINDOW = 60
+_WHERE_INDENT = len("  where: ")
+_DIGITS = frozenset("0123456789")
+_FOLDED = {name.lower(): name for name in WELL_KNOWN}
+
+
+class Block(NamedTuple):
+    """One inner block: lower-case axis letter, size, place of the letter in the text."""
+
+    letter: str
+    size: int
+    at: int
+
+
+class Scan(NamedTuple):
+    """The parts of a tag: outer letters as written, then inner blocks from outer to inner."""
+
+    outer: str
+    blocks: tuple[Block, ...]
+
+
+def scan(text: str) -> Scan:
+    """Split `text` into outer letters and inner blocks; only the shape is checked, not the letters' meaning."""
+    split = next((i for i, char in enumerate(text) if char in _DIGITS), len(text))
+    for i, char in enumerate(text):
+        if not (char.isascii() and char.isalnum()):
+            raise bad_tag(text, i, "a tag has only letters and block sizes")
+    if split == 0:
+        raise bad_tag(text, 0, "a tag starts with the letters of its axes" if text else "the tag is empty")
+    return Scan(text[:split], tuple(_blocks(text, split)))
+
+
+def _blocks(text: str, start: int) -> list[Block]:
+    blocks = []
+    at = start
+    for i in range(start, len(text)):
+        if text[i] in _DIGITS:
+            continue
+        if i == at:
+            raise bad_tag(text, i, "an outer letter cannot follow a block; every block is a size and then a letter")
+        blocks.append(Block(text[i].lower(), int(text[at:i]), i))
+        at = i + 1
+    if at < len(text):
+        raise bad_tag(text, len(text), f"block size {text[at:at + 12]} lacks its axis letter")
+    return blocks
+
+
+def bad_tag(text: str, at: int, why: str) -> InvalidArguments:
+    """The error for a bad tag: a window of the text, a caret under character `at`, the reason, the nearest tag."""
+    first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
+    shown = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
+    name = ascii(text[:_WINDOW]) + (f" (and {len(text) - _WINDOW} more characters)" if len(text) > _WINDOW else "")
+    caret = " " * (_WHERE_INDENT + at - first) + "^"
+    return InvalidArguments(f"bad format tag {name}", where=f"{shown}\n{caret}", why=why, hint=_hint(text))
+
+
+def _hint(text: str) -> str:
+    """The well-known tag nearest to `text`, or the shape of a tag where nothing is near."""
+    folded = text[:_WINDOW].lower()
+    near = [name for name in _FOLDED if abs(len(name) - len(folded)) <= 2 and name[0] in folded]
+    match = difflib.get_close_matches(folded, near, n=1, cutoff=0.5) if len(text) <= _WINDOW else []
+    if match:
+        return f"did you mean '{_FOLDED[match[0]]}'?"
+    return "a tag looks like 'nchw', 'acdb', 'nChw16c' or 'aBx16b'"

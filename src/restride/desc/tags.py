@@ -1,0 +1,241 @@
+"""Format tags: string ↔ (outer order, inner blocks), without dims (spec 2.1; M11, M33, M35).
+
+Grammar, letters outermost to innermost::
+
+    tag     := base | alias | generic | "any" | "undef"
+    base    := outer letters (each of the first n of a..l once), then inner blocks      ABcd16b16a2b
+    block   := DIGITS letter, from the outer to the inner block                         16b
+    alias   := as base, with the letters of a domain (see aliases)                      nChw16c
+    generic := as base, with x for "all remaining axes in order"                        aBx16b
+
+An upper-case outer letter marks a blocked axis. Lower case is accepted there, because the blocks say it already.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..errors import InvalidArguments
+from .aliases import IRREGULAR, LETTERS, axes_of_letters
+from .tag_scan import Scan, bad_tag, scan
+
+MAX_NDIMS = len(LETTERS)
+MAX_INNER_BLOCKS = 12
+_MAX_TEXT = 192
+_REST = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A memory format without dims: axes outermost to innermost, then the inner blocks, outer to inner.
+
+    `Tag((0, 1, 2, 3), (16,), (1,))` is `aBcd16b`. Blocks of size 1 are dropped, so that equal meaning is an equal value.
+    """
+
+    order: tuple[int, ...]
+    inner_blks: tuple[int, ...] = ()
+    inner_idxs: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        problem = _problem(self.order, self.inner_blks, self.inner_idxs)
+        if problem:
+            raise InvalidArguments("not a format tag", where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}", why=problem)
+        kept = [(blk, idx) for blk, idx in zip(self.inner_blks, self.inner_idxs, strict=True) if blk != 1]
+        object.__setattr__(self, "inner_blks", tuple(blk for blk, _ in kept))
+        object.__setattr__(self, "inner_idxs", tuple(idx for _, idx in kept))
+
+    @property
+    def ndims(self) -> int:
+        """Number of axes."""
+        return len(self.order)
+
+    def __str__(self) -> str:
+        """The canonical base spelling, `aBcd16b`."""
+        outer = (LETTERS[i].upper() if i in self.inner_idxs else LETTERS[i] for i in self.order)
+        inner = (f"{blk}{LETTERS[i]}" for blk, i in zip(self.inner_blks, self.inner_idxs, strict=True))
+        return "".join((*outer, *inner))
+
+
+@dataclass(frozen=True, slots=True)
+class GenericTag:
+    """A tag for any rank: `x` stands for the axes that the other letters leave, in order (`aBx16b`)."""
+
+    order: tuple[int, ...]
+    inner_blks: tuple[int, ...] = ()
+    inner_idxs: tuple[int, ...] = ()
+
+    def resolve(self, ndims: int) -> Tag:
+        """The tag for `ndims` axes. Plain letters beyond the rank are dropped: `abx` of rank 1 is `a`.
+
+        Raises InvalidArguments where the rank lacks a blocked axis, or is not 1..12.
+        """
+        if not 1 <= ndims <= MAX_NDIMS or any(i >= ndims for i in self.inner_idxs):
+            raise InvalidArguments(
+                f"format tag '{self}' cannot have rank {ndims}",
+                why=f"ranks are 1..{MAX_NDIMS}, and every blocked axis must be there",
+                hint="give as many dims as the tag has letters, or a tag of this rank",
+            )
+        named = set(self.order)
+        rest = tuple(i for i in range(ndims) if i not in named)
+        order = [j for i in self.order for j in (rest if i == _REST else (i,)) if j < ndims]
+        return Tag(tuple(order), self.inner_blks, self.inner_idxs)
+
+    def __str__(self) -> str:
+        letters = {i: LETTERS[i].upper() if i in self.inner_idxs else LETTERS[i] for i in range(MAX_NDIMS)} | {_REST: "x"}
+        inner = (f"{blk}{LETTERS[i]}" for blk, i in zip(self.inner_blks, self.inner_idxs, strict=True))
+        return "".join((*(letters[i] for i in self.order), *inner))
+
+
+def _problem(order: tuple[int, ...], blks: tuple[int, ...], idxs: tuple[int, ...]) -> str:
+    """Why these are no tag, or the empty string."""
+    if not 1 <= len(order) <= MAX_NDIMS or sorted(order) != list(range(len(order))):
+        return f"the order must hold each axis 0..n-1 once, n at most {MAX_NDIMS}"
+    if len(blks) != len(idxs) or len(blks) > MAX_INNER_BLOCKS:
+        return f"each inner block needs a size and an axis, at most {MAX_INNER_BLOCKS} blocks"
+    if any(type(blk) is not int or not 1 <= blk < 2**31 for blk in blks):
+        return "block sizes are integers from 1 to 2**31 - 1"
+    if any(type(i) is not int or not 0 <= i < len(order) for i in (*idxs, *order)):
+        return "a block's axis must be one of the tag's axes"
+    return ""
+
+
+def parse_tag(text: str) -> Tag | GenericTag:
+    """The meaning of a tag string: any base, alias or rank-generic spelling (spec 2.1).
+
+    Raises InvalidArguments with a caret under the offending character and the nearest known tag.
+    """
+    if not isinstance(text, str):
+        raise InvalidArguments(f"a format tag is a string, not {type(text).__name__}", hint="for example 'nhwc' or 'nChw16c'")
+    if len(text) > _MAX_TEXT:
+        raise bad_tag(text, _MAX_TEXT, f"a tag has at most {_MAX_TEXT} characters; this has {len(text)}")
+    return _parse(str(text))
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Tag | GenericTag:
+    parts = scan(IRREGULAR.get(text, text))
+    axes = _axes(parts, text)
+    _check_blocks(parts, text, axes)
+    blocks = [(size, axes[letter]) for letter, size, _ in parts.blocks if size != 1]
+    order = tuple(axes[letter.lower()] for letter in parts.outer)
+    make = GenericTag if _REST in order else Tag
+    return make(order, tuple(size for size, _ in blocks), tuple(i for _, i in blocks))
+
+
+def _axes(parts: Scan, text: str) -> dict[str, int]:
+    """Axis of each outer letter: by alphabet for base and generic tags, by domain for aliases."""
+    letters = parts.outer.lower()
+    for i, letter in enumerate(letters):
+        if letter in letters[:i]:
+            raise bad_tag(text, i, f"axis '{letter}' appears twice")
+    if letters == "x":
+        return {"x": 0}
+    return _base_axes(letters, text) if "a" in letters else _alias_axes(letters, text)
+
+
+def _base_axes(letters: str, text: str) -> dict[str, int]:
+    named = letters.replace("x", "")
+    for i, letter in enumerate(letters):
+        if letter not in LETTERS and letter != "x":
+            raise bad_tag(text, i, f"'{letter}' is no axis letter beside 'a': those are a..{LETTERS[-1]}")
+        if letter in LETTERS and LETTERS.index(letter) >= len(named):
+            missing = next(c for c in LETTERS if c not in named)
+            raise bad_tag(text, i, f"axis '{letter}' is named but axis '{missing}' is not")
+    axes = {letter: LETTERS.index(letter) for letter in named}
+    return axes | {"x": _REST} if "x" in letters else axes
+
+
+def _alias_axes(letters: str, text: str) -> dict[str, int]:
+    axes = axes_of_letters(letters)
+    if axes is not None:
+        return axes
+    stranger = next((i for i, letter in enumerate(letters) if letter not in "nctoigldhw"), 0)
+    known = letters[stranger] in "nctoigldhw"
+    why = f"the letters '{letters}' are no set of axes that has a name" if known else f"'{letters[stranger]}' is no axis letter"
+    raise bad_tag(text, stranger, why)
+
+
+def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
+    """Every block names an outer axis; an upper-case letter is blocked, unless the whole plain tag is in capitals."""
+    blocked = {letter for letter, _, _ in parts.blocks}
+    for letter, size, at in parts.blocks:
+        if axes.get(letter, _REST) == _REST:
+            raise bad_tag(text, at, f"the block's axis '{letter}' is not among the outer letters")
+        if not 1 <= size < 2**31:
+            raise bad_tag(text, at, f"block size {size} is outside 1..2**31 - 1")
+    if len(parts.blocks) > MAX_INNER_BLOCKS:
+        raise bad_tag(text, parts.blocks[MAX_INNER_BLOCKS].at, f"more than {MAX_INNER_BLOCKS} inner blocks")
+    if not blocked and parts.outer.isupper() and len(parts.outer) > 1:
+        return
+    for i, letter in enumerate(parts.outer):
+        if letter.isupper() and letter.lower() not in blocked:
+            raise bad_tag(text, i, f"'{letter}' marks a blocked axis, but no block of '{letter.lower()}' follows")
+
+
+class FormatTag(enum.Enum):
+    """The named format tags of the seed (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
+
+    An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which parses back.
+    Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset, output.
+    """
+
+    undef = "undef"
+    any = "any"
+    a = "a"
+    ab, ba = "ab", "ba"
+    abc, acb, bac, bca, cba = "abc", "acb", "bac", "bca", "cba"
+    abcd, abdc, acdb, bacd, bcda, cdba, dcab = "abcd", "abdc", "acdb", "bacd", "bcda", "cdba", "dcab"
+    abcde, abdec, acbde, acdeb, bcdea = "abcde", "abdec", "acbde", "acdeb", "bcdea"
+    cdeba, decab = "cdeba", "decab"
+    abcdef, acbdef, defcab = "abcdef", "acbdef", "defcab"
+
+    x = a
+    nc, cn, tn, nt, oi, io = ab, ba, ab, ba, ab, ba
+    ncw, nwc, oiw, owi, wio, iwo, tnc, ntc = abc, acb, abc, acb, cba, bca, abc, bac
+    nchw, nhwc, chwn = abcd, acdb, bcda
+    oihw, hwio, ohwi, ihwo, iohw = abcd, cdba, acdb, bcda, bacd
+    goiw, wigo = abcd, dcab
+    ldnc, ldio, ldoi, ldgo = abcd, abcd, abdc, abcd
+    ncdhw, ndhwc = abcde, acdeb
+    oidhw, dhwio, odhwi, idhwo = abcde, cdeba, acdeb, bcdea
+    goihw, hwigo, giohw = abcde, decab, acbde
+    ldigo, ldgoi = abcde, abdec
+    goidhw, giodhw, dhwigo = abcdef, acbdef, defcab
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @classmethod
+    def parse(cls, text: str | FormatTag) -> FormatTag | Tag | GenericTag:
+        """A member for the seed's tags (any spelling), else the `Tag` or rank-generic tag that `text` means."""
+        if isinstance(text, cls):
+            return text
+        if text in ("any", "undef"):
+            return cls(text)
+        tag = parse_tag(str(text) if isinstance(text, str) else text)
+        return cls._value2member_map_.get(str(tag), tag)  # type: ignore[return-value]
+
+
+TagLike = str | FormatTag | Tag | GenericTag
+
+
+def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
+    """`value` as a `Tag` of `ndims` axes; `FormatTag.any` and `.undef` stay what they are.
+
+    Raises InvalidArguments where the tag's rank is another (M06).
+    """
+    known = FormatTag.parse(value) if isinstance(value, str | FormatTag) else value
+    if known is FormatTag.any or known is FormatTag.undef:
+        return known
+    tag = parse_tag(known.value) if isinstance(known, FormatTag) else known
+    tag = tag.resolve(ndims) if isinstance(tag, GenericTag) else tag
+    if tag.ndims != ndims:
+        raise InvalidArguments(
+            f"format tag '{value}' has {tag.ndims} axes, the dims have {ndims}",
+            where=f"tag {tag}",
+            why="a tag orders each axis once",
+            hint="use a tag of the same rank, or a rank-generic one such as 'abx' (row-major) or 'axb' (channels last)",
+        )
+    return tag
