@@ -46,7 +46,18 @@ PLAIN_ALIASES = (
 
 _ACTIVATIONS = tuple(f"nC{rest}{block}c" for rest in ("w", "hw", "dhw") for block in (4, 8, 16, 32))
 _WEIGHTS = ("OIhw8i8o", "OIhw16i16o", "OIhw16o16i", "OIhw4i16o4i", "Ohwi8o", "Ohwi16o", "Oihw16o", "Goihw16g")
-_BASES = ("abcd", "acdb", "bcda", "aBc16b", "aBcd4b", "aBcd8b", "aBcd16b", "aBcde16b", "ABcd16b16a", "ABcd16a16b")
+_BASES = (
+    "abcd",
+    "acdb",
+    "bcda",
+    "aBc16b",
+    "aBcd4b",
+    "aBcd8b",
+    "aBcd16b",
+    "aBcde16b",
+    "ABcd16b16a",
+    "ABcd16a16b",
+)
 _GENERIC = ("abx", "axb", "xba", "aBx8b", "aBx16b", "abxc", "xcab", "any")
 WELL_KNOWN = (*PLAIN_ALIASES, *_ACTIVATIONS, *_WEIGHTS, *_BASES, *_GENERIC)
 """Names that a mistyped tag is compared with."""

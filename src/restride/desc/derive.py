@@ -32,12 +32,20 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
     return Layout(size, padded, parent.strides, parent.inner_blks, parent.inner_idxs, parent.offset0 + shift)
 
 
-def _require_layout(what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]) -> None:
+def _require_layout(
+    what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
+) -> None:
     if kind == "undef":
         raise InvalidArguments(f"{what}: the descriptor is zero", why="it describes no memory")
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
-        why = "dims or strides are known only at execution" if layout.has_runtime else "format 'any' has no strides"
-        raise error(f"{what}: the layout is not known yet", why=why, hint="use a descriptor with a tag or strides")
+        why = (
+            "dims or strides are known only at execution"
+            if layout.has_runtime
+            else "format 'any' has no strides"
+        )
+        raise error(
+            f"{what}: the layout is not known yet", why=why, hint="use a descriptor with a tag or strides"
+        )
 
 
 def _check_window(parent: tuple[int, ...], size: tuple[int, ...], start: tuple[int, ...]) -> None:
@@ -97,7 +105,9 @@ def reshape(kind: str, old: Layout, dims: object) -> Layout:
     shape = parse_dims(dims)
     _require_layout("reshape", kind, old, InvalidArguments)
     if not shape or RUNTIME_DIM in shape:
-        raise InvalidArguments("reshape: dims must be known", why=f"1 to {MAX_NDIMS} dims of 0 or more are needed")
+        raise InvalidArguments(
+            "reshape: dims must be known", why=f"1 to {MAX_NDIMS} dims of 0 or more are needed"
+        )
     if _volume(shape) != _volume(old.dims):
         raise InvalidArguments(
             f"reshape: {old.dims} to {shape}", why=f"{_volume(old.dims)} elements are not {_volume(shape)}"

@@ -80,7 +80,9 @@ def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
     stride = prod(tag.inner_blks)
     for d in reversed(tag.order):
         strides[d] = stride
-        stride = RUNTIME_DIM if RUNTIME_DIM in (stride, padded[d]) else stride * max(1, padded[d] // blocks[d])
+        stride = (
+            RUNTIME_DIM if RUNTIME_DIM in (stride, padded[d]) else stride * max(1, padded[d] // blocks[d])
+        )
     return Layout(dims, padded, tuple(strides), tag.inner_blks, tag.inner_idxs)
 
 

@@ -333,9 +333,7 @@ class MemoryDesc:
         return cls._make(kind, dtype, layout)
 
 
-def _parse(
-    dims: Sequence[int], data_type: Any, format: Format, strict: bool
-) -> tuple[str, DataType, Layout]:
+def _parse(dims: Sequence[int], data_type: Any, format: Format, strict: bool) -> tuple[str, DataType, Layout]:
     """Kind, type and layout of the constructor's arguments."""
     shape = parse_dims(dims)
     if not shape or format is FormatTag.undef or (isinstance(format, str) and format == "undef"):

@@ -21,7 +21,7 @@ def _fail(what: str, why: str, hint: str = "", where: str = "") -> InvalidArgume
     return InvalidArguments(what, where=where, why=why, hint=hint)
 
 
-def _short(value: object) -> str:
+def short_repr(value: object) -> str:
     """`repr` of a caller's value, cut: it may be long, or fail."""
     try:
         text = repr(value)
@@ -39,14 +39,14 @@ def parse_int(value: object, name: str) -> int:
             return operator.index(value)  # type: ignore[arg-type]
         except TypeError:
             pass
-    raise _fail(f"{name} is {_short(value)}", f"it must be an integer, not {type(value).__name__}")
+    raise _fail(f"{name} is {short_repr(value)}", f"it must be an integer, not {type(value).__name__}")
 
 
 def parse_ints(values: object, name: str) -> tuple[int, ...]:
     """A sequence of integers as a tuple; errors name the index."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         hint = f"write {name}=({values},)" if isinstance(values, int) else ""
-        raise _fail(f"{name} is {_short(values)}", "it must be a sequence of integers", hint)
+        raise _fail(f"{name} is {short_repr(values)}", "it must be a sequence of integers", hint)
     return tuple(parse_int(value, f"{name}[{i}]") for i, value in enumerate(values))
 
 
@@ -140,7 +140,9 @@ def _relaxed_clash(layout: Layout) -> tuple[int, int] | None:
     dims, strides = layout.dims, layout.strides
     if 0 in dims:
         return None
-    order = sorted((d for d in range(len(dims)) if strides[d] and dims[d] > 1), key=lambda d: (strides[d], dims[d]))
+    order = sorted(
+        (d for d in range(len(dims)) if strides[d] and dims[d] > 1), key=lambda d: (strides[d], dims[d])
+    )
     pairs = zip(order, order[1:], strict=False)
     return next(((j, i) for i, j in pairs if strides[j] < strides[i] * dims[i]), None)
 
@@ -170,7 +172,16 @@ def read_json(data: object) -> tuple[str, DataType, Layout]:
     """Kind, type and layout of a stored descriptor, each value checked as if a stranger wrote it."""
     if not isinstance(data, dict):
         raise _fail("a stored descriptor must be a dict", f"this is {type(data).__name__}")
-    missing = {"kind", "data_type", "dims", "padded_dims", "strides", "inner_blks", "inner_idxs", "offset0"} - data.keys()
+    missing = {
+        "kind",
+        "data_type",
+        "dims",
+        "padded_dims",
+        "strides",
+        "inner_blks",
+        "inner_idxs",
+        "offset0",
+    } - data.keys()
     if missing:
         raise _fail(f"a stored descriptor lacks {sorted(missing)}", "every field of to_json is needed")
     kind = data["kind"]
@@ -180,7 +191,9 @@ def read_json(data: object) -> tuple[str, DataType, Layout]:
     if kind == "any" and dims:
         return "any", dtype, Layout(dims, dims, ())
     if kind != "blocked" or not dims:
-        raise _fail(f"kind is {_short(kind)} with {len(dims)} dims", "it must be undef, any or blocked, with dims")
+        raise _fail(
+            f"kind is {short_repr(kind)} with {len(dims)} dims", "it must be undef, any or blocked, with dims"
+        )
     layout = _read_layout(data, dims)
     check_range(layout, dtype)
     return "blocked", dtype, layout
@@ -194,7 +207,9 @@ def _read_layout(data: dict[str, Any], dims: tuple[int, ...]) -> Layout:
     if len(padded) != len(dims) or any(p < n for p, n in zip(padded, dims, strict=True)):
         raise _fail(f"padded_dims {padded} do not hold dims {dims}", "padding only adds")
     if len(blks) != len(idxs) or not all(0 <= i < len(dims) for i in idxs) or any(b < 2 for b in blks):
-        raise _fail(f"inner blocks {blks} of axes {idxs}", "each block needs a size above 1 and an axis of the dims")
+        raise _fail(
+            f"inner blocks {blks} of axes {idxs}", "each block needs a size above 1 and an axis of the dims"
+        )
     if blks and min(strides) < 0 and RUNTIME_DIM not in strides:
         raise _fail(f"strides {strides} of a blocked layout", "only plain layouts may have negative strides")
     return Layout(dims, padded, strides, blks, idxs, parse_int(data["offset0"], "offset0"))

@@ -47,11 +47,13 @@ def _blocks(text: str, start: int) -> list[Block]:
         if text[i] in _DIGITS:
             continue
         if i == at:
-            raise bad_tag(text, i, "an outer letter cannot follow a block; every block is a size and then a letter")
+            raise bad_tag(
+                text, i, "an outer letter cannot follow a block; every block is a size and then a letter"
+            )
         blocks.append(Block(text[i].lower(), int(text[at:i]), i))
         at = i + 1
     if at < len(text):
-        raise bad_tag(text, len(text), f"block size {text[at:at + 12]} lacks its axis letter")
+        raise bad_tag(text, len(text), f"block size {text[at : at + 12]} lacks its axis letter")
     return blocks
 
 
@@ -59,7 +61,9 @@ def bad_tag(text: str, at: int, why: str) -> InvalidArguments:
     """The error for a bad tag: a window of the text, a caret under character `at`, the reason, the nearest tag."""
     first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
     shown = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
-    name = ascii(text[:_WINDOW]) + (f" (and {len(text) - _WINDOW} more characters)" if len(text) > _WINDOW else "")
+    name = ascii(text[:_WINDOW]) + (
+        f" (and {len(text) - _WINDOW} more characters)" if len(text) > _WINDOW else ""
+    )
     caret = " " * (_WHERE_INDENT + at - first) + "^"
     return InvalidArguments(f"bad format tag {name}", where=f"{shown}\n{caret}", why=why, hint=_hint(text))
 

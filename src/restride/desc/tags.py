@@ -41,7 +41,9 @@ class Tag:
     def __post_init__(self) -> None:
         problem = _problem(self.order, self.inner_blks, self.inner_idxs)
         if problem:
-            raise InvalidArguments("not a format tag", where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}", why=problem)
+            raise InvalidArguments(
+                "not a format tag", where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}", why=problem
+            )
         kept = [(blk, idx) for blk, idx in zip(self.inner_blks, self.inner_idxs, strict=True) if blk != 1]
         object.__setattr__(self, "inner_blks", tuple(blk for blk, _ in kept))
         object.__setattr__(self, "inner_idxs", tuple(idx for _, idx in kept))
@@ -83,7 +85,9 @@ class GenericTag:
         return Tag(tuple(order), self.inner_blks, self.inner_idxs)
 
     def __str__(self) -> str:
-        letters = {i: LETTERS[i].upper() if i in self.inner_idxs else LETTERS[i] for i in range(MAX_NDIMS)} | {_REST: "x"}
+        letters = {
+            i: LETTERS[i].upper() if i in self.inner_idxs else LETTERS[i] for i in range(MAX_NDIMS)
+        } | {_REST: "x"}
         inner = (f"{blk}{LETTERS[i]}" for blk, i in zip(self.inner_blks, self.inner_idxs, strict=True))
         return "".join((*(letters[i] for i in self.order), *inner))
 
@@ -107,7 +111,9 @@ def parse_tag(text: str) -> Tag | GenericTag:
     Raises InvalidArguments with a caret under the offending character and the nearest known tag.
     """
     if not isinstance(text, str):
-        raise InvalidArguments(f"a format tag is a string, not {type(text).__name__}", hint="for example 'nhwc' or 'nChw16c'")
+        raise InvalidArguments(
+            f"a format tag is a string, not {type(text).__name__}", hint="for example 'nhwc' or 'nChw16c'"
+        )
     if len(text) > _MAX_TEXT:
         raise bad_tag(text, _MAX_TEXT, f"a tag has at most {_MAX_TEXT} characters; this has {len(text)}")
     return _parse(str(text))
@@ -153,7 +159,11 @@ def _alias_axes(letters: str, text: str) -> dict[str, int]:
         return axes
     stranger = next((i for i, letter in enumerate(letters) if letter not in "nctoigldhw"), 0)
     known = letters[stranger] in "nctoigldhw"
-    why = f"the letters '{letters}' are no set of axes that has a name" if known else f"'{letters[stranger]}' is no axis letter"
+    why = (
+        f"the letters '{letters}' are no set of axes that has a name"
+        if known
+        else f"'{letters[stranger]}' is no axis letter"
+    )
     raise bad_tag(text, stranger, why)
 
 
@@ -171,7 +181,9 @@ def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
         return
     for i, letter in enumerate(parts.outer):
         if letter.isupper() and letter.lower() not in blocked:
-            raise bad_tag(text, i, f"'{letter}' marks a blocked axis, but no block of '{letter.lower()}' follows")
+            raise bad_tag(
+                text, i, f"'{letter}' marks a blocked axis, but no block of '{letter.lower()}' follows"
+            )
 
 
 class FormatTag(enum.Enum):
