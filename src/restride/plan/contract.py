@@ -1,0 +1,109 @@
+"""The numeric contract in plain NumPy: how one value becomes another (N1 to N6).
+
+This is the definition that every engine must match bit for bit. Conversions between floats round half to even and
+keep a NaN's sign and leading payload, quieted; arithmetic (scale, sum) yields the one quiet NaN 0x7FC00000.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from .nest import Compute
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_INT_TYPES = (DataType.s32, DataType.s8, DataType.u8)
+PROVIDED = (DataType.f32, DataType.bf16, DataType.f16, *_INT_TYPES)
+
+# The largest float32 below 2**31 bounds s32 from above (N3).
+FLOAT_LIMITS = {
+    DataType.s32: (-2147483648.0, 2147483520.0),
+    DataType.s8: (-128.0, 127.0),
+    DataType.u8: (0.0, 255.0),
+}
+
+
+def storage_dtype(data_type: DataType) -> np.dtype[Any]:
+    """The NumPy dtype that carries the bits of `data_type` without touching them."""
+    return np.dtype({8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[data_type.bits])
+
+
+def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
+    """True where the value stays in the integer domain: both sides integers and no attribute (N1)."""
+    return compute.is_move and src in _INT_TYPES and dst in _INT_TYPES
+
+
+def convert(
+    bits: Array, old: Array, src: DataType, dst: DataType, compute: Compute, alpha: float, beta: float
+) -> Array:
+    """The bits to write for source `bits` where the destination held `old`; both in storage dtypes."""
+    if compute.is_move and src is dst:
+        return bits
+    if is_integer_move(src, dst, compute):
+        return _saturate_integers(bits.view(src.numpy), dst).view(storage_dtype(dst))
+    value = to_float(bits, src)
+    if compute.is_move:
+        return from_float(value, dst)
+    with np.errstate(all="ignore"):
+        if compute.scaled:
+            value = np.float32(alpha) * value
+        if compute.summed:
+            value = value + np.float32(beta) * to_float(old, dst)
+    return from_float(np.where(np.isnan(value), np.float32(np.nan), value), dst)
+
+
+def _saturate_integers(values: Array, dst: DataType) -> Array:
+    limits = np.iinfo(dst.numpy)
+    return np.clip(values.astype(np.int64), limits.min, limits.max).astype(dst.numpy)
+
+
+def to_float(bits: Array, src: DataType) -> Array:
+    """Bits of `src` as float32: exact, but for s32 past 2**24, which rounds half to even."""
+    if src is DataType.f32:
+        return bits.view(np.float32)
+    if src is DataType.bf16:
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    if src is DataType.f16:
+        return _half_to_float(bits)
+    return bits.view(src.numpy).astype(np.float32)
+
+
+def _half_to_float(bits: Array) -> Array:
+    is_nan = (bits & 0x7FFF) > 0x7C00
+    wide = bits.astype(np.uint32)
+    nan = ((wide & 0x8000) << 16) | 0x7FC00000 | ((wide & 0x3FF) << 13)
+    with np.errstate(all="ignore"):
+        exact = bits.view(np.float16).astype(np.float32).view(np.uint32)
+    return np.where(is_nan, nan, exact).view(np.float32)
+
+
+def from_float(value: Array, dst: DataType) -> Array:
+    """float32 values as the bits of `dst`: saturated and rounded half to even (N2 to N5)."""
+    if dst is DataType.f32:
+        return value.view(np.uint32)
+    if dst is DataType.bf16:
+        return _float_to_bfloat(value.view(np.uint32))
+    if dst is DataType.f16:
+        return _float_to_half(value)
+    low, high = FLOAT_LIMITS[dst]
+    clean = np.where(np.isnan(value), np.float32(0), value)
+    rounded = np.rint(np.clip(clean, np.float32(low), np.float32(high)))
+    return rounded.astype(dst.numpy).view(storage_dtype(dst))
+
+
+def _float_to_bfloat(bits: Array) -> Array:
+    is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    rounded = (bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(is_nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
+
+
+def _float_to_half(value: Array) -> Array:
+    bits = value.view(np.uint32)
+    is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    nan = ((bits >> 16) & 0x8000) | 0x7E00 | ((bits >> 13) & 0x1FF)
+    with np.errstate(all="ignore"):
+        rounded = value.astype(np.float16).view(np.uint16)
+    return np.where(is_nan, nan, rounded).astype(np.uint16)

@@ -1,0 +1,325 @@
+"""The loop nest: the one program representation of restride, and its pure rewrites.
+
+A nest says: *for every index, read here, convert, write there*. Its grammar::
+
+    nest   := types bases compute axis* bound*
+    axis   := extent valid src dst [bound step]   one loop; src and dst are a stride or a table, in elements
+    bound  := size padded                         of one logical dimension: read below size, zero below padded
+
+The index of a bounded dimension is the sum of `position * step` over the axes that name the bound. An index below
+`size` is read, converted and written; one in [size, padded) writes zero; one at or past `padded` is skipped.
+An axis with `valid < extent` writes zero for the positions from `valid` on. Axes stand outermost first.
+
+Rewrites are functions from nest to nest (or to a tuple of nests that together mean the same);
+`plan/interpret.py` defines what a nest means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from ..dtypes import DataType
+
+Stride = int | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Limits of one logical dimension whose axes do not cover it exactly."""
+
+    size: int
+    padded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One loop: `extent` positions; each operand moves by a stride, or as a table of offsets says."""
+
+    extent: int
+    src: Stride
+    dst: Stride
+    valid: int = -1
+    bound: int = -1
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        if self.valid < 0:
+            object.__setattr__(self, "valid", self.extent)
+
+    @property
+    def is_linear(self) -> bool:
+        """True when both operands move by a stride."""
+        return isinstance(self.src, int) and isinstance(self.dst, int)
+
+    @property
+    def is_whole(self) -> bool:
+        """True when every position is read."""
+        return self.valid == self.extent
+
+    def src_offset(self, position: int) -> int:
+        """Offset of the source at `position`, in elements."""
+        return _offset(self.src, position)
+
+    def dst_offset(self, position: int) -> int:
+        """Offset of the destination at `position`, in elements."""
+        return _offset(self.dst, position)
+
+    def __str__(self) -> str:
+        valid = "" if self.is_whole else f" valid {self.valid}"
+        bound = "" if self.bound < 0 else f" (dim {self.bound} step {self.step})"
+        return f"for {self.extent}{valid}: src += {_show(self.src)}, dst += {_show(self.dst)}{bound}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """What happens to a value on its way: `dst = saturate(alpha * src + beta * dst)`, each factor optional (N1)."""
+
+    scaled: bool = False
+    summed: bool = False
+
+    @property
+    def is_move(self) -> bool:
+        """True when the value is only converted."""
+        return not (self.scaled or self.summed)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """A frozen program; equal nests share a kernel."""
+
+    src_type: DataType
+    dst_type: DataType
+    axes: tuple[Axis, ...]
+    src_base: int = 0
+    dst_base: int = 0
+    compute: Compute = field(default_factory=Compute)
+    bounds: tuple[Bound, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing to write."""
+        return any(a.extent == 0 for a in self.axes) or any(b.padded == 0 for b in self.bounds)
+
+    @property
+    def is_zero(self) -> bool:
+        """True when every position writes zero."""
+        return any(a.valid == 0 for a in self.axes)
+
+    @property
+    def positions(self) -> int:
+        """Number of loop iterations."""
+        return prod(a.extent for a in self.axes)
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def verify(self) -> LoopNest:
+        """Return self if well formed; raise ValueError otherwise (a fault of the planner, never of a user)."""
+        for axis in self.axes:
+            _verify_axis(self, axis)
+        if any(not 0 <= b.size <= b.padded for b in self.bounds):
+            raise ValueError(f"bound with size past padded in\n{self}")
+        named = {a.bound for a in self.axes}
+        if any(i not in named and b.padded > 1 for i, b in enumerate(self.bounds)):
+            raise ValueError(f"bound without an axis in\n{self}")
+        return self
+
+
+def _verify_axis(nest: LoopNest, axis: Axis) -> None:
+    if axis.extent < 0 or not 0 <= axis.valid <= axis.extent:
+        raise ValueError(f"axis {axis} has a bad extent")
+    if axis.bound >= len(nest.bounds) or (axis.bound >= 0 and axis.step < 1):
+        raise ValueError(f"axis {axis} names a bound that is not there")
+    for table in (axis.src, axis.dst):
+        if not isinstance(table, int) and len(table) != axis.extent:
+            raise ValueError(f"axis {axis} has a table of {len(table)} offsets")
+
+
+def _offset(stride: Stride, position: int) -> int:
+    return stride * position if isinstance(stride, int) else stride[position]
+
+
+def _show(stride: Stride) -> str:
+    if isinstance(stride, int):
+        return str(stride)
+    shown = ", ".join(map(str, stride[:6]))
+    return f"table[{shown}{', ...' if len(stride) > 6 else ''}]"
+
+
+def _lines(nest: LoopNest) -> Iterator[str]:
+    yield f"src {nest.src_type} + {nest.src_base}, dst {nest.dst_type} + {nest.dst_base}"
+    for i, bound in enumerate(nest.bounds):
+        yield f"dim {i}: read below {bound.size}, zero below {bound.padded}"
+    for depth, axis in enumerate(nest.axes):
+        yield "  " * depth + str(axis)
+    yield "  " * len(nest.axes) + _statement(nest)
+
+
+def _statement(nest: LoopNest) -> str:
+    if nest.is_zero:
+        return "dst = 0"
+    value = "alpha * src" if nest.compute.scaled else "src"
+    total = f"{value} + beta * dst" if nest.compute.summed else value
+    return f"dst = {nest.dst_type}({total})"
+
+
+# --- rewrites -------------------------------------------------------------------------------------------------
+
+
+def slice_axis(nest: LoopNest, index: int, start: int, extent: int, valid: int | None = None) -> LoopNest:
+    """Keep the positions [start, start + extent) of one axis and move the bases.
+
+    `for 5: src += 3` with start 2, extent 3  ->  base + 6, `for 3: src += 3`.
+    """
+    axis = nest.axes[index]
+    whole = min(max(axis.valid - start, 0), extent) if valid is None else valid
+    src, src_base = _slice(axis.src, start, extent)
+    dst, dst_base = _slice(axis.dst, start, extent)
+    kept = replace(axis, extent=extent, valid=whole, src=src, dst=dst)
+    axes = (*nest.axes[:index], kept, *nest.axes[index + 1 :])
+    return replace(nest, axes=axes, src_base=nest.src_base + src_base, dst_base=nest.dst_base + dst_base)
+
+
+def _slice(stride: Stride, start: int, extent: int) -> tuple[Stride, int]:
+    if isinstance(stride, int):
+        return stride, stride * start
+    table = stride[start : start + extent]
+    base = table[0] if table else 0
+    return linear_table(tuple(offset - base for offset in table)), base
+
+
+def linear_table(table: tuple[int, ...]) -> Stride:
+    """A table as a stride where it is one: `(0, 4, 8)` -> `4`."""
+    if len(table) < 2:
+        return 0
+    stride = table[1] - table[0]
+    is_line = table[0] == 0 and all(b - a == stride for a, b in zip(table, table[1:], strict=False))
+    return stride if is_line else table
+
+
+def peel(nest: LoopNest) -> tuple[LoopNest, ...]:
+    """Split a bounded nest into nests without bounds, each a plain box that reads or writes zero.
+
+    `for 2 (dim 0 step 16): for 16 (dim 0 step 1)`, read below 17, zero below 32
+    ->  `for 1: for 16`  and  `for 1: for 16 valid 1`.
+    """
+    boxes = (nest,)
+    for bound in range(len(nest.bounds)):
+        boxes = tuple(box for whole in boxes for box in _peel_bound(whole, bound))
+    return tuple(_unbound(box) for box in boxes if not box.is_empty)
+
+
+def peeled_boxes(nest: LoopNest) -> int:
+    """How many boxes `peel` would make, without making them."""
+    return prod(sum(1 for _ in _cover(*_radix(nest, i))) for i in range(len(nest.bounds)))
+
+
+def _unbound(nest: LoopNest) -> LoopNest:
+    axes = tuple(replace(a, bound=-1, step=0) for a in nest.axes)
+    return replace(nest, axes=axes, bounds=())
+
+
+def _radix(nest: LoopNest, bound: int) -> tuple[list[tuple[int, int]], int, int]:
+    axes = sorted((a for a in nest.axes if a.bound == bound), key=lambda a: -a.step)
+    limits = nest.bounds[bound]
+    return [(a.step, a.extent) for a in axes], limits.size, limits.padded
+
+
+def _peel_bound(nest: LoopNest, bound: int) -> Iterator[LoopNest]:
+    digits, size, padded = _radix(nest, bound)
+    order = [
+        next(i for i, a in enumerate(nest.axes) if a.bound == bound and a.step == step and a.extent == extent)
+        for step, extent in digits
+    ]
+    if not order:
+        yield nest
+        return
+    for piece in _cover(digits, size, padded):
+        box = nest
+        for index, (start, extent, valid) in zip(order, piece, strict=True):
+            box = slice_axis(box, index, start, extent, valid)
+        yield box
+
+
+Piece = tuple[tuple[int, int, int], ...]
+
+
+def _cover(digits: list[tuple[int, int]], size: int, padded: int) -> Iterator[Piece]:
+    """Boxes (start, extent, valid) per digit that cover the index range [0, padded), reading below `size`."""
+    if not digits:
+        yield ()
+        return
+    (step, _), inner = digits[0], digits[1:]
+    if not inner and step == 1:
+        yield ((0, padded, size),)
+        return
+    whole = tuple((0, extent, extent) for _, extent in inner)
+    full, first_zero, end = size // step, -(-size // step), padded // step
+    if full:
+        yield ((0, full, full), *whole)
+    if size % step:
+        rest = min(padded - full * step, step)
+        yield from (((full, 1, 1), *piece) for piece in _cover(inner, size % step, rest))
+    if end > first_zero:
+        yield ((first_zero, end - first_zero, 0), *whole)
+    if padded % step and end >= first_zero:
+        yield from (((end, 1, 0), *piece) for piece in _cover(inner, padded % step, padded % step))
+
+
+def normalise(nest: LoopNest) -> LoopNest:
+    """The canonical form of a nest without bounds: unit axes dropped, contiguous axes fused, the rest ordered.
+
+    `for 2: src += 12, dst += 12` around `for 3: src += 4, dst += 4`  ->  `for 6: src += 4, dst += 4`.
+    """
+    axes = [_forget_source(a) for a in nest.axes] if nest.is_zero else list(nest.axes)
+    axes = [a for a in axes if a.extent != 1 or (a.valid == 0 and not nest.is_zero)]
+    if nest.is_zero:
+        axes = [dataclasses.replace(a, valid=a.extent) for a in axes]
+    axes = _fuse_all(axes)
+    axes.sort(key=_outermost_first)
+    if nest.is_zero:
+        axes = _mark_zero(axes)
+    return replace(nest, axes=tuple(axes), src_base=0 if nest.is_zero else nest.src_base)
+
+
+def _mark_zero(axes: list[Axis]) -> list[Axis]:
+    marked = axes or [Axis(extent=1, src=0, dst=0)]
+    return [replace(marked[0], valid=0), *marked[1:]]
+
+
+def _forget_source(axis: Axis) -> Axis:
+    return replace(axis, src=0, bound=-1, step=0)
+
+
+def _outermost_first(axis: Axis) -> tuple[int, int]:
+    return -_reach(axis.dst), -_reach(axis.src)
+
+
+def _reach(stride: Stride) -> int:
+    return abs(stride) if isinstance(stride, int) else max(map(abs, stride), default=0)
+
+
+def _fuse_all(axes: list[Axis]) -> list[Axis]:
+    for outer in axes:
+        for inner in axes:
+            if outer is not inner and _fusable(outer, inner):
+                rest = [a for a in axes if a is not outer and a is not inner]
+                return _fuse_all([*rest, _fuse(outer, inner)])
+    return axes
+
+
+def _fusable(outer: Axis, inner: Axis) -> bool:
+    if not (outer.is_linear and inner.is_linear and inner.is_whole):
+        return False
+    return _follows(outer.src, inner.src, inner.extent) and _follows(outer.dst, inner.dst, inner.extent)
+
+
+def _follows(outer: Stride, inner: Stride, extent: int) -> bool:
+    return isinstance(outer, int) and isinstance(inner, int) and outer == inner * extent
+
+
+def _fuse(outer: Axis, inner: Axis) -> Axis:
+    return replace(inner, extent=outer.extent * inner.extent, valid=outer.valid * inner.extent)
