@@ -60,31 +60,39 @@ class Library:
 
     def __init__(self, name: str, tracker: Any) -> None:
         self._name = name
-        self._tracker = tracker
+        # LLVM unloads the code with the first tracker that goes, so that all of them are kept.
+        self._trackers = [tracker]
+        self._addresses: dict[str, int] = {}
 
     def address(self, symbol: str) -> int:
         """Return the address of a function or global variable; RuntimeFailure where there is none."""
+        known = self._addresses.get(symbol)
+        return known if known is not None else self._look_up(symbol)
+
+    def _look_up(self, symbol: str) -> int:
         with _LLVM:
-            if self._tracker is None:
+            if not self._trackers:
                 raise RuntimeFailure("this library is closed", where=symbol)
             try:
-                found = _linker().lookup(self._name, symbol)
+                tracker = _linker().lookup(self._name, symbol)
             except RuntimeError as error:
                 raise RuntimeFailure(
                     "the machine code could not be linked", where=symbol, why=str(error)
                 ) from error
-            return int(found[symbol])
+            self._trackers.append(tracker)
+            self._addresses[symbol] = address = int(tracker[symbol])
+        return address
 
     def close(self) -> None:
-        """Unload the code; its addresses are dangling from here on."""
+        """Unload the code; its addresses are dangling from here on. Closing again does nothing."""
         with _LLVM:
-            tracker, self._tracker = self._tracker, None
-            if tracker is not None:
-                tracker.close()
+            self._addresses.clear()
+            while self._trackers:
+                self._trackers.pop().close()
 
     def __del__(self) -> None:
         # At interpreter exit the code stays where it is: a native thread may still be running in it.
-        if not _exiting() and self._tracker is not None:
+        if not _exiting():
             self.close()
 
 

@@ -2,7 +2,7 @@
 
 Machine code is only ever loaded from files that nobody but the user can have written: the folder belongs to
 the user with mode 0700, an entry is a plain file of the user's, and its content hash is checked before use.
-Anything else is ignored with one warning. No failure here is an error: without the store, code is compiled again.
+Anything else is ignored with one warning. No failure here is an error: without the store, all is compiled.
 
 One entry is one file `<key>.o`: magic, SHA-256 of (key, object code), object code.
 """
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from restride import settings
+from restride.targets import jit
 from restride.targets.isa import Isa, llvm
 
 _MAGIC = b"restride object\x01"
@@ -311,3 +312,13 @@ def _store_for(chosen: str | None, xdg_cache_home: str, home: str) -> ObjectStor
     if path.startswith("~"):
         return ObjectStore(None, why_off="no home folder is known")
     return ObjectStore(Path(path))
+
+
+def object_code(ir_text: str, isa: Isa) -> bytes:
+    """Return the object code of `ir_text`: from the default store, else compiled and kept there."""
+    store, key = default_store(), object_key(ir_text, isa)
+    found = store.get(key)
+    if found is None:
+        found = jit.compile_ir(ir_text, isa)
+        store.put(key, found)
+    return found
