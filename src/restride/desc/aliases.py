@@ -1,8 +1,9 @@
 """Alias letters and what they mean: `nChw16c` → `aBcd16b` (spec 2.1; M11, M12).
 
-Domain names order their letters canonically: activations n, c, then d, h, w; weights o, i, then d, h, w; grouped weights
-g, o, i, then d, h, w; recurrent data t, n, c; recurrent states and weights l, d, then n, c or i, g, o. The axis of a
-letter is its place in the canonical order of the letters present. This rule gives every alias of oneDNN but six.
+Domain names order their letters canonically: activations n, c, then d, h, w; weights o, i, then d, h, w;
+grouped weights g, o, i, then d, h, w; recurrent data t, n, c; recurrent states and weights l, d, then n, c or
+i, g, o. The axis of a letter is its place in the canonical order of the letters present. This rule gives
+every alias of oneDNN but six.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Primitive attributes: scales, post-ops, scratchpad mode (R22–R33). Setters mutate; `freeze` gives the value."""
+"""Primitive attributes: scales, post-ops, scratchpad mode (R22–R33). Setters mutate; `freeze` gives the
+value."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def _sum_text(op: SumOp) -> str:
 
 
 class PrimitiveAttr:
-    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; a primitive descriptor copies them (R08)."""
+    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; a primitive descriptor copies them
+    (R08)."""
 
     __slots__ = ("_alpha", "_post_ops", "_scratchpad")
 

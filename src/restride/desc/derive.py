@@ -5,6 +5,7 @@ Each takes the format kind, because `any` has dims but no strides yet.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
     if at % blk or not ends:
         raise Unimplemented(
             f"submemory_desc: the window cuts a block of axis {axis}",
-            why=f"offset {at} must be a multiple of the block {blk}, and so must dim {n} unless it reaches {whole}",
+            why=f"offset {at} and dim {n} must be multiples of block {blk}, unless the dim ends at {whole}",
             hint="reorder into a plain format first",
         )
 
@@ -135,7 +136,7 @@ def _groups(old: Layout, shape: tuple[int, ...]) -> list[_Group]:
 
 def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:
     """The innermost group of old axes before `i` and new axes before `k`: drop 1, add 1, keep, or regroup."""
-    if i and old.padded_dims[i - 1] == 1:
+    if i and old.dims[i - 1] == old.padded_dims[i - 1] == 1:
         return _Group(range(i - 1, i), range(k, k))
     if i and k and old.dims[i - 1] == shape[k - 1]:
         return _Group(range(i - 1, i), range(k - 1, k))
@@ -186,7 +187,7 @@ def _joined_stride(old: Layout, shape: tuple[int, ...], group: _Group) -> int:
     axes = [d for d in group.old if old.dims[d] != 1 or old.padded_dims[d] != 1]
     if any(blocks[d] != 1 or old.padded_dims[d] != old.dims[d] for d in axes):
         raise _cannot(old.dims, shape, f"axes {[*group.old]} are blocked or padded")
-    for outer, inner in zip(axes, axes[1:], strict=False):
+    for outer, inner in pairwise(axes):
         if old.strides[outer] != old.strides[inner] * old.dims[inner]:
             raise _cannot(old.dims, shape, f"axis {outer} does not continue axis {inner} in memory")
     return old.strides[axes[-1]]

@@ -3,135 +3,117 @@
 from __future__ import annotations
 
 from math import gcd
+from typing import NamedTuple
 
-from .layout import Layout, Level, levels
+from ..errors import Unimplemented
+from .layout import Layout, levels
 
-_MAX_STEPS = 200_000
+_MAX_STEPS = 100_000
+
+
+class _Digit(NamedTuple):
+    """An unknown integer between `least` and `most` that moves the offset by `stride` > 0 each."""
+
+    stride: int
+    least: int
+    most: int
+
+
+class _TooLongError(Exception):
+    """The search for digits used up its steps; only strides that do not nest can do that."""
+
+
+class _Sum:
+    """Finds digits with `Σ digit * stride == target`, widest stride first.
+
+    A digit is tried only where the narrower strides can make up for the rest: within their reach, and divisible
+    by their common divisor. For strides that nest that is one value each, so the search does not branch.
+    """
+
+    def __init__(self, digits: list[_Digit]) -> None:
+        self.digits = digits
+        self.low, self.high, self.common = [0], [0], [0]
+        for digit in reversed(digits):
+            self.low.insert(0, self.low[0] + digit.least * digit.stride)
+            self.high.insert(0, self.high[0] + digit.most * digit.stride)
+            self.common.insert(
+                0, gcd(self.common[0], digit.stride) if digit.least < digit.most else self.common[0]
+            )
+        self.steps = 0
+
+    def solve(self, target: int, depth: int = 0) -> tuple[int, ...] | None:
+        """Digits from `depth` on that sum to `target`, or None where there are none."""
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            raise _TooLongError
+        if depth == len(self.digits):
+            return () if target == 0 else None
+        for value in self.choices(target, depth):
+            rest = self.solve(target - value * self.digits[depth].stride, depth + 1)
+            if rest is not None:
+                return (value, *rest)
+        return None
+
+    def choices(self, target: int, depth: int) -> range:
+        """The values of one digit that leave a rest which the later ones may reach."""
+        digit, after = self.digits[depth], depth + 1
+        least = max(digit.least, -((self.high[after] - target) // digit.stride))
+        most = min(digit.most, (target - self.low[after]) // digit.stride)
+        shared = gcd(self.common[after], digit.stride)
+        if target % shared:
+            return range(0)
+        period = max(1, self.common[after] // shared)
+        first = target // shared * pow(digit.stride // shared, -1, period) if period > 1 else 0
+        return range(least + (first - least) % period, most + 1, period)
 
 
 def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
     """The logical index whose element lies at `offset`; None for padding, gaps, and outside.
 
-    Digits are found from the widest stride down, keeping the rest within reach of the narrower ones; for strides that
-    nest there is one choice at each.
+    Raises Unimplemented where overlapping strides make the search too long.
     """
     if 0 in layout.dims:
         return None
-    digits = _Digits(layout)
-    position = digits.find(offset - layout.offset0)
-    if position is None or any(i >= n for i, n in zip(position, layout.dims, strict=True)):
+    found = sorted((level for level in levels(layout) if level.stride), key=lambda level: -abs(level.stride))
+    backwards = sum((level.extent - 1) * level.stride for level in found if level.stride < 0)
+    search = _Sum([_Digit(abs(level.stride), 0, level.extent - 1) for level in found])
+    try:
+        digits = search.solve(offset - layout.offset0 - backwards)
+    except _TooLongError:
+        raise Unimplemented(
+            "MemoryDesc.index: too many overlapping strides", where=str(layout.strides)
+        ) from None
+    if digits is None:
         return None
-    return position
-
-
-class _Digits:
-    """Search for digits whose offsets sum to a target; negative strides are counted from their far end."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.ndims = len(layout.dims)
-        self.levels = sorted(levels(layout), key=lambda level: -abs(level.stride))
-        self.shift = sum(min(0, (level.extent - 1) * level.stride) for level in self.levels)
-        self.reach, self.common = _rest_of(self.levels)
-        self.dead: set[tuple[int, int]] = set()
-
-    def find(self, target: int) -> tuple[int, ...] | None:
-        digits = self._search(0, target - self.shift)
-        if digits is None:
-            return None
-        position = [0] * self.ndims
-        for level, digit in zip(self.levels, digits, strict=True):
-            steps = digit if level.stride >= 0 else level.extent - 1 - digit
-            position[level.axis] += steps * level.weight
-        return tuple(position)
-
-    def _search(self, depth: int, target: int) -> tuple[int, ...] | None:
-        if depth == len(self.levels):
-            return () if target == 0 else None
-        if (depth, target) in self.dead or not 0 <= target <= self.reach[depth]:
-            return None
-        for digit in self._choices(depth, target):
-            tail = self._search(depth + 1, target - digit * abs(self.levels[depth].stride))
-            if tail is not None:
-                return (digit, *tail)
-        self.dead.add((depth, target))
-        return None
-
-    def _choices(self, depth: int, target: int) -> range:
-        level, stride = self.levels[depth], abs(self.levels[depth].stride)
-        if stride == 0:
-            return range(1)
-        least = max(0, -(-(target - self.reach[depth + 1]) // stride))
-        return range(least, min(level.extent - 1, target // stride) + 1)
-
-
-def _rest_of(found: list[Level]) -> tuple[list[int], list[int]]:
-    """For each depth, the largest sum that the levels from there on can reach, and the divisor of all such sums."""
-    reach, common = [0], [0]
-    for level in reversed(found):
-        reach.append(reach[-1] + (level.extent - 1) * abs(level.stride))
-        common.append(gcd(common[-1], level.stride) if level.extent > 1 else common[-1])
-    return reach[::-1], common[::-1]
+    position = [0] * len(layout.dims)
+    for level, digit in zip(found, digits, strict=True):
+        position[level.axis] += level.weight * (digit if level.stride > 0 else level.extent - 1 - digit)
+    return tuple(position) if all(i < n for i, n in zip(position, layout.dims, strict=True)) else None
 
 
 def is_injective(layout: Layout) -> bool:
     """True where no two positions, padding included, share an offset.
 
-    Two positions clash when some digit differences, not all zero, sum to offset 0. Strides that nest cannot; for
-    others the differences are searched, widest stride first, in steps that the narrower strides can make up for.
-    A search that would run too long counts as a clash.
+    Two positions clash when differences of digits, not all zero, sum to offset 0. Strides that nest cannot;
+    for others the differences are searched. A search that would run too long counts as a clash.
     """
     found = [level for level in levels(layout) if level.extent > 1]
     if 0 in layout.dims:
         return True
     if any(level.stride == 0 for level in found):
         return False
-    found.sort(key=lambda level: -abs(level.stride))
-    return _Clash(found).absent()
+    steps = sorted(((abs(level.stride), level.extent) for level in found), reverse=True)
+    search = _Sum([_Digit(stride, 1 - extent, extent - 1) for stride, extent in steps])
+    try:
+        return not any(_clashes_from(search, depth) for depth in range(len(steps)))
+    except _TooLongError:
+        return False
 
 
-class _Clash:
-    """Search for digit differences, not all zero, whose offsets sum to zero."""
-
-    def __init__(self, found: list[Level]) -> None:
-        self.levels = found
-        self.reach, self.common = _rest_of(found)
-        self.steps = 0
-
-    def absent(self) -> bool:
-        """True where there are none. By symmetry the first nonzero difference may be taken positive."""
-        for depth, level in enumerate(self.levels):
-            if abs(level.stride) <= self.reach[depth + 1] and self._starts_here(depth):
-                return False
-        return True
-
-    def _starts_here(self, depth: int) -> bool:
-        stride = abs(self.levels[depth].stride)
-        least = self.common[depth + 1] // gcd(self.common[depth + 1], stride)
-        most = min(self.levels[depth].extent - 1, self.reach[depth + 1] // stride)
-        return any(self._sums_to(depth + 1, digit * stride) for digit in range(least, most + 1, least))
-
-    def _sums_to(self, depth: int, target: int) -> bool:
-        """True where differences from `depth` on can sum to `target` (or its negative: the set is symmetric)."""
-        self.steps += 1
-        if self.steps > _MAX_STEPS:
-            return True
-        if depth == len(self.levels):
-            return target == 0
-        if abs(target) > self.reach[depth] or target % self.common[depth]:
-            return False
-        return any(
-            self._sums_to(depth + 1, target - digit * abs(self.levels[depth].stride))
-            for digit in self._differences(depth, target)
-        )
-
-    def _differences(self, depth: int, target: int) -> range:
-        """Digits that leave a rest within the reach of the narrower strides and divisible by their divisor."""
-        level, stride = self.levels[depth], abs(self.levels[depth].stride)
-        rest, common = self.reach[depth + 1], self.common[depth + 1]
-        least = max(1 - level.extent, -((rest - target) // stride))
-        most = min(level.extent - 1, (target + rest) // stride)
-        if common == 0:
-            return range(least, most + 1)
-        period = common // gcd(common, stride)
-        first = target // gcd(common, stride) * pow(stride // gcd(common, stride), -1, period) % period
-        return range(least + (first - least) % period, most + 1, period)
+def _clashes_from(search: _Sum, depth: int) -> bool:
+    """True where differences exist that start at `depth`; by symmetry that one may be positive."""
+    digit = search.digits[depth]
+    if digit.stride > search.high[depth + 1]:
+        return False
+    values = (value for value in search.choices(0, depth) if value > 0)
+    return any(search.solve(-value * digit.stride, depth + 1) is not None for value in values)

@@ -1,4 +1,5 @@
-"""Where each element lies: dims, strides and inner blocks as one frozen value, with its arithmetic (spec 2.1, M10, M16).
+"""Where each element lies: dims, strides and inner blocks as one frozen value, with its arithmetic (spec 2.1,
+M10, M16).
 
 All offsets and strides count elements, all arithmetic is in Python integers, so nothing here can overflow.
 """
@@ -27,7 +28,8 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A blocked layout. Plain layouts have no inner blocks. `strides[d]` steps over whole blocks of axis d."""
+    """A blocked layout. Plain layouts have no inner blocks. `strides[d]` steps over whole blocks of axis
+    d."""
 
     dims: tuple[int, ...]
     padded_dims: tuple[int, ...]
@@ -58,9 +60,14 @@ class Layout:
 
     @property
     def outer_order(self) -> tuple[int, ...]:
-        """Axes outermost to innermost: by falling stride, then by falling block count, then by letter (spec 1.6)."""
+        """Axes outermost to innermost: by falling stride, then by falling block count, then by letter (spec
+        1.6)."""
         extents = self.outer_extents
         return tuple(sorted(range(len(self.dims)), key=lambda d: (-abs(self.strides[d]), -extents[d], d)))
+
+
+NO_LAYOUT = Layout((), (), ())
+"""The layout of the zero descriptor."""
 
 
 def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
@@ -72,7 +79,8 @@ def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tupl
 def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
     """The dense layout of `dims` in the order of `tag`; blocked axes are padded up to whole blocks (M11).
 
-    A runtime dim makes its padded dim and every stride outside it runtime. A zero dim does not zero the strides.
+    A runtime dim makes its padded dim and every stride outside it runtime. A zero dim does not zero the
+    strides.
     """
     blocks = block_products(len(dims), tag.inner_blks, tag.inner_idxs)
     padded = tuple(n if n == RUNTIME_DIM else -(-n // blk) * blk for n, blk in zip(dims, blocks, strict=True))
@@ -111,9 +119,11 @@ def axis_offset(layout: Layout, axis: int, position: int) -> int:
 
 
 def extent_range(layout: Layout) -> tuple[int, int]:
-    """Lowest and one past the highest element offset of all elements and padding; both offset0 where there are none.
+    """Lowest and one past the highest element offset of all elements and padding; both offset0 where there
+    are none.
 
-    Within an axis the offset grows with the position (or falls, for a negative stride), so the corners decide.
+    Within an axis the offset grows with the position (or falls, for a negative stride), so the corners
+    decide.
     """
     if 0 in layout.padded_dims:
         return layout.offset0, layout.offset0
@@ -123,10 +133,11 @@ def extent_range(layout: Layout) -> tuple[int, int]:
 
 
 def storage_elements(layout: Layout) -> int:
-    """Elements of storage without offset0: the rule of the documents (M16), and never less than what is touched.
+    """Elements of storage without offset0: the rule of the documents (M16), and never less than what is
+    touched.
 
-    Trailing gaps of a strided axis count. The rule alone would give 0 to a broadcast element (stride 0), and too
-    little to overlapping windows.
+    Trailing gaps of a strided axis count. The rule alone would give 0 to a broadcast element (stride 0), and
+    too little to overlapping windows.
     """
     if 0 in layout.dims:
         return 0

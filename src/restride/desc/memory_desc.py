@@ -9,35 +9,22 @@ from typing import Any
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from . import derive
+from .build import Format, equality_key, parse_arguments, size_in_bytes
 from .inverse import index_of, is_injective
-from .layout import RUNTIME_DIM, Layout, axis_offset, extent_range, layout_of_tag, storage_elements
-from .parse import (
-    check_range,
-    check_strides,
-    parse_dims,
-    parse_index,
-    parse_offset,
-    parse_strides,
-    parse_type,
-    read_json,
-)
-from .tags import FormatTag, GenericTag, Tag, to_tag
+from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range
+from .parse import parse_dims, parse_index, parse_offset, parse_strides, parse_type
+from .stored import read_json, write_json
+from .strides import check_range
 from .text import describe, matching_tag, verbose
-
-RUNTIME_SIZE = 2**63
-"""Size of a descriptor with runtime dims (`DNNL_RUNTIME_SIZE_VAL`, M17)."""
-
-Format = str | FormatTag | Tag | GenericTag | Sequence[int] | None
-_NO_LAYOUT = Layout((), (), ())
 
 
 class MemoryDesc:
     """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
 
-    `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None for
-    row-major. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that stride 0,
-    size-1 dims and empty tensors are free (M09); `strict=True` applies the document's formula to the letter (M08).
-    `allow_empty=True` gives the zero descriptor instead of an error (M05).
+    `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None
+    for row-major. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that
+    stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies the document's formula to
+    the letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
 
     Raises InvalidArguments, naming the argument and the index, for anything that describes no memory.
     """
@@ -60,20 +47,20 @@ class MemoryDesc:
         strict: bool = False,
     ) -> None:
         try:
-            kind, dtype, layout = _parse(dims, data_type, format, strict)
+            kind, dtype, layout = parse_arguments(dims, data_type, format, strict)
         except Error:
             if not allow_empty:
                 raise
-            kind, dtype, layout = "undef", DataType.undef, _NO_LAYOUT
+            kind, dtype, layout = "undef", DataType.undef, NO_LAYOUT
         self._fill(kind, dtype, layout)
 
     def _fill(self, kind: str, dtype: DataType, layout: Layout) -> None:
         store = object.__setattr__
-        key = _key(kind, dtype, layout)
+        key = equality_key(kind, dtype, layout)
         store(self, "_kind", kind)
         store(self, "_type", dtype)
         store(self, "_layout", layout)
-        store(self, "_size", _size(kind, dtype, layout))
+        store(self, "_size", size_in_bytes(kind, dtype, layout))
         store(self, "_key", key)
         store(self, "_hash", hash(key))
 
@@ -90,8 +77,8 @@ class MemoryDesc:
     ) -> MemoryDesc:
         """A plain descriptor of any strides, for sources: negative, zero, or overlapping windows (N8).
 
-        `strides` and `offset0` count elements. With negative strides `offset0` must lift the lowest offset to 0 or
-        more. Destinations must be `is_injective()`. Raises InvalidArguments for an offset below 0.
+        `strides` and `offset0` count elements. With negative strides `offset0` must lift the lowest offset to
+        0 or more. Destinations must be `is_injective()`. Raises InvalidArguments for an offset below 0.
         """
         shape = parse_dims(dims)
         dtype = parse_type(data_type)
@@ -131,7 +118,8 @@ class MemoryDesc:
 
     @property
     def format_kind(self) -> str:
-        """`"undef"` (zero descriptor), `"any"` (to be chosen by a primitive) or `"blocked"` (plain or blocked)."""
+        """`"undef"` (zero descriptor), `"any"` (to be chosen by a primitive) or `"blocked"` (plain or
+        blocked)."""
         return self._kind
 
     @property
@@ -146,7 +134,8 @@ class MemoryDesc:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis, or between whole blocks; empty unless blocked (M15)."""
+        """Elements between neighbours along each axis, or between whole blocks; empty unless blocked
+        (M15)."""
         return self._layout.strides
 
     @property
@@ -166,7 +155,8 @@ class MemoryDesc:
 
     @property
     def size(self) -> int:
-        """Bytes of storage without offset0 (M16–M18): 0 for `any`, zero and empty; RUNTIME_SIZE for runtime dims."""
+        """Bytes of storage without offset0 (M16–M18): 0 for `any`, zero and empty; RUNTIME_SIZE for runtime
+        dims."""
         return self._size
 
     def get_size(self) -> int:
@@ -192,7 +182,8 @@ class MemoryDesc:
 
     @property
     def tag(self) -> str | None:
-        """The base tag that builds this descriptor from its dims, or None (gaps, broadcast, submemory, `any`).
+        """The base tag that builds this descriptor from its dims, or None (gaps, broadcast, submemory,
+        `any`).
 
         Where size-1 dims leave a choice: the one whose strides are met exactly, then a tag of the seed.
         """
@@ -206,7 +197,8 @@ class MemoryDesc:
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
-        """Shape of the storage as an array: blocks along each axis, outermost first, then the inner blocks."""
+        """Shape of the storage as an array: blocks along each axis, outermost first, then the inner
+        blocks."""
         layout = self._blocked("physical_shape")
         return (*(layout.outer_extents[d] for d in layout.outer_order), *layout.inner_blks)
 
@@ -219,7 +211,8 @@ class MemoryDesc:
     # Where elements lie
 
     def offset(self, *index: int) -> int:
-        """Element offset of a position, offset0 included: `offset0 + Σ i·stride`, blocks as spec 2.1 (M10, P10).
+        """Element offset of a position, offset0 included: `offset0 + Σ i·stride`, blocks as spec 2.1 (M10,
+        P10).
 
         Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
         """
@@ -261,15 +254,17 @@ class MemoryDesc:
     ) -> MemoryDesc:
         """The window of `dims` elements from `offsets`: the parent's strides, a shifted offset0 (M20, M21).
 
-        Raises InvalidArguments for a window outside the parent, Unimplemented for `any`, runtime dims and windows that
-        cut blocks (M22). With `allow_empty`, errors give the zero descriptor.
+        Raises InvalidArguments for a window outside the parent, Unimplemented for `any`, runtime dims and
+        windows that cut blocks (M22). With `allow_empty`, errors give the zero descriptor.
         """
         return self._derive(derive.submemory, (dims, offsets), allow_empty)
 
     def reshape(self, dims: Sequence[int], *, allow_empty: bool = False) -> MemoryDesc:
-        """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join (M26–M28).
+        """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join
+        (M26–M28).
 
-        Raises InvalidArguments where the volume differs or strides or blocks cannot say it without moving data.
+        Raises InvalidArguments where the volume differs or strides or blocks cannot say it without moving
+        data.
         """
         return self._derive(derive.reshape, (dims,), allow_empty)
 
@@ -282,7 +277,10 @@ class MemoryDesc:
 
     def _derive(self, rule: Any, args: tuple[Any, ...], allow_empty: bool) -> MemoryDesc:
         try:
-            return MemoryDesc._make(self._kind, self._type, rule(self._kind, self._layout, *args))
+            layout = rule(self._kind, self._layout, *args)
+            if self._kind == "blocked":
+                check_range(layout, self._type)
+            return MemoryDesc._make(self._kind, self._type, layout)
         except Error as error:
             if allow_empty:
                 return MemoryDesc()
@@ -314,59 +312,11 @@ class MemoryDesc:
 
     def to_json(self) -> dict[str, Any]:
         """A dict of plain values that `from_json` reads back."""
-        layout = self._layout
-        return {
-            "kind": self._kind,
-            "data_type": self._type.name,
-            "dims": list(layout.dims),
-            "padded_dims": list(layout.padded_dims),
-            "strides": list(layout.strides),
-            "inner_blks": list(layout.inner_blks),
-            "inner_idxs": list(layout.inner_idxs),
-            "offset0": layout.offset0,
-        }
+        return write_json(self._kind, self._type, self._layout)
 
     @classmethod
     def from_json(cls, data: object) -> MemoryDesc:
-        """The descriptor of a `to_json` dict. Every value is checked; raises InvalidArguments naming the bad one."""
+        """The descriptor of a `to_json` dict. Every value is checked; raises InvalidArguments naming the bad
+        one."""
         kind, dtype, layout = read_json(data)
         return cls._make(kind, dtype, layout)
-
-
-def _parse(dims: Sequence[int], data_type: Any, format: Format, strict: bool) -> tuple[str, DataType, Layout]:
-    """Kind, type and layout of the constructor's arguments."""
-    shape = parse_dims(dims)
-    if not shape or format is FormatTag.undef or (isinstance(format, str) and format == "undef"):
-        return "undef", DataType.undef, _NO_LAYOUT
-    dtype = parse_type(data_type)
-    layout = _layout(shape, format, strict)
-    if layout is None:
-        return "any", dtype, Layout(shape, shape, ())
-    check_range(layout, dtype)
-    return "blocked", dtype, layout
-
-
-def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | None:
-    """The layout that `format` gives `shape`, or None for `any`."""
-    if format is None:
-        return layout_of_tag(shape, Tag(tuple(range(len(shape)))))
-    if isinstance(format, str | FormatTag | Tag | GenericTag):
-        tag = to_tag(format, len(shape))
-        return None if isinstance(tag, FormatTag) else layout_of_tag(shape, tag)
-    layout = Layout(shape, shape, parse_strides(format, len(shape)))
-    check_strides(layout, strict)
-    return layout
-
-
-def _size(kind: str, dtype: DataType, layout: Layout) -> int:
-    if kind != "blocked":
-        return 0
-    return RUNTIME_SIZE if layout.has_runtime else dtype.nbytes(storage_elements(layout))
-
-
-def _key(kind: str, dtype: DataType, layout: Layout) -> tuple[object, ...]:
-    """What equality compares: everything but the strides of axes of one element (M19)."""
-    sizes = zip(layout.strides, layout.padded_dims, strict=False)
-    strides = tuple(0 if padded == 1 else stride for stride, padded in sizes)
-    blocks = (layout.inner_blks, layout.inner_idxs, layout.offset0)
-    return (kind, dtype.value, layout.dims, layout.padded_dims, strides, *blocks)

@@ -15,12 +15,26 @@ from .parse import parse_int, short_repr
 _NAN_BITS = 0x7FC00000
 
 ELTWISE = frozenset(
-    "relu tanh elu square abs sqrt linear soft_relu logistic exp gelu_tanh gelu_erf swish log clip clip_v2 pow "
-    "round mish hardswish hardsigmoid".split()
+    (
+        *(
+            "relu",
+            "tanh",
+            "elu",
+            "square",
+            "abs",
+            "sqrt",
+            "linear",
+            "soft_relu",
+            "logistic",
+            "exp",
+            "gelu_tanh",
+        ),
+        *("gelu_erf", "swish", "log", "clip", "clip_v2", "pow", "round", "mish", "hardswish", "hardsigmoid"),
+    )
 )
 """The eltwise algorithms of oneDNN, by name."""
 
-BINARY = frozenset("add mul max min div sub ge gt le lt eq ne select".split())
+BINARY = frozenset(("add", "mul", "max", "min", "div", "sub", "ge", "gt", "le", "lt", "eq", "ne", "select"))
 """The binary algorithms of oneDNN, by name."""
 
 
@@ -34,7 +48,8 @@ def missing(what: str) -> Unimplemented:
 
 
 def to_f32(value: Any, name: str) -> float:
-    """`value` rounded to f32, as a Python float; inf and NaN are values. Raises InvalidArguments naming `name`."""
+    """`value` rounded to f32, as a Python float; inf and NaN are values. Raises InvalidArguments naming
+    `name`."""
     if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating) or np.ndim(value):
         raise InvalidArguments(f"{name} is {short_repr(value)}", why="it must be one real number")
     try:
@@ -133,7 +148,8 @@ class PostOps:
         return entry.scale, entry.zero_point, entry.data_type
 
     def get_params_eltwise(self, index: int) -> tuple[str, float, float, float]:
-        """Algorithm, alpha, beta and scale of the eltwise at `index`. Raises InvalidArguments: there is none."""
+        """Algorithm, alpha, beta and scale of the eltwise at `index`. Raises InvalidArguments: there is
+        none."""
         raise self._other_kind(index, "eltwise")
 
     def get_params_binary(self, index: int) -> tuple[str, MemoryDesc]:

@@ -30,7 +30,8 @@ class Scan(NamedTuple):
 
 
 def scan(text: str) -> Scan:
-    """Split `text` into outer letters and inner blocks; only the shape is checked, not the letters' meaning."""
+    """Split `text` into outer letters and inner blocks; only the shape is checked, not the letters'
+    meaning."""
     split = next((i for i, char in enumerate(text) if char in _DIGITS), len(text))
     for i, char in enumerate(text):
         if not (char.isascii() and char.isalnum()):
@@ -58,7 +59,8 @@ def _blocks(text: str, start: int) -> list[Block]:
 
 
 def bad_tag(text: str, at: int, why: str) -> InvalidArguments:
-    """The error for a bad tag: a window of the text, a caret under character `at`, the reason, the nearest tag."""
+    """The error for a bad tag: a window of the text, a caret under character `at`, the reason, the nearest
+    tag."""
     first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
     shown = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
     name = ascii(text[:_WINDOW]) + (

@@ -8,7 +8,8 @@ Grammar, letters outermost to innermost::
     alias   := as base, with the letters of a domain (see aliases)                      nChw16c
     generic := as base, with x for "all remaining axes in order"                        aBx16b
 
-An upper-case outer letter marks a blocked axis. Lower case is accepted there, because the blocks say it already.
+An upper-case outer letter marks a blocked axis. Lower case is accepted there, because the blocks say it
+already.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _REST = -1
 class Tag:
     """A memory format without dims: axes outermost to innermost, then the inner blocks, outer to inner.
 
-    `Tag((0, 1, 2, 3), (16,), (1,))` is `aBcd16b`. Blocks of size 1 are dropped, so that equal meaning is an equal value.
+    `Tag((0, 1, 2, 3), (16,), (1,))` is `aBcd16b`. Blocks of size 1 are dropped, so that equal meaning is an
+    equal value.
     """
 
     order: tuple[int, ...]
@@ -168,7 +170,8 @@ def _alias_axes(letters: str, text: str) -> dict[str, int]:
 
 
 def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
-    """Every block names an outer axis; an upper-case letter is blocked, unless the whole plain tag is in capitals."""
+    """Every block names an outer axis; an upper-case letter is blocked, unless the whole plain tag is in
+    capitals."""
     blocked = {letter for letter, _, _ in parts.blocks}
     for letter, size, at in parts.blocks:
         if axes.get(letter, _REST) == _REST:
@@ -189,8 +192,8 @@ def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
 class FormatTag(enum.Enum):
     """The named format tags of the seed (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
 
-    An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which parses back.
-    Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset, output.
+    An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which
+    parses back. Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset, output.
     """
 
     undef = "undef"
@@ -221,12 +224,13 @@ class FormatTag(enum.Enum):
 
     @classmethod
     def parse(cls, text: str | FormatTag) -> FormatTag | Tag | GenericTag:
-        """A member for the seed's tags (any spelling), else the `Tag` or rank-generic tag that `text` means."""
-        if isinstance(text, cls):
+        """A member for the seed's tags (any spelling), else the `Tag` or rank-generic tag that `text`
+        means."""
+        if isinstance(text, FormatTag):
             return text
-        if text in ("any", "undef"):
+        if isinstance(text, str) and text in ("any", "undef"):
             return cls(text)
-        tag = parse_tag(str(text) if isinstance(text, str) else text)
+        tag = parse_tag(text)
         return cls._value2member_map_.get(str(tag), tag)  # type: ignore[return-value]
 
 
@@ -248,6 +252,6 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
             f"format tag '{value}' has {tag.ndims} axes, the dims have {ndims}",
             where=f"tag {tag}",
             why="a tag orders each axis once",
-            hint="use a tag of the same rank, or a rank-generic one such as 'abx' (row-major) or 'axb' (channels last)",
+            hint="use a tag of this rank, or one for any rank: 'abx' is row-major, 'axb' channels last",
         )
     return tag
