@@ -1,0 +1,269 @@
+"""Teams of threads that run the parts of a region: native ones (see `emit.pool`), or Python's if need be.
+
+A team is opened with a fixed number of workers, runs regions, and is closed. Its `run` has the signature
+(fn, src, dst, params, parts, first, count) and may be called at any time: when closed, it works alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from restride.emit.pool import POOL_ALIGNMENT, POOL_BYTES, call_ir, pool_ir
+from restride.errors import OutOfMemory
+from restride.targets import jit, store
+from restride.targets.isa import Isa, host_isa
+
+# How long a worker, or a caller that waits for one, spins before it sleeps. A wake-up costs about 4 us.
+_SPIN_NS = 50_000
+_CLOSE_POLL_S = 0.0005
+_RUN_WORDS = 8
+_METH_FASTCALL = 0x80
+# Left deliverable in workers: a fault must reach the handler that prints the traceback.
+_FAULTS = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"})
+
+Run = Callable[..., None]
+
+
+class Team(Protocol):
+    """What a pool needs of its workers."""
+
+    @property
+    def run(self) -> Run:
+        """Run parts first..first+count-1 of a kernel."""
+
+    def close(self) -> None:
+        """Send the workers away once the region they are in is done."""
+
+
+def open_team(workers: int, *, spin: bool) -> Team:
+    """Return a team of so many workers; of fewer, with one warning, where the system refuses threads."""
+    if os.name == "posix":
+        return NativeTeam(workers, spin=spin)
+    return PythonTeam(workers)
+
+
+class NativeTeam:
+    """Workers made with pthread_create, which never need Python's lock. Spins between regions if `spin`."""
+
+    def __init__(self, workers: int, *, spin: bool) -> None:
+        # Set first: a team that was not opened whole is still disposed of.
+        self._address, self._threads, self._pid = 0, list[int](), os.getpid()
+        self._native = native = _native()
+        self._address = _allocate()
+        native.open(self._address, native.spins if spin else 0)
+        self.run: Run = functools.partial(native.call, native.run, self._address)
+        with _signals_blocked():
+            self._create(workers)
+        native.join(self._address, len(self._threads))
+
+    def _create(self, workers: int) -> None:
+        for _ in range(workers):
+            thread = _create_thread(self._native.worker, self._address)
+            if thread is None:
+                _tell_refused(len(self._threads) + 1, workers + 1)
+                return
+            self._threads.append(thread)
+
+    def close(self) -> None:
+        """Send the workers away once the region they are in is done, and wait until they are gone."""
+        if self._pid != os.getpid():
+            return  # made before a fork: there are no workers in this process
+        while self._threads and not self._native.close(self._address):
+            time.sleep(_CLOSE_POLL_S)
+        while self._threads:
+            _libc().pthread_join(self._threads.pop(), None)
+
+    def __del__(self) -> None:
+        # At interpreter exit workers still look at the team's memory: it stays until the process has ended.
+        if _exiting() or not self._address or self._pid != os.getpid():
+            return
+        self.close()
+        _libc().free(self._address)
+
+
+class PythonTeam:
+    """Workers for systems without POSIX threads: Python's, without Python's lock during each part."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._executor = ThreadPoolExecutor(max(1, workers), thread_name_prefix="restride")
+        self._busy = threading.Lock()
+
+    def run(self, fn: int, src: int, dst: int, params: int, parts: int, first: int, count: int) -> None:
+        """Run parts first..first+count-1; on the caller alone where the team is busy or closed."""
+        kernel = _KERNEL(fn)
+        turns = iter(range(first, first + count))
+
+        def work() -> None:
+            for part in turns:  # a range's iterator gives each part once, whoever asks
+                kernel(src, dst, params, part, parts)
+
+        if count < 2 or not self._busy.acquire(blocking=False):
+            work()
+            return
+        try:
+            helpers = [self._executor.submit(work) for _ in range(min(self._workers, count - 1))]
+            _work_with(helpers, work)
+        finally:
+            self._busy.release()
+
+    def close(self) -> None:
+        """Send the workers away once the region they are in is done."""
+        self._busy.acquire()  # for good: a closed team works alone
+        self._executor.shutdown()
+
+
+_KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+
+
+def _work_with(helpers: list[Future[None]], work: Callable[[], None]) -> None:
+    """Work along with helpers. Whatever is raised here, no helper is at work any more when it gets out."""
+    interruption: BaseException | None = None
+    try:
+        work()
+    except BaseException as error:
+        interruption = error
+    working = [helper for helper in helpers if not helper.cancel()]
+    while not all(helper.done() for helper in working):
+        try:
+            wait(working)
+        except BaseException as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
+
+
+@dataclass(frozen=True)
+class _Native:
+    """The pool's machine code. The libraries stay loaded for good: workers may be running in them at exit."""
+
+    libraries: tuple[Any, ...]
+    call: Run  # (fn, eight words), without Python's lock
+    run: int
+    worker: int
+    open: Callable[[int, int], None]
+    join: Callable[[int, int], None]
+    close: Callable[[int], int]
+    spins: int
+
+
+@functools.cache
+def _native() -> _Native:
+    isa = host_isa()
+    pool = jit.load(store.object_code(pool_ir(isa.triple), isa))
+    library, call = _caller(isa)
+    pointer, number = ctypes.c_void_p, ctypes.c_int32
+    return _Native(
+        libraries=(pool, library),
+        call=call,
+        run=pool.address("restride_pool_run"),
+        worker=pool.address("restride_pool_worker"),
+        open=ctypes.CFUNCTYPE(None, pointer, number)(pool.address("restride_pool_open")),
+        join=ctypes.CFUNCTYPE(None, pointer, number)(pool.address("restride_pool_join")),
+        close=ctypes.CFUNCTYPE(number, pointer)(pool.address("restride_pool_close")),
+        spins=_count_spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pool.address("restride_pool_spin"))),
+    )
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("meth", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def _caller(isa: Isa) -> tuple[object, Run]:
+    """Return what to keep alive, and a function (fn, eight words) that calls fn without Python's lock."""
+    if sys.implementation.name != "cpython":
+        return None, _call_by_ctypes
+    library = jit.load(store.object_code(call_ir(_RUN_WORDS), isa))
+    method = _MethodDef(b"restride_call", library.address("restride_call"), _METH_FASTCALL, None)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+        ("PyCFunction_NewEx", ctypes.pythonapi)
+    )
+    return (library, method), make(ctypes.addressof(method), None, None)
+
+
+def _call_by_ctypes(fn: int, *words: int) -> None:
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * _RUN_WORDS)(fn)(*words)
+
+
+def _count_spins(spin: Callable[[int], None]) -> int:
+    """Return how many turns of the spin loop last _SPIN_NS: a pause takes 1 to 140 cycles, by model."""
+    turns = 500
+    fastest = min(_time_ns(spin, turns) for _ in range(4))
+    return max(1, turns * _SPIN_NS // max(1, fastest))
+
+
+def _time_ns(call: Callable[[int], None], argument: int) -> int:
+    start = time.perf_counter_ns()
+    call(argument)
+    return time.perf_counter_ns() - start
+
+
+@functools.cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None)
+    pointer = ctypes.c_void_p
+    libc.pthread_create.argtypes = (pointer, pointer, pointer, pointer)
+    libc.pthread_join.argtypes = (pointer, pointer)
+    libc.posix_memalign.argtypes = (pointer, ctypes.c_size_t, ctypes.c_size_t)
+    libc.free.argtypes, libc.free.restype = (pointer,), None
+    return libc
+
+
+def _allocate() -> int:
+    """Return the address of zeroed memory for a team, which no collector takes away from its workers."""
+    address = ctypes.c_void_p()
+    if _libc().posix_memalign(ctypes.byref(address), POOL_ALIGNMENT, POOL_BYTES) or not address.value:
+        raise OutOfMemory("no memory for the thread pool")
+    ctypes.memset(address.value, 0, POOL_BYTES)
+    return address.value
+
+
+def _create_thread(function: int, argument: int) -> int | None:
+    """Return the pthread_t of a new native thread, None where the system refuses one."""
+    thread = ctypes.c_void_p()
+    if _libc().pthread_create(ctypes.byref(thread), None, function, argument):
+        return None
+    return thread.value or 0
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Threads made inside inherit blocked signals: handlers and Ctrl-C stay with Python's threads."""
+    faults = {getattr(signal, name) for name in _FAULTS if hasattr(signal, name)}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_REFUSALS = itertools.count()
+
+
+def _tell_refused(got: int, wanted: int) -> None:
+    if next(_REFUSALS) == 0:
+        text = f"the system refused more threads: running with {got} of {wanted}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+_exiting = sys.is_finalizing
