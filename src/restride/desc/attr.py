@@ -1,5 +1,4 @@
-"""Primitive attributes: scales, post-ops, scratchpad mode (R22–R33). Setters mutate; `freeze` gives the
-value."""
+"""Primitive attributes: scales, post-ops, scratchpad mode (R22–R33). Setters mutate, `freeze` copies."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def _sum_text(op: SumOp) -> str:
 
 
 class PrimitiveAttr:
-    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; a primitive descriptor copies them
-    (R08)."""
+    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; primitive descriptors copy it (R08)."""
 
     __slots__ = ("_alpha", "_post_ops", "_scratchpad")
 

@@ -136,7 +136,7 @@ def _groups(old: Layout, shape: tuple[int, ...]) -> list[_Group]:
 
 def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:
     """The innermost group of old axes before `i` and new axes before `k`: drop 1, add 1, keep, or regroup."""
-    if i and old.dims[i - 1] == old.padded_dims[i - 1] == 1:
+    if i and old.padded_dims[i - 1] == old.blocks[i - 1] == 1:
         return _Group(range(i - 1, i), range(k, k))
     if i and k and old.dims[i - 1] == shape[k - 1]:
         return _Group(range(i - 1, i), range(k - 1, k))
@@ -148,7 +148,7 @@ def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:
         if ours == theirs and ours:
             return _Group(range(first_old, i), range(first_new, k))
         first_old, first_new = (first_old - 1, first_new) if ours < theirs else (first_old, first_new - 1)
-    raise _cannot(old.dims, shape, "zero dims must keep their place")
+    raise _cannot(old.dims, shape, "a dim of 0, or a 1 that is padded, must keep its place")
 
 
 def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> InvalidArguments:
@@ -184,9 +184,9 @@ def _keeps(group: _Group) -> bool:
 def _joined_stride(old: Layout, shape: tuple[int, ...], group: _Group) -> int:
     """The innermost stride of axes that lie behind each other in logical order, unpadded and unblocked."""
     blocks = old.blocks
-    axes = [d for d in group.old if old.dims[d] != 1 or old.padded_dims[d] != 1]
-    if any(blocks[d] != 1 or old.padded_dims[d] != old.dims[d] for d in axes):
+    if any(blocks[d] != 1 or old.padded_dims[d] != old.dims[d] for d in group.old):
         raise _cannot(old.dims, shape, f"axes {[*group.old]} are blocked or padded")
+    axes = [d for d in group.old if old.dims[d] != 1]
     for outer, inner in pairwise(axes):
         if old.strides[outer] != old.strides[inner] * old.dims[inner]:
             raise _cannot(old.dims, shape, f"axis {outer} does not continue axis {inner} in memory")

@@ -26,8 +26,8 @@ class _TooLongError(Exception):
 class _Sum:
     """Finds digits with `Σ digit * stride == target`, widest stride first.
 
-    A digit is tried only where the narrower strides can make up for the rest: within their reach, and divisible
-    by their common divisor. For strides that nest that is one value each, so the search does not branch.
+    A digit is tried only where the narrower strides can make up for the rest: within reach, and divisible by
+    their common divisor. For strides that nest that is one value each, so the search does not branch.
     """
 
     def __init__(self, digits: list[_Digit]) -> None:

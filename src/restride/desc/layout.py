@@ -28,8 +28,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A blocked layout. Plain layouts have no inner blocks. `strides[d]` steps over whole blocks of axis
-    d."""
+    """A blocked layout. Plain layouts have no inner blocks. `strides[d]` steps over the blocks of axis d."""
 
     dims: tuple[int, ...]
     padded_dims: tuple[int, ...]
@@ -60,8 +59,7 @@ class Layout:
 
     @property
     def outer_order(self) -> tuple[int, ...]:
-        """Axes outermost to innermost: by falling stride, then by falling block count, then by letter (spec
-        1.6)."""
+        """Axes outermost to innermost: by falling stride, then block count, then by letter (spec 1.6)."""
         extents = self.outer_extents
         return tuple(sorted(range(len(self.dims)), key=lambda d: (-abs(self.strides[d]), -extents[d], d)))
 

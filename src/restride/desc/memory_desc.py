@@ -118,8 +118,7 @@ class MemoryDesc:
 
     @property
     def format_kind(self) -> str:
-        """`"undef"` (zero descriptor), `"any"` (to be chosen by a primitive) or `"blocked"` (plain or
-        blocked)."""
+        """`"undef"` (zero descriptor), `"any"` (a primitive chooses) or `"blocked"` (plain or blocked)."""
         return self._kind
 
     @property
@@ -134,8 +133,7 @@ class MemoryDesc:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis, or between whole blocks; empty unless blocked
-        (M15)."""
+        """Elements from one index, or one block, of each axis to the next; empty for other kinds (M15)."""
         return self._layout.strides
 
     @property
@@ -155,8 +153,10 @@ class MemoryDesc:
 
     @property
     def size(self) -> int:
-        """Bytes of storage without offset0 (M16–M18): 0 for `any`, zero and empty; RUNTIME_SIZE for runtime
-        dims."""
+        """Bytes of storage without offset0 (M16–M18).
+
+        0 for `any`, for the zero descriptor, and for empty tensors; RUNTIME_SIZE where dims are runtime.
+        """
         return self._size
 
     def get_size(self) -> int:
@@ -197,8 +197,7 @@ class MemoryDesc:
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
-        """Shape of the storage as an array: blocks along each axis, outermost first, then the inner
-        blocks."""
+        """The storage as an array: blocks along each axis, outermost first, then inner blocks."""
         layout = self._blocked("physical_shape")
         return (*(layout.outer_extents[d] for d in layout.outer_order), *layout.inner_blks)
 
@@ -316,7 +315,6 @@ class MemoryDesc:
 
     @classmethod
     def from_json(cls, data: object) -> MemoryDesc:
-        """The descriptor of a `to_json` dict. Every value is checked; raises InvalidArguments naming the bad
-        one."""
+        """The descriptor of a `to_json` dict. Raises InvalidArguments naming the value that is wrong."""
         kind, dtype, layout = read_json(data)
         return cls._make(kind, dtype, layout)

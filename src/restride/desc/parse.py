@@ -1,5 +1,4 @@
-"""Checking at the door: dims, strides, types and stored descriptors into plain tuples of Python integers
-(M04–M09)."""
+"""Checking at the door: dims, strides, indices and types as plain tuples of Python integers (M04)."""
 
 from __future__ import annotations
 

@@ -48,8 +48,7 @@ def missing(what: str) -> Unimplemented:
 
 
 def to_f32(value: Any, name: str) -> float:
-    """`value` rounded to f32, as a Python float; inf and NaN are values. Raises InvalidArguments naming
-    `name`."""
+    """`value` rounded to f32, as a Python float; inf and NaN are values. Errors name `name`."""
     if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating) or np.ndim(value):
         raise InvalidArguments(f"{name} is {short_repr(value)}", why="it must be one real number")
     try:
@@ -148,8 +147,7 @@ class PostOps:
         return entry.scale, entry.zero_point, entry.data_type
 
     def get_params_eltwise(self, index: int) -> tuple[str, float, float, float]:
-        """Algorithm, alpha, beta and scale of the eltwise at `index`. Raises InvalidArguments: there is
-        none."""
+        """Algorithm, alpha, beta, scale of the eltwise at `index`. Raises InvalidArguments: there is none."""
         raise self._other_kind(index, "eltwise")
 
     def get_params_binary(self, index: int) -> tuple[str, MemoryDesc]:

@@ -13,8 +13,7 @@ _LIMIT = 2**63
 
 
 def check_range(layout: Layout, dtype: DataType) -> None:
-    """All bytes, offset0 included, lie in 0 .. 2**63 - 1. Checked in Python integers, before any
-    allocation."""
+    """All bytes, offset0 included, lie in 0 .. 2**63 - 1: checked in Python integers, before allocation."""
     if layout.has_runtime and 0 <= layout.offset0 < _LIMIT:
         return
     low, high = (layout.offset0, layout.offset0) if layout.has_runtime else extent_range(layout)

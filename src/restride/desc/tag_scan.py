@@ -30,8 +30,7 @@ class Scan(NamedTuple):
 
 
 def scan(text: str) -> Scan:
-    """Split `text` into outer letters and inner blocks; only the shape is checked, not the letters'
-    meaning."""
+    """Split `text` into outer letters and inner blocks, whatever the letters mean."""
     split = next((i for i, char in enumerate(text) if char in _DIGITS), len(text))
     for i, char in enumerate(text):
         if not (char.isascii() and char.isalnum()):
@@ -59,15 +58,14 @@ def _blocks(text: str, start: int) -> list[Block]:
 
 
 def bad_tag(text: str, at: int, why: str) -> InvalidArguments:
-    """The error for a bad tag: a window of the text, a caret under character `at`, the reason, the nearest
-    tag."""
+    """The error for a bad tag: its text, a caret under character `at`, the reason, the nearest tag."""
     first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
     shown = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
-    name = ascii(text[:_WINDOW]) + (
-        f" (and {len(text) - _WINDOW} more characters)" if len(text) > _WINDOW else ""
-    )
+    size = f" of {len(text)} characters" if len(text) > _WINDOW else ""
     caret = " " * (_WHERE_INDENT + at - first) + "^"
-    return InvalidArguments(f"bad format tag {name}", where=f"{shown}\n{caret}", why=why, hint=_hint(text))
+    return InvalidArguments(
+        f"bad format tag {shown!r}{size}", where=f"{shown}\n{caret}", why=why, hint=_hint(text)
+    )
 
 
 def _hint(text: str) -> str:

@@ -170,8 +170,7 @@ def _alias_axes(letters: str, text: str) -> dict[str, int]:
 
 
 def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
-    """Every block names an outer axis; an upper-case letter is blocked, unless the whole plain tag is in
-    capitals."""
+    """Every block names an outer axis; upper-case letters are blocked, unless the tag is plain capitals."""
     blocked = {letter for letter, _, _ in parts.blocks}
     for letter, size, at in parts.blocks:
         if axes.get(letter, _REST) == _REST:
@@ -224,8 +223,7 @@ class FormatTag(enum.Enum):
 
     @classmethod
     def parse(cls, text: str | FormatTag) -> FormatTag | Tag | GenericTag:
-        """A member for the seed's tags (any spelling), else the `Tag` or rank-generic tag that `text`
-        means."""
+        """A member for the seed's tags in any spelling, else the `Tag` or rank-generic tag."""
         if isinstance(text, FormatTag):
             return text
         if isinstance(text, str) and text in ("any", "undef"):

@@ -45,8 +45,7 @@ def _is_dense(layout: Layout) -> bool:
 
 
 def describe(kind: str, dtype: DataType, layout: Layout) -> str:
-    """`f32 2x17x7x7 aBcd16b`; then `strides 6x1` unless a tag says all, and `offset0 35` unless it is
-    zero."""
+    """`f32 2x17x7x7 aBcd16b`, with `strides 6x1` where no tag says all, and `offset0 35` unless zero."""
     if kind == "undef":
         return "zero descriptor"
     if kind == "any":
