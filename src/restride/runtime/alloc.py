@@ -1,0 +1,230 @@
+"""Stretches of bytes: allocated here, or lent by whoever holds them, and long enough (M36, M41)."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import InvalidArguments, OutOfMemory
+
+CACHE_LINE = 64
+PAGE = 4096
+_LARGE = 2**20
+_ADDRESSES = 2**63
+_BYTES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype("S1"), np.dtype("V1"))
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class _Sentinel(enum.Enum):
+    NO_DATA = "no buffer yet"
+
+    def __repr__(self) -> str:
+        return f"restride.{self.name}"
+
+
+NO_DATA: Final = _Sentinel.NO_DATA
+"""Stands for "no buffer yet" as the data of a memory (`DNNL_MEMORY_NONE`)."""
+
+
+class Buffer(NamedTuple):
+    """`nbytes` bytes from `address` on; they stay valid while `owner` lives."""
+
+    address: int
+    nbytes: int
+    readonly: bool
+    owner: object
+
+    def bytes(self) -> Array:
+        """All bytes as a flat u8 array, without a copy; it keeps the owner alive."""
+        return np.asarray(_Exporter(self)) if self.nbytes else np.empty(0, np.uint8)
+
+    def view(
+        self, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int], offset: int = 0
+    ) -> Array:
+        """The bytes as an array of `shape` without a copy; `strides` and `offset` count elements of `dtype`.
+
+        NumPy refuses (ValueError) any view that would leave the buffer.
+        """
+        if 0 in shape:
+            return np.empty(tuple(shape), dtype)
+        steps = tuple(stride * dtype.itemsize for stride in strides)
+        return np.ndarray(tuple(shape), dtype, self.bytes(), offset * dtype.itemsize, steps)
+
+
+class _Exporter:
+    """Hands a buffer to NumPy, which keeps this object, and so the owner, as the array's base."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, buffer: Buffer) -> None:
+        self._owner = buffer.owner
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (buffer.nbytes,),
+            "data": (buffer.address, buffer.readonly),
+        }
+
+
+class Extent(NamedTuple):
+    """In bytes from a buffer's start: lowest and one past the highest touched; the length to allocate."""
+
+    low: int
+    high: int
+    needed: int
+
+
+@lru_cache(maxsize=1024)
+def extent(md: MemoryDesc) -> Extent:
+    """Which bytes `md` touches, in Python integers; a trailing gap is allocated, though never touched."""
+    if not md.nelems:
+        return Extent(0, 0, 0)
+    low, high = md.extent_range()
+    first, last = md.data_type.bits * low // 8, md.data_type.nbytes(high)
+    return Extent(first, last, max(last, md.data_type.nbytes(low) + md.size))
+
+
+def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
+    """The buffer that `data` stands for: None allocates, `NO_DATA` is none, the rest is wrapped.
+
+    Raises InvalidArguments where the buffer ends before the highest byte of `md`, OutOfMemory as `allocate`.
+    """
+    if data is NO_DATA:
+        return None
+    if data is None:
+        return allocate(extent(md).needed)
+    buffer = data if isinstance(data, Buffer) else wrap(data, md.data_type)
+    if buffer.nbytes >= extent(md).high:
+        return buffer
+    needed = f"the descriptor needs {extent(md).high} bytes, padding and offset0 included"
+    raise InvalidArguments(
+        "Memory: the data is too short",
+        where=str(md),
+        why=f"{needed}; the data has {buffer.nbytes}",
+        hint="pass a longer buffer, or leave data out to allocate",
+    )
+
+
+def allocate(nbytes: int) -> Buffer:
+    """`nbytes` bytes of undefined content, aligned to a cache line, from 1 MiB on to a page.
+
+    Raises OutOfMemory where the system has not as much (M41).
+    """
+    alignment = PAGE if nbytes >= _LARGE else CACHE_LINE
+    block = _reserve(nbytes + alignment, nbytes)
+    start = address_of(block)
+    return Buffer(start + -start % alignment, nbytes, False, block)
+
+
+def _reserve(total: int, nbytes: int) -> Array:
+    try:
+        if total <= sys.maxsize:
+            return np.empty(total, np.uint8)
+    except MemoryError:
+        pass
+    raise OutOfMemory(
+        f"Memory: cannot allocate {nbytes} bytes",
+        why="the system refused the memory",
+        hint="free memory, use a smaller type, or work in parts through submemory_desc",
+    )
+
+
+def address_of(array: Array) -> int:
+    """The address of an array's first element."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -> Buffer:
+    """A buffer at a bare address. Nothing can check it: whoever passes it vouches for all `nbytes` bytes."""
+    start, length = _integer(address, "address"), _integer(nbytes, "nbytes")
+    if start + length > _ADDRESSES or (length and not start):
+        raise InvalidArguments(
+            "Memory.from_pointer: no buffer can lie there",
+            why=f"{length} bytes from {start:#x} on are outside the address space",
+            hint="pass the address of the first byte and the buffer's whole length in bytes",
+        )
+    return Buffer(start, length, bool(readonly), owner)
+
+
+def _integer(value: object, name: str) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < _ADDRESSES:
+        return int(value)
+    raise InvalidArguments(
+        f"Memory.from_pointer: {name} is not a number of bytes",
+        why=f"it must be an integer from 0 to 2**63 - 1; this is {type(value).__name__}",
+        hint="pass address and length of the buffer as Python integers",
+    )
+
+
+def wrap(data: Any, data_type: DataType) -> Buffer:
+    """The bytes of an array or of anything with the buffer protocol, without a copy; read-only stays so.
+
+    An array's elements must be dense, and of `data_type`, of an unsigned type as wide, or bytes (4-bit types:
+    bytes of two, the first in the low half).
+    Raises InvalidArguments that says what to pass instead.
+    """
+    array = data if isinstance(data, np.ndarray) else _exported(data)
+    _check_elements(array, data_type)
+    _check_dense(array)
+    return Buffer(address_of(array), array.nbytes, not array.flags.writeable, array)
+
+
+def _exported(data: Any) -> Array:
+    """`data` as an array. The array holds the export, so that the owner refuses to resize meanwhile."""
+    try:
+        return np.asarray(memoryview(data))
+    except (TypeError, ValueError, BufferError, NotImplementedError):
+        raise _no_buffer(data) from None
+
+
+def _no_buffer(data: object) -> InvalidArguments:
+    hint = "pass an array, bytes, bytearray, memoryview, mmap or array.array; or rs.NO_DATA for no buffer yet"
+    if isinstance(data, int):
+        hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
+    elif data is None or hasattr(data, "__dlpack__"):
+        hint = "pass an array, np.from_dlpack(x) for other libraries' arrays, or rs.NO_DATA for no buffer yet"
+    return InvalidArguments(
+        "Memory: the data is no buffer",
+        why=f"{type(data).__name__} lends no bytes through the buffer protocol",
+        hint=hint,
+    )
+
+
+def _check_elements(array: Array, data_type: DataType) -> None:
+    found = array.dtype
+    unsigned = found.kind == "u" and found.isnative and found.itemsize * 8 == data_type.bits
+    if found in _BYTES or unsigned or (found == data_type.numpy and data_type.bits >= 8):
+        return
+    twin = "uint8" if data_type.bits < 8 else str(data_type.numpy)
+    raise InvalidArguments(
+        "Memory: the data is of another type",
+        why=f"the descriptor says {data_type}, the elements are {str(found)[:60]}",
+        hint=f"convert first, x.astype({twin!r}), or pass the raw bytes, x.view(np.uint8)",
+    )
+
+
+def _check_dense(array: Array) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise InvalidArguments("Memory: a masked array is no buffer", hint="pass x.data, or x.filled(0)")
+    if array.flags.c_contiguous or array.flags.f_contiguous or _fills_its_span(array):
+        return
+    raise InvalidArguments(
+        "Memory: the array is not one stretch of bytes",
+        where=f"shape {array.shape} strides {array.strides} bytes",
+        why="the bytes between its elements, or before its first one, are not its own",
+        hint="use rs.Memory.from_numpy(x), which reads the strides, or pass np.ascontiguousarray(x)",
+    )
+
+
+def _fills_its_span(array: Array) -> bool:
+    """True for an array whose elements, in some order, fill the bytes from its pointer on."""
+    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    return min(steps) >= 0 and bool(array.nbytes == sum(steps) + array.itemsize)

@@ -1,0 +1,161 @@
+"""A NumPy array as it lies: the descriptor of its strides, without touching its bytes (M10, N8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..desc.build import Format
+from ..desc.layout import block_products
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import FormatTag, GenericTag, Tag, to_tag
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from .alloc import Array, Buffer, address_of, extent
+
+_HINTS = {
+    "O": "make numbers of the objects: x.astype(np.float32)",
+    "U": "make numbers of the text: x.astype(np.float32)",
+    "S": "make numbers of the text, x.astype(np.float32), or take its bytes, x.view(np.uint8)",
+    "T": "make numbers of the text: x.astype(np.float32)",
+    "M": "make numbers of the dates: x.astype(np.int64).astype(np.float64)",
+    "m": "make numbers of the durations: x.astype(np.int64).astype(np.float64)",
+    "c": "make the parts an axis: np.stack([x.real, x.imag], axis=-1)",
+    "i": "convert, for example x.astype(np.int32)",
+    "u": "convert, for example x.astype(np.int32)",
+}
+
+
+class Described(NamedTuple):
+    """A descriptor, and how many bytes its buffer starts before the array's first element."""
+
+    desc: MemoryDesc
+    below: int
+
+    def buffer_of(self, x: Array) -> Buffer:
+        """The bytes of `x`, from the lowest to the highest that the descriptor touches."""
+        return Buffer(address_of(x) - self.below, extent(self.desc).high, not x.flags.writeable, x)
+
+
+def describe(x: Any, format: Format | MemoryDesc = None) -> Described:
+    """The descriptor of `x`: its shape as dims, its strides in elements, offset0 where strides are negative.
+
+    `format` only confirms: a plain one must be what the strides say. With a blocked tag, or a descriptor
+    whose `physical_shape` is the shape of `x`, `x` is the physical array (as `Memory.physical()` gives it).
+    Raises InvalidArguments for arrays that no descriptor can say, with the way out.
+    """
+    _check_array(x)
+    own = _of_strides(x.shape, x.strides, x.dtype)
+    return own if format is None else _confirmed(x, own, format)
+
+
+def _check_array(x: object) -> None:
+    if not isinstance(x, np.ndarray):
+        raise _refused(f"{type(x).__name__} is no NumPy array", "pass np.asarray(x), or np.from_dlpack(x)")
+    if isinstance(x, np.ma.MaskedArray):
+        raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
+    if x.ndim == 0:
+        raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
+
+
+@lru_cache(maxsize=1024)
+def _of_strides(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Described:
+    data_type = _data_type(dtype)
+    if 0 in shape:
+        return Described(MemoryDesc(shape, data_type), 0)
+    steps = _in_elements(shape, strides, dtype.itemsize)
+    offset0 = -sum(min(0, (n - 1) * step) for n, step in zip(shape, steps, strict=True))
+    desc = MemoryDesc.from_strides(shape, data_type, steps, offset0)
+    return Described(desc, offset0 * dtype.itemsize)
+
+
+def _in_elements(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> list[int]:
+    """Strides in elements. NumPy leaves those of axes of one element open: such get the row-major one."""
+    steps: list[int] = []
+    outer = 1
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        open_one = n == 1 and (stride <= 0 or stride % itemsize != 0)
+        if not open_one and stride % itemsize:
+            raise _refused(
+                f"a stride of {stride} bytes is not a multiple of the element size, {itemsize}",
+                "pass a copy: np.ascontiguousarray(x)",
+                f"shape {shape} strides {strides} bytes",
+            )
+        steps.append(outer if open_one else stride // itemsize)
+        outer = max(1, n * abs(steps[-1]))
+    return steps[::-1]
+
+
+def _data_type(dtype: np.dtype[Any]) -> DataType:
+    try:
+        found = DataType.parse(dtype)
+    except InvalidArguments:
+        raise _refused(f"its elements are {str(dtype)[:60]}", _hint(dtype)) from None
+    if found.bits < 8:
+        raise Unimplemented(
+            f"Memory.from_numpy: {found} arrays",
+            why="NumPy keeps one element in a byte, a descriptor of this type two",
+            hint="pass x.astype(np.int8)",
+        )
+    return found
+
+
+def _hint(dtype: np.dtype[Any]) -> str:
+    if dtype.names:
+        return f"take one field: x[{dtype.names[0]!r}]"
+    if not dtype.isnative:
+        return 'swap the bytes to this machine\'s order: x.astype(x.dtype.newbyteorder("="))'
+    return _HINTS.get(dtype.kind, "convert, for example x.astype(np.float32)")
+
+
+def _confirmed(x: Array, own: Described, format: Format | MemoryDesc) -> Described:
+    desc = format if isinstance(format, MemoryDesc) else _of_format(x, own.desc.data_type, format)
+    if desc.format_kind != "blocked" or desc.data_type is not own.desc.data_type:
+        raise _refused("the format describes other elements, or none", "leave it out", _both(own.desc, desc))
+    if desc == own.desc:
+        return own
+    if x.shape == desc.physical_shape and _of_physical(desc) == own.desc:
+        return Described(desc, 0)
+    hint = "leave the format out: strides are read off the array; rs.reorder moves data into another format"
+    raise _refused("the array does not lie as the format says", hint, _both(own.desc, desc))
+
+
+def _of_physical(desc: MemoryDesc) -> MemoryDesc | None:
+    """The plain descriptor that a physical array of `desc` has itself; None where it cannot have one."""
+    if desc.offset0 or len(desc.physical_shape) > 12:
+        return None
+    return MemoryDesc.from_strides(desc.physical_shape, desc.data_type, desc.physical_strides)
+
+
+def _of_format(x: Array, data_type: DataType, format: Format) -> MemoryDesc:
+    tag = FormatTag.parse(format) if isinstance(format, str | FormatTag) else format
+    if isinstance(tag, Tag | GenericTag) and tag.inner_blks:
+        return _of_blocked_tag(x, data_type, tag)
+    return MemoryDesc(x.shape, data_type, tag)
+
+
+def _of_blocked_tag(x: Array, data_type: DataType, tag: Tag | GenericTag) -> MemoryDesc:
+    """The descriptor without padding whose physical array has the shape of `x`."""
+    ndims = x.ndim - len(tag.inner_blks)
+    if ndims < 1 or x.shape[ndims:] != tag.inner_blks:
+        raise _refused(
+            f"format {tag} is blocked, and the array is not its physical array",
+            f"the blocks {tag.inner_blks} must be its last axes; rs.reorder(x, {str(tag)!r}) moves the data",
+            f"shape {x.shape}",
+        )
+    whole = to_tag(tag, ndims)
+    outer: Sequence[int] = whole.order if isinstance(whole, Tag) else ()
+    blocks = block_products(ndims, tag.inner_blks, tag.inner_idxs)
+    extents = dict(zip(outer, x.shape, strict=False))
+    return MemoryDesc([extents[d] * blocks[d] for d in range(ndims)], data_type, whole)
+
+
+def _both(own: MemoryDesc, desc: MemoryDesc) -> str:
+    return f"array {own}, format {desc}"
+
+
+def _refused(why: str, hint: str, where: str = "") -> InvalidArguments:
+    return InvalidArguments("Memory.from_numpy: the array cannot be wrapped", where=where, why=why, hint=hint)

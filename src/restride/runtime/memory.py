@@ -1,0 +1,282 @@
+"""Memory: a descriptor, an engine and the bytes that hold the tensor (M36–M41)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..desc.build import Format
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments, Unimplemented
+from . import views
+from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, at_pointer, extent
+from .describe import describe
+from .engine import Engine
+
+__all__ = ["NO_DATA", "Memory"]
+
+_NOTHING = Buffer(0, 0, False, None)
+_PAIRS = "pair each map_data() with one unmap_data()"
+
+
+class Memory:
+    """A tensor in memory (`dnnl::memory`): `Memory(md, engine)` allocates, `Memory(md, engine, data)` wraps.
+
+    `md`: a descriptor with a format and known dims. `data`: None allocates (aligned to 64 bytes or more,
+    content undefined), `NO_DATA` leaves the buffer to `set_data_handle`; anything else is wrapped without a
+    copy, its length checked: an array, anything with the buffer protocol, or another Memory. The buffer's
+    first byte is element offset 0. Read-only data stays so, and serves as a source only. `Memory()` is empty,
+    and False.
+
+    Raises InvalidArguments for what no memory can be made of, OutOfMemory where the system refuses (M41).
+    """
+
+    # Plain slots are what an execution reads. _address is that of element offset 0; _lo and _hi are the
+    # lowest and one past the highest byte address that elements and padding take. All are 0 without a buffer.
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_buffer",
+        "_desc",
+        "_engine",
+        "_hi",
+        "_lo",
+        "_mapped",
+        "_nbytes",
+        "_readonly",
+    )
+    _buffer: Buffer | None
+    _address: int
+    _nbytes: int
+    _lo: int
+    _hi: int
+    _readonly: bool
+
+    def __init__(self, md: MemoryDesc | None = None, engine: Engine | None = None, data: Any = None) -> None:
+        self._desc = MemoryDesc() if md is None else _checked_desc(md)
+        self._engine = _checked_engine(engine, data, empty=md is None)
+        self._mapped = False
+        self._attach(None if md is None else acquire(self._desc, _lent(data)))
+
+    @classmethod
+    def from_numpy(cls, x: Any, format: Format | MemoryDesc = None, engine: Engine | None = None) -> Memory:
+        """Wrap a NumPy array without a copy: dims are its shape, strides are read off it.
+
+        Negative strides and broadcasts (stride 0) will do for sources. `format` is for what strides cannot
+        say: a blocked tag makes `x` the physical array, as `physical()` gives it; a `MemoryDesc` of that
+        physical shape names the padding too. A plain `format` must be what the strides say. `engine` is the
+        CPU unless given.
+
+        Raises InvalidArguments, with the way out, for arrays that no descriptor can say: no axes, strides
+        that are no multiple of the element size, foreign byte order, elements that restride has no type for.
+        """
+        described = describe(x, format)
+        return cls(described.desc, Engine("cpu") if engine is None else engine, described.buffer_of(x))
+
+    @classmethod
+    def from_pointer(
+        cls,
+        address: int,
+        nbytes: int,
+        md: MemoryDesc,
+        engine: Engine,
+        *,
+        owner: object = None,
+        readonly: bool = False,
+    ) -> Memory:
+        """Wrap the `nbytes` bytes at a bare address. The caller vouches for them; `owner` is kept alive.
+
+        Raises InvalidArguments where the descriptor needs more bytes than that.
+        """
+        return cls(md, engine, at_pointer(address, nbytes, owner, readonly))
+
+    @property
+    def desc(self) -> MemoryDesc:
+        """The descriptor; the zero descriptor for an empty memory."""
+        return self._desc
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that the memory belongs to. Raises InvalidArguments for an empty memory."""
+        if self._engine is not None:
+            return self._engine
+        raise InvalidArguments(
+            "Memory.engine: an empty memory has none", hint="give it a descriptor and an engine"
+        )
+
+    @property
+    def data(self) -> Array | None:
+        """The buffer as a flat array, without a copy; None without a buffer. 4-bit types: bytes of two."""
+        return None if self._buffer is None else views.flat(self._desc, self._buffer)
+
+    @property
+    def readonly(self) -> bool:
+        """True for a buffer that must not be written: such a memory serves as a source only."""
+        return self._readonly
+
+    def physical(self) -> Array:
+        """The storage as an array of `desc.physical_shape`, without a copy: outer, then inner blocks."""
+        return views.physical(self._desc, self._held("physical"))
+
+    def to_numpy(self) -> Array:
+        """A copy in logical, row-major order and of the logical dims, without padding."""
+        return views.logical(self._desc, self._held("to_numpy"))
+
+    def get_data_handle(self) -> int:
+        """The address of the buffer's first byte; 0 without a buffer."""
+        return self._address
+
+    def set_data_handle(self, data: Any, stream: object = None) -> None:
+        """Take another buffer, as the constructor does; `NO_DATA` lets go of the present one.
+
+        `stream` is there for the documents' sake: work on the CPU has ended when its call returns. Padding is
+        left as it is (M39). Raises InvalidArguments for a short buffer or a mapped memory.
+        """
+        what = "Memory.set_data_handle"
+        if self._mapped:
+            raise _refused(what, "the memory is mapped", "call unmap_data() first", self)
+        if not self:
+            raise _refused(
+                what, "an empty memory has no descriptor", "make it with a descriptor and an engine"
+            )
+        if data is None:
+            raise _refused(
+                what, "None does not say whether to allocate", "pass a buffer, or rs.NO_DATA", self
+            )
+        self._attach(acquire(self._desc, _lent(data)))
+
+    def map_data(self) -> Array | None:
+        """The flat array of `data`, the caller's alone until `unmap_data`; None without a buffer (M38).
+
+        Raises InvalidArguments where the memory is mapped already.
+        """
+        if self._mapped:
+            raise _refused("Memory.map_data", "the memory is mapped already (M38)", _PAIRS, self)
+        self._mapped = self._buffer is not None
+        return self.data
+
+    def unmap_data(self, mapped: Array | None = None) -> None:
+        """Hand the mapped array back; what was written to it is in the memory.
+
+        Raises InvalidArguments for a memory that is not mapped, or an array that was mapped elsewhere.
+        """
+        if self._buffer is None:
+            return
+        if not self._mapped:
+            raise _refused("Memory.unmap_data", "the memory is not mapped (M38)", _PAIRS, self)
+        if mapped is not None and not self._is_mine(mapped):
+            raise _refused("Memory.unmap_data", "that array was not mapped from here", _PAIRS, self)
+        self._mapped = False
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """A plain layout as an array of the logical dims, without a copy unless it is asked for.
+
+        Raises InvalidArguments for a blocked layout.
+        """
+        array = views.strided(self._desc, self._plain("__array__"))
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and wanted != array.dtype:
+            raise ValueError(f"restride.Memory: {array.dtype} as {wanted} needs a copy")
+        return array.astype(wanted, copy=bool(copy))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """A DLPack capsule of a plain layout, as NumPy makes it; the options are the protocol's.
+
+        Raises InvalidArguments for a blocked layout, Unimplemented for what NumPy does not export (bf16, f8).
+        """
+        array = views.strided(self._desc, self._plain("__dlpack__"))
+        if array.dtype.isbuiltin != 1:
+            raise Unimplemented(
+                f"Memory.__dlpack__: {self._desc.data_type}",
+                why="NumPy does not export this type",
+                hint=f"export the bits: np.asarray(mem).view(np.uint{array.itemsize * 8})",
+            )
+        return array.__dlpack__(**{name: value for name, value in options.items() if value is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name for the CPU."""
+        return 1, 0
+
+    def __bool__(self) -> bool:
+        return bool(self._desc)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An address means nothing elsewhere: the bytes travel.
+        held = None if self._buffer is None else self._buffer.bytes()
+        return (_rebuilt, (self._desc, self._engine, held)) if self else (Memory, ())
+
+    def __repr__(self) -> str:
+        if not self:
+            return "restride.Memory()"
+        facts = ["no data" if self._buffer is None else f"{self._nbytes} bytes"]
+        facts += ["read-only"] if self._readonly else []
+        facts += ["mapped"] if self._mapped else []
+        return f"restride.Memory({self._desc}, {self._engine}, {', '.join(facts)})"
+
+    def _attach(self, buffer: Buffer | None) -> None:
+        held = _NOTHING if buffer is None else buffer
+        reach = extent(self._desc) if held.address else (0, 0)
+        self._buffer = buffer
+        self._address, self._nbytes, self._readonly = held.address, held.nbytes, held.readonly
+        self._lo, self._hi = held.address + reach[0], held.address + reach[1]
+
+    def _is_mine(self, array: object) -> bool:
+        return isinstance(array, np.ndarray) and (address_of(array) == self._address or not self._nbytes)
+
+    def _held(self, what: str) -> Buffer:
+        if self._buffer is not None:
+            return self._buffer
+        if self and not self._desc.nelems:
+            return _NOTHING
+        hint = "give it a buffer with set_data_handle, or leave data out to allocate"
+        raise _refused(f"Memory.{what}", "there is no data", hint, self)
+
+    def _plain(self, what: str) -> Buffer:
+        if not self._desc.inner_blks:
+            return self._held(what)
+        hint = (
+            "take mem.physical(), the storage, or mem.to_numpy(), a copy; or rs.reorder into a plain format"
+        )
+        raise _refused(f"Memory.{what}", "no strides say where elements of a blocked layout lie", hint, self)
+
+
+def _lent(data: Any) -> Any:
+    return data._held("data") if isinstance(data, Memory) else data
+
+
+def _rebuilt(md: MemoryDesc, engine: Engine, held: Array | None) -> Memory:
+    """A memory of its own with the bytes `held`, as pickle and copy want it."""
+    if held is None:
+        return Memory(md, engine, NO_DATA)
+    buffer = allocate(held.nbytes)
+    buffer.bytes()[...] = held
+    return Memory(md, engine, buffer)
+
+
+def _checked_desc(md: object) -> MemoryDesc:
+    """A descriptor that says where every element lies (M30, M41)."""
+    if not isinstance(md, MemoryDesc):
+        raise _refused("Memory", f"{type(md).__name__} is no descriptor", "pass a rs.MemoryDesc")
+    if md.is_zero():
+        raise _refused("Memory", "a zero descriptor describes no memory", "give it dims, a type and a format")
+    if md.format_kind == "any":
+        hint = "take the format that a primitive descriptor chose, or name one"
+        raise _refused("Memory", "format 'any' is a placeholder without a layout (M30)", hint, md)
+    if md.layout.has_runtime:
+        raise _refused("Memory", "a dim or stride is not known yet (M41)", "describe the actual dims", md)
+    return md
+
+
+def _checked_engine(engine: object, data: object, *, empty: bool) -> Engine | None:
+    if empty and engine is None and data is None:
+        return None
+    if empty:
+        raise _refused("Memory", "there is no descriptor", "pass a rs.MemoryDesc first")
+    if isinstance(engine, Engine):
+        return engine
+    raise _refused("Memory", f"{type(engine).__name__} is no engine", 'pass rs.Engine("cpu")')
+
+
+def _refused(what: str, why: str, hint: str, where: object = "") -> InvalidArguments:
+    return InvalidArguments(f"{what} is not possible", where=str(where), why=why, hint=hint)

@@ -1,0 +1,82 @@
+"""The bytes of a memory as NumPy arrays: as they lie, and in logical order (M10, P12, spec 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..desc.layout import axis_offset, levels
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments, Unimplemented
+from .alloc import Array, Buffer
+
+
+def flat(md: MemoryDesc, buffer: Buffer) -> Array:
+    """All whole elements of the buffer in one axis, without a copy; 4-bit types as bytes of two."""
+    twin = md.data_type.numpy
+    if twin is None or md.data_type.bits < 8:
+        return buffer.bytes()
+    return buffer.view(twin, (buffer.nbytes // twin.itemsize,), (1,))
+
+
+def physical(md: MemoryDesc, buffer: Buffer) -> Array:
+    """The storage as an array of `md.physical_shape`, without a copy: outer blocks, then inner blocks."""
+    shape, strides = md.physical_shape, md.physical_strides
+    twin = element_type(md)
+    if _reach(shape, strides, md.offset0) > buffer.nbytes // twin.itemsize:
+        raise InvalidArguments(
+            "Memory.physical: the last block is cut off",
+            where=f"{md}, {buffer.nbytes} bytes",
+            why="this submemory is smaller than its block, and the buffer ends inside it",
+            hint="wrap the parent's whole buffer, or use to_numpy()",
+        )
+    return buffer.view(twin, shape, strides, md.offset0)
+
+
+def strided(md: MemoryDesc, buffer: Buffer) -> Array:
+    """A plain layout as an array of the logical dims, without a copy."""
+    return buffer.view(element_type(md), md.dims, md.strides, md.offset0)
+
+
+def logical(md: MemoryDesc, buffer: Buffer) -> Array:
+    """A copy in logical, row-major order, without padding."""
+    twin = element_type(md)
+    digits = sorted(levels(md.layout), key=lambda level: level.axis)
+    shape, strides = [level.extent for level in digits], [level.stride for level in digits]
+    if _reach(shape, strides, md.offset0) > buffer.nbytes // twin.itemsize:
+        return _gathered(md, buffer)
+    whole = [blocks * blk for blocks, blk in zip(md.layout.outer_extents, md.layout.blocks, strict=True)]
+    copied = np.empty(whole, twin)
+    copied.reshape(shape)[...] = buffer.view(twin, shape, strides, md.offset0)
+    return np.ascontiguousarray(copied[tuple(slice(n) for n in md.dims)])
+
+
+def element_type(md: MemoryDesc) -> np.dtype[Any]:
+    """The NumPy type of the elements. Raises Unimplemented for types that share a byte by two (M18)."""
+    twin = md.data_type.numpy
+    if twin is None or md.data_type.bits < 8:
+        raise Unimplemented(
+            f"Memory: {md.data_type} elements as a NumPy array",
+            where=str(md),
+            why="two elements share a byte, and NumPy has no such arrays",
+            hint="mem.data holds the packed bytes",
+        )
+    return twin
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int], offset0: int) -> int:
+    """One past the highest element offset of such an array; 0 for an empty one."""
+    if 0 in shape:
+        return 0
+    return offset0 + sum(max(0, (n - 1) * stride) for n, stride in zip(shape, strides, strict=True)) + 1
+
+
+def _gathered(md: MemoryDesc, buffer: Buffer) -> Array:
+    """A logical copy element by element: for a submemory and a buffer that end inside a block."""
+    offsets = np.full((1,) * md.ndims, md.offset0)
+    for axis, n in enumerate(md.dims):
+        along = [axis_offset(md.layout, axis, i) for i in range(n)]
+        offsets = offsets + np.array(along).reshape([n if d == axis else 1 for d in range(md.ndims)])
+    return flat(md, buffer).take(offsets)
