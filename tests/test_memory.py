@@ -82,6 +82,13 @@ def test_offset0_is_allocated():
     assert mem.to_numpy().tolist() == [[1, 1, 1]] * 2
 
 
+def test_more_than_two_to_the_31_elements_are_addressed():
+    mem = Memory(desc((2, 2**30 + 2), "ba", "u8"), CPU)
+    mem.data[-1] = 7
+    assert mem.physical()[-1, -1] == np.asarray(mem)[1, 2**30 + 1] == 7
+    assert mem._hi - mem._lo == 2**31 + 4
+
+
 @pytest.mark.parametrize("dims", [(2**63 - 1,), (2**62,), (2**31, 2**31), (2**48,)])
 def test_more_than_the_system_has_is_out_of_memory(dims):
     with pytest.raises(OutOfMemory, match="cannot allocate") as caught:
