@@ -11,7 +11,7 @@ import numpy as np
 from ..desc.build import Format
 from ..desc.layout import block_products
 from ..desc.memory_desc import MemoryDesc
-from ..desc.tags import FormatTag, GenericTag, Tag, to_tag
+from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from .alloc import Array, Buffer, address_of, extent
@@ -125,7 +125,7 @@ def _confirmed(x: Array, own: Described, format: Format | MemoryDesc) -> Describ
 
 def _of_physical(desc: MemoryDesc) -> MemoryDesc | None:
     """The plain descriptor that a physical array of `desc` has itself; None where it cannot have one."""
-    if desc.offset0 or len(desc.physical_shape) > 12:
+    if desc.offset0 or len(desc.physical_shape) > MAX_NDIMS:
         return None
     return MemoryDesc.from_strides(desc.physical_shape, desc.data_type, desc.physical_strides)
 
