@@ -11,6 +11,9 @@ however many workers come in time. The whole of it hangs on one atomic word:
 A worker that comes late finds the ticket at zero or below and touches nothing else, so a region never waits
 for a sleeping worker. A busy, closed or empty pool runs the region on the caller alone.
 
+A worker that finds itself on the caller's processor moves to another one (Linux): some schedulers pack threads
+that wake each other, and then half of the threads only wait. It stays free to run on all other processors.
+
 Kernels see the default floating-point mode whatever the caller's is (a library may have set flush-to-zero):
 results do not depend on the thread that computes them.
 
@@ -38,12 +41,12 @@ _FUTEX_CALL = {"x86_64": 202, "aarch64": 98}
 _TYPES = """
 %line = type [64 x i8]
 %region = type { i64, i32, i32, ptr, ptr, ptr, ptr, i64, i64,
-               i32, i32, [56 x i8],
+               i32, i32, i32, [52 x i8],
                i32, i32, i32, i32, [48 x i8],
                [2 x %line], [2 x %line] }
 """
 _NAMES = """ticket epoch stop fn src dst params end parts
-            done waiting . lock sleepers workers spins . mutex condition"""
+            done waiting caller . lock sleepers workers spins . mutex condition"""
 _FIELDS = {name: index for index, name in enumerate(_NAMES.split()) if name != "."}
 
 _FUTEX = """
@@ -103,6 +106,62 @@ define internal void @open_parking(ptr %pool) {
   @condition@
   %m = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %c = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  ret void
+}
+"""
+
+# One bit per processor; 8192 of them.
+_LINUX_PLACES = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal i32 @processor() {
+  %cpu = call i32 @sched_getcpu()
+  ret i32 %cpu
+}
+
+define internal void @keep_off(i32 %cpu, ptr %allowed) {
+  %mask = alloca [1024 x i8], align 8
+  %index = lshr i32 %cpu, 3
+  %fits = icmp ult i32 %index, 1024
+  br i1 %fits, label %set, label %leave
+set:
+  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %allowed, i64 1024, i1 false)
+  %byte = getelementptr inbounds i8, ptr %mask, i32 %index
+  %bits = load i8, ptr %byte
+  %in_byte = and i32 %cpu, 7
+  %bit = shl i32 1, %in_byte
+  %bit8 = trunc i32 %bit to i8
+  %others = xor i8 %bit8, -1
+  %rest = and i8 %bits, %others
+  store i8 %rest, ptr %byte
+  %moved = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
+  br label %leave
+leave:
+  ret void
+}
+
+define internal void @allowed_processors(ptr %allowed) {
+  call void @llvm.memset.p0.i64(ptr %allowed, i8 0, i64 1024, i1 false)
+  %got = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %allowed)
+  ret void
+}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+_NO_PLACES = """
+define internal i32 @processor() {
+  ret i32 -1
+}
+
+define internal void @keep_off(i32 %cpu, ptr %allowed) {
+  ret void
+}
+
+define internal void @allowed_processors(ptr %allowed) {
   ret void
 }
 """
@@ -212,11 +271,24 @@ entry:
   @done@
   @waiting@
   @sleepers@
+  @caller@
   @spins=i32@
+  %allowed = alloca [1024 x i8], align 8
+  call void @allowed_processors(ptr %allowed)
+  %roams = icmp ne i32 %spins.v, 0
   %mode = call i64 @default_mode()
   br label %again
 again:
   %seen = load atomic i32, ptr %epoch acquire, align 4
+  %here = call i32 @processor()
+  %there = load atomic i32, ptr %caller monotonic, align 4
+  %met = icmp eq i32 %here, %there
+  %in_the_way = and i1 %met, %roams
+  br i1 %in_the_way, label %move, label %take
+move:
+  call void @keep_off(i32 %here, ptr %allowed)
+  br label %take
+take:
   %did = call i32 @drain(ptr %pool)
   %none = icmp eq i32 %did, 0
   br i1 %none, label %idle, label %report
@@ -276,6 +348,9 @@ define internal void @publish(ptr %pool, i64 %count) {
   @epoch@
   @sleepers@
   @done@
+  @caller@
+  %here = call i32 @processor()
+  store atomic i32 %here, ptr %caller monotonic, align 4
   store atomic i32 0, ptr %done monotonic, align 4
   store atomic i64 %count, ptr %ticket release, align 8
   %bump = atomicrmw add ptr %epoch, i32 1 seq_cst, align 4
@@ -461,8 +536,9 @@ def pool_ir(triple: str, *, futex: bool = True) -> str:
     arch = triple.split("-")[0].replace("arm64", "aarch64")
     call = _FUTEX_CALL.get(arch) if futex and "linux" in triple else None
     parking = _FUTEX.format(call=call) if call is not None else _CONDITION
+    places = _LINUX_PLACES if "linux" in triple else _NO_PLACES
     machine = {"x86_64": _X86, "aarch64": _AARCH64}.get(arch, _PLAIN)
-    return _TYPES + _ACCESS.sub(_access, parking + machine + _WORK + _RUN + _LIFE)
+    return _TYPES + _ACCESS.sub(_access, parking + places + machine + _WORK + _RUN + _LIFE)
 
 
 def _access(match: re.Match[str]) -> str:

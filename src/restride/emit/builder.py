@@ -1,0 +1,185 @@
+"""Just enough of an LLVM IR writer: typed values, fresh names, blocks. Text out; nothing of LLVM is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Value(NamedTuple):
+    """An SSA value or constant: its IR type and how to refer to it."""
+
+    type: str
+    ref: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.ref}"
+
+
+def i64(number: int) -> Value:
+    """A constant of 64 bits."""
+    return Value("i64", str(number))
+
+
+def vector(element: str, lanes: int) -> str:
+    """The IR type of `lanes` elements; a vector even for one."""
+    return f"<{lanes} x {element}>"
+
+
+def lanes_of(value: Value) -> int:
+    """Number of lanes of a vector value."""
+    return int(value.type[1:].split(" ", 1)[0])
+
+
+def element_of(value: Value) -> str:
+    """Element type of a vector value."""
+    return value.type[1:-1].split(" x ", 1)[1]
+
+
+@lru_cache(maxsize=1024)
+def _mask_text(mask: tuple[int, ...]) -> str:
+    return f"<{len(mask)} x i32> <" + ", ".join("i32 poison" if m < 0 else f"i32 {m}" for m in mask) + ">"
+
+
+class Builder:
+    """Writes one function body; the functions and constants that it needs are collected beside it."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._count = 0
+        self.block = "entry"
+        self.declared: dict[str, str] = {}
+        self.constants: list[str] = []
+
+    def fresh(self) -> str:
+        """A name that is not taken."""
+        self._count += 1
+        return f"v{self._count}"
+
+    def line(self, text: str) -> None:
+        """Append one instruction."""
+        self._lines.append("  " + text)
+
+    def value(self, type_: str, text: str) -> Value:
+        """Append an instruction with a result of `type_`."""
+        name = self.fresh()
+        self._lines.append(f"  %{name} = {text}")
+        return Value(type_, f"%{name}")
+
+    def op(self, name: str, a: Value, b: Value) -> Value:
+        """A binary operation on equal types."""
+        return self.value(a.type, f"{name} {a}, {b.ref}")
+
+    def cast(self, name: str, a: Value, element: str) -> Value:
+        """A conversion of each lane to `element`."""
+        to = vector(element, lanes_of(a))
+        return self.value(to, f"{name} {a} to {to}")
+
+    def bitcast(self, a: Value, element: str) -> Value:
+        """The same bits as lanes of another element type of the same width."""
+        return a if element_of(a) == element else self.cast("bitcast", a, element)
+
+    def compare(self, name: str, a: Value, b: Value) -> Value:
+        """A lane-wise comparison: `icmp ult`, `fcmp ogt`, ..."""
+        return self.value(vector("i1", lanes_of(a)), f"{name} {a}, {b.ref}")
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """Lanes of `a` where the condition holds, else of `b`."""
+        return self.value(a.type, f"select {condition}, {a}, {b}")
+
+    def splat(self, element: str, lanes: int, constant: str) -> Value:
+        """A constant in every lane."""
+        return Value(vector(element, lanes), f"splat ({element} {constant})")
+
+    def broadcast(self, scalar: Value, lanes: int) -> Value:
+        """A scalar value in every lane."""
+        kind = vector(scalar.type, lanes)
+        first = self.value(kind, f"insertelement {kind} poison, {scalar}, i64 0")
+        return self.shuffle(first, first, (0,) * lanes)
+
+    def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
+        """Lanes of `a` then `b` picked by `mask`; -1 picks nothing in particular."""
+        kind = vector(element_of(a), len(mask))
+        return self.value(kind, f"shufflevector {a}, {b}, {_mask_text(tuple(mask))}")
+
+    def intrinsic(self, name: str, *args: Value) -> Value:
+        """Call `llvm.<name>` overloaded on the (equal) types of its arguments."""
+        kind = args[0].type
+        element = element_of(args[0]).replace("float", "f32").replace("half", "f16")
+        full = f"llvm.{name}.v{lanes_of(args[0])}{element}"
+        self.declared[full] = f"declare {kind} @{full}({', '.join(a.type for a in args)})"
+        return self.value(kind, f"call {kind} @{full}({', '.join(map(str, args))})")
+
+    def call(self, result: str, name: str, args: str, types: str) -> Value:
+        """Call a declared function that returns `result`."""
+        self.declared[name] = f"declare {result} @{name}({types})"
+        return self.value(result, f"call {result} @{name}({args})")
+
+    def call_void(self, name: str, args: str, types: str) -> None:
+        """Call a declared function without a result."""
+        self.declared[name] = f"declare void @{name}({types})"
+        self.line(f"call void @{name}({args})")
+
+    def advance(self, pointer: Value, nbytes: Value | int) -> Value:
+        """A pointer moved by bytes."""
+        if nbytes == 0:
+            return pointer
+        amount = i64(nbytes) if isinstance(nbytes, int) else nbytes
+        return self.value("ptr", f"getelementptr i8, {pointer}, {amount}")
+
+    def table(self, offsets: Sequence[int]) -> str:
+        """A private constant array of 64-bit offsets; its name."""
+        name = f"@table.{len(self.constants)}"
+        body = ", ".join(f"i64 {o}" for o in offsets)
+        self.constants.append(f"{name} = private unnamed_addr constant [{len(offsets)} x i64] [{body}]")
+        return name
+
+    def cut(self) -> None:
+        """Start a new block: short blocks compile much faster than one long one."""
+        name = self.fresh()
+        self.line(f"br label %{name}")
+        self.start(name)
+
+    def start(self, block: str) -> None:
+        """Go on in a new block of this name."""
+        self._lines.append(f"{block}:")
+        self.block = block
+
+    @contextmanager
+    def loop(self, start: Value, stop: Value) -> Iterator[Value]:
+        """`for i in range(start, stop)`; the body may be skipped whole."""
+        head, after = self.fresh(), self.fresh()
+        counter = Value("i64", f"%{self.fresh()}")
+        following = Value("i64", f"%{self.fresh()}")
+        before = self.block
+        self._branch("slt", start, stop, head, after)
+        self.start(head)
+        mark = len(self._lines)
+        yield counter
+        self._lines.insert(mark, f"  {counter.ref} = phi i64 [ {start.ref}, %{before} ], [ {following.ref}, %{self.block} ]")
+        self.line(f"{following.ref} = add nuw nsw i64 {counter.ref}, 1")
+        self._branch("slt", following, stop, head, after)
+        self.start(after)
+
+    @contextmanager
+    def when(self, name: str, a: Value, b: Value) -> Iterator[None]:
+        """`if a <name> b:` on integers."""
+        inside, after = self.fresh(), self.fresh()
+        self._branch(name, a, b, inside, after)
+        self.start(inside)
+        yield
+        self.line(f"br label %{after}")
+        self.start(after)
+
+    def _branch(self, name: str, a: Value, b: Value, yes: str, no: str) -> None:
+        condition = self.value("i1", f"icmp {name} {a}, {b.ref}")
+        self.line(f"br {condition}, label %{yes}, label %{no}")
+
+    def body(self) -> str:
+        """The instructions so far."""
+        return "\n".join(self._lines)
+
+
+Body = Callable[[Value], None]

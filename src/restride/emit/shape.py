@@ -1,0 +1,143 @@
+"""A tile as numbered elements: where each is read and written, and which recipe permutes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from .network import NOTHING, Lanes, Recipe, exchange, merge
+
+# Above this many registers a power-of-two tile is never gathered register by register.
+_MERGE_REGISTERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TileAxis:
+    """One axis of a tile: positions in the template, how many are written, how many read, and the strides."""
+
+    template: int
+    count: int
+    valid: int
+    src: int
+    dst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Per element number: offsets on both sides, in elements, and whether it is written and read."""
+
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    written: tuple[bool, ...]
+    read: tuple[bool, ...]
+
+
+def layout(axes: tuple[TileAxis, ...]) -> Layout:
+    """Number the elements of a tile, the first axis fastest."""
+    positions = [p[::-1] for p in product(*(range(a.template) for a in reversed(axes)))]
+    return Layout(
+        src=tuple(sum(i * a.src for i, a in zip(p, axes, strict=True)) for p in positions),
+        dst=tuple(sum(i * a.dst for i, a in zip(p, axes, strict=True)) for p in positions),
+        written=tuple(all(i < a.count for i, a in zip(p, axes, strict=True)) for p in positions),
+        read=tuple(all(i < min(a.count, a.valid) for i, a in zip(p, axes, strict=True)) for p in positions),
+    )
+
+
+@lru_cache(maxsize=512)
+def recipe(axes: tuple[TileAxis, ...], lanes: int, quarter_lanes: int, permute_cost: int) -> Recipe:
+    """The cheapest recipe for a tile in registers of `lanes` lanes; `quarter_lanes` of them fill 16 bytes."""
+    size = prod(a.template for a in axes)
+    width = min(lanes, 1 << (size - 1).bit_length())
+    is_power = all(a.template & (a.template - 1) == 0 for a in axes)
+    if not is_power:
+        return _merge(axes, width)
+    swapped = _exchange(axes, width, quarter_lanes)
+    if not swapped.shuffles or size // width > _MERGE_REGISTERS:
+        return swapped
+    gathered = _merge(axes, width)
+    return gathered if len(gathered.shuffles) * permute_cost < len(swapped.shuffles) else swapped
+
+
+def _merge(axes: tuple[TileAxis, ...], width: int) -> Recipe:
+    places = layout(axes)
+    return merge(_chop(places.src, width), _chop(places.dst, width))
+
+
+def _chop(offsets: tuple[int, ...], width: int) -> tuple[Lanes, ...]:
+    """Registers of elements in address order."""
+    order = sorted(range(len(offsets)), key=lambda e: offsets[e])
+    rows = [order[i : i + width] for i in range(0, len(order), width)]
+    return tuple(tuple(row + [NOTHING] * (width - len(row))) for row in rows)
+
+
+def _exchange(axes: tuple[TileAxis, ...], width: int, quarter_lanes: int) -> Recipe:
+    src, dst = _bit_strides(axes)
+    bits, lane_bits = len(src), width.bit_length() - 1
+    quarter = min(quarter_lanes.bit_length() - 1, lane_bits)
+    along_src, along_dst = _run(src)[:lane_bits], _run(dst)[:lane_bits]
+    wanted = _fill(along_dst, along_src, bits, lane_bits)
+    lane = _source_lanes(along_src, wanted, bits, lane_bits, quarter)
+    return exchange(tuple(lane), tuple(wanted), bits, quarter)
+
+
+def _bit_strides(axes: tuple[TileAxis, ...]) -> tuple[list[int], list[int]]:
+    src, dst = [], []
+    for axis in axes:
+        for bit in range(axis.template.bit_length() - 1):
+            src.append(axis.src << bit)
+            dst.append(axis.dst << bit)
+    return src, dst
+
+
+def _run(strides: list[int]) -> list[int]:
+    """Bits of stride 1, 2, 4, ...: the longest run of consecutive elements, innermost bit first."""
+    run: list[int] = []
+    while (1 << len(run)) in strides:
+        run.append(strides.index(1 << len(run)))
+    return run
+
+
+def _fill(run: list[int], preferred: list[int], bits: int, lane_bits: int) -> list[int]:
+    rest = [b for b in (*preferred, *range(bits)) if b not in run]
+    return (run + list(dict.fromkeys(rest)))[:lane_bits]
+
+
+def _source_lanes(run: list[int], wanted: list[int], bits: int, lane_bits: int, quarter: int) -> list[int]:
+    """Lane bits to load: the source run, and above it the bits that the network wants there anyway.
+
+    Within 16 bytes interleaving pops bits from the top, so the lowest wanted bits, needed last, go on top.
+    """
+    lane: list[int | None] = [*run, *[None] * (lane_bits - len(run))]
+    free = [b for b in wanted if b not in run]
+    for place in range(quarter - 1, len(run) - 1, -1):
+        lane[place] = free.pop(0) if free else None
+    for place in range(quarter, lane_bits):
+        if lane[place] is None and wanted[place] in free:
+            lane[place] = wanted[place]
+            free.remove(wanted[place])
+    spare = [b for b in (*reversed(free), *range(bits)) if b not in lane]
+    spare = list(dict.fromkeys(spare))
+    return [spare.pop(0) if bit is None else bit for bit in lane]
+
+
+def piece(lanes: Lanes, offsets: tuple[int, ...]) -> int:
+    """The largest power of two of lanes such that each such group holds consecutive elements."""
+    size = len(lanes)
+    while size > 1 and not all(_is_run(lanes[i : i + size], offsets) for i in range(0, len(lanes), size)):
+        size //= 2
+    return size
+
+
+def _is_run(lanes: Lanes, offsets: tuple[int, ...]) -> bool:
+    real = [e for e in lanes if e != NOTHING]
+    if lanes[: len(real)] != tuple(real):
+        return False
+    return all(offsets[b] - offsets[a] == 1 for a, b in zip(real, real[1:], strict=False))
+
+
+def prefix(flags: list[bool]) -> int | None:
+    """How many leading flags are set, or None when others are set after them."""
+    count = flags.index(False) if False in flags else len(flags)
+    return None if any(flags[count:]) else count
