@@ -1,0 +1,231 @@
+"""One picture of a report: how near every peer comes to memcpy, and how restride's speed holds as work grows.
+
+Needs matplotlib, an extra; it is imported here only when a picture is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .measure import geometric_mean
+from .report import Report, is_reference
+from .suite import Row
+
+_COLOURS = {"restride": "#c1272d", "oneDNN": "#1f5fa8", "torch": "#e08b00", "NumPy": "#7d8a96"}
+_MARKERS = {"restride": "o", "oneDNN": "D", "torch": "^", "NumPy": "s"}
+_STYLE = {
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "svg.hashsalt": "restride",
+}
+_WIDTH, _MARGIN, _TITLE, _GAP = 15.0, 0.15, 0.55, 0.2  # inches
+_LINE, _ABOVE, _BELOW, _LETTER = 0.21, 0.45, 0.35, 0.066
+_GOAL = {"convert": 0.8}
+_USUAL_GOAL = 0.9
+_DARK, _PALE = "#333333", "#e6e6e6"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows under one title, with the words for each line from the top."""
+
+    title: str
+    rows: Sequence[Row]
+    words: Sequence[str]
+    named: bool = True
+
+    @property
+    def room(self) -> float:
+        """Inches that the words take to the left of the axes."""
+        return max(len(word) for word in self.words) * _LETTER if self.named else 0.0
+
+    @property
+    def goal(self) -> float:
+        """The part of memcpy's speed that the rows are to reach."""
+        return _GOAL.get(self.rows[0].problem.group, _USUAL_GOAL)
+
+    def line(self, row: Row) -> int:
+        """Which line from the top a row stands on."""
+        return self.words.index(_words(row))
+
+
+def draw(report: Report, folder: Path, name: str = "bench") -> list[Path]:
+    """Write `<name>.png` and `<name>.svg` into `folder`. Raises ImportError without matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
+    with pyplot.rc_context(_STYLE):
+        figure = _figure(pyplot, report)
+        for path in paths:
+            figure.savefig(path, dpi=140, bbox_inches="tight", metadata=_metadata(path))
+        pyplot.close(figure)
+    return paths
+
+
+def bands(report: Report) -> list[list[Panel]]:
+    """The panels, band by band: layout changes with one panel per data type, then the other groups."""
+    moves = [row for row in report.rows if row.problem.group == "layout"]
+    others = [row for row in report.rows if row.problem.group != "layout"]
+    types = dict.fromkeys(row.problem.src_type for row in moves)
+    groups = dict.fromkeys(row.problem.group for row in others)
+    by_type = [_panel(name, [row for row in moves if row.problem.src_type == name], moves) for name in types]
+    by_group = [_panel(name, rows, rows) for name in groups if (rows := _of_group(others, name))]
+    return [_named_once(by_type), _named_once(by_group)]
+
+
+def _of_group(rows: Sequence[Row], group: str) -> list[Row]:
+    return [row for row in rows if row.problem.group == group]
+
+
+def _named_once(panels: Sequence[Panel]) -> list[Panel]:
+    """Leave the words out where they are those of the panel to the left."""
+    before: Sequence[str] = ()
+    found = []
+    for panel in panels:
+        found.append(replace(panel, named=panel.words != before))
+        before = panel.words
+    return found
+
+
+def _panel(name: str, rows: Sequence[Row], lines: Sequence[Row]) -> Panel:
+    words = list(dict.fromkeys(_words(row) for row in lines))
+    roofs = [spread.median for row in rows if (spread := row.of_roof())]
+    own = [row for row in rows if not is_reference(row)]
+    beaten = [spread.median for row in own if (spread := row.over("oneDNN"))]
+    said = [f"{mean:.2f}{what}" for mean, what in ((geometric_mean(roofs), " of memcpy"),) if mean]
+    said += [f"{mean:.2f}× oneDNN" for mean in (geometric_mean(beaten),) if mean]
+    return Panel("\n".join([name, ", ".join(said)]) if said else name, rows, words)
+
+
+def _words(row: Row) -> str:
+    problem = row.problem
+    if problem.group != "layout":
+        return problem.name
+    moved = problem.name.split(" ", 1)[1]
+    return f"{moved}  {'×'.join(map(str, problem.dims[1:]))}" if len(problem.dims) > 2 else moved
+
+
+def _figure(pyplot: Any, report: Report) -> Any:
+    drawn = bands(report)
+    counts = [max((len(panel.words) for panel in band), default=0) for band in drawn]
+    counts[1] = max(counts[1], 9 if report.steps else 0)
+    height = _TITLE + sum(count * _LINE + _ABOVE + _BELOW for count in counts if count)
+    figure, top = pyplot.figure(figsize=(_WIDTH, height)), height - _TITLE
+    for number, (band, count) in enumerate(zip(drawn, counts, strict=True)):
+        if not count:
+            continue
+        bottom = top - _ABOVE - count * _LINE
+        _draw_band(figure, band, report, (bottom, count * _LINE), growth=bool(number and report.steps))
+        top = bottom - _BELOW
+    _legend(figure, report, height)
+    return figure
+
+
+def _draw_band(
+    figure: Any, band: Sequence[Panel], report: Report, box: tuple[float, float], *, growth: bool
+) -> None:
+    rooms = [_GAP + panel.room for panel in band] + [4 * _GAP] * growth
+    width = (_WIDTH - 2 * _MARGIN - sum(rooms)) / len(rooms)
+    left, height, right = _MARGIN, figure.get_figheight(), _right(band, report)
+    for number, room in enumerate(rooms):
+        left += room
+        axis = figure.add_axes((left / _WIDTH, box[0] / height, width / _WIDTH, box[1] / height))
+        left += width
+        if number < len(band):
+            _draw_panel(axis, band[number], report, right)
+        else:
+            _draw_growth(axis, report)
+
+
+def _draw_panel(axis: Any, panel: Panel, report: Report, right: float) -> None:
+    lines = range(len(panel.words))
+    axis.axvspan(panel.goal, 1, color="#eef4ec", zorder=-1)
+    axis.hlines(lines, 0, right, color=_PALE, linewidth=0.8, zorder=0)
+    axis.axvline(1, color=_DARK, linewidth=0.9, zorder=1)
+    for peer in reversed(report.peers()):
+        _draw_peer(axis, panel, peer)
+    axis.set_title(panel.title, loc="left")
+    axis.set_yticks(lines, panel.words)
+    axis.set_ylim(len(panel.words) - 0.4, -0.6)
+    axis.set_xlim(0, right)
+    axis.tick_params(axis="y", length=0, labelleft=panel.named)
+
+
+def _draw_peer(axis: Any, panel: Panel, peer: str) -> None:
+    colour, first = _COLOURS.get(peer, "black"), peer == "restride"
+    for row in panel.rows:
+        spread = row.of_roof(peer)
+        if spread is None:
+            continue
+        hollow = peer == "oneDNN" and is_reference(row)
+        axis.scatter(
+            spread.median,
+            panel.line(row),
+            s=30 if first else 17,
+            facecolor="white" if hollow else colour,
+            edgecolor=colour,
+            marker=_MARKERS.get(peer, "x"),
+            zorder=3 if first else 2,
+            clip_on=False,
+        )
+
+
+def _draw_growth(axis: Any, report: Report) -> None:
+    moved = [step.moved / 1e6 for step in report.steps]
+    series = {
+        "memcpy": ([step.copy_rate / 1e9 for step in report.steps], _DARK),
+        "restride": ([step.rate / 1e9 for step in report.steps], _COLOURS["restride"]),
+    }
+    for name, (rates, colour) in series.items():
+        axis.plot(moved, rates, color=colour, marker="o", markersize=3.5, linewidth=1.2, label=name)
+    axis.set_xscale("log")
+    axis.set_ylim(bottom=0)
+    axis.set_title("as the problem grows\nGB/s over MB moved", loc="left")
+    axis.legend(frameon=False)
+    axis.grid(axis="y", color=_PALE, linewidth=0.8)
+
+
+def _right(panels: Sequence[Panel], report: Report) -> float:
+    spreads = [row.of_roof(peer) for panel in panels for row in panel.rows for peer in report.peers()]
+    return max([1.08, *(spread.median * 1.04 for spread in spreads if spread)])
+
+
+def _legend(figure: Any, report: Report, height: float) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], linestyle="", marker=_MARKERS.get(p, "x"), color=_COLOURS.get(p, "black"), label=p)
+        for p in report.peers()
+    ]
+    if any(is_reference(row) for row in report.rows):
+        blue = {"color": _COLOURS["oneDNN"], "markerfacecolor": "white", "marker": _MARKERS["oneDNN"]}
+        handles.append(Line2D([], [], linestyle="", label="oneDNN, its reference", **blue))
+    handles.append(Line2D([], [], color=_DARK, linewidth=0.9, label="memcpy"))
+    handles.append(Patch(color="#eef4ec", label="goal"))
+    title = f"Bytes per second as a part of memcpy's, {report.settings.get('threads', '?')} threads"
+    where = f"{report.machine.get('processor', '')}, {report.machine.get('cores', '?')} cores"
+    quick = "  QUICK RUN, not to be quoted" if "quick" in report.settings else ""
+    edge, line = _MARGIN / _WIDTH, 1 - 0.28 / height
+    figure.text(edge, line, f"{title}  ({where}){quick}", fontsize=11, va="center")
+    figure.legend(
+        handles=handles,
+        loc="center right",
+        bbox_to_anchor=(1 - edge, line),
+        ncols=len(handles),
+        frameon=False,
+    )
+
+
+def _metadata(path: Path) -> dict[str, None] | None:
+    return {"Date": None} if path.suffix == ".svg" else None

@@ -1,0 +1,156 @@
+"""What a benchmark row moves, and the bytes that a right answer has."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..dtypes import DataType
+from .dense import Box, Layout, pieces, product
+
+Bytes = npt.NDArray[np.uint8]
+Array = npt.NDArray[Any]
+
+_PERIOD = 1_000_003  # of the random data: prime, so that it meets no power-of-two stride twice
+_CHUNK = 1 << 22  # elements checked at a time
+_POISON = 0xA5
+_F32_BELOW_2_31 = 2147483520
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reorder: dst = saturate(round(scale * src)) from one format and type to another."""
+
+    name: str
+    dims: tuple[int, ...]
+    src_type: str
+    src_tag: str
+    dst_type: str
+    dst_tag: str
+    scale: float | None = None
+    group: str = "layout"
+
+    @property
+    def label(self) -> str:
+        """Name and extents."""
+        return f"{self.name} {'x'.join(map(str, self.dims))}"
+
+    @cached_property
+    def src(self) -> Layout:
+        """Format of the source."""
+        return Layout.parse(self.dims, self.src_tag)
+
+    @cached_property
+    def dst(self) -> Layout:
+        """Format of the destination."""
+        return Layout.parse(self.dims, self.dst_tag)
+
+    @cached_property
+    def src_dtype(self) -> np.dtype[Any]:
+        """NumPy twin of the source's type."""
+        return _twin(self.src_type)
+
+    @cached_property
+    def dst_dtype(self) -> np.dtype[Any]:
+        """NumPy twin of the destination's type."""
+        return _twin(self.dst_type)
+
+    @property
+    def moved(self) -> int:
+        """Bytes read and written."""
+        return self.src.elements * self.src_dtype.itemsize + self.dst.elements * self.dst_dtype.itemsize
+
+    def of_at_least(self, nbytes: int) -> Problem:
+        """The same problem with the first extent doubled until it moves `nbytes`."""
+        bigger = self
+        while bigger.moved < nbytes:
+            bigger = replace(bigger, dims=(bigger.dims[0] * 2, *bigger.dims[1:]))
+        return bigger
+
+    def source(self, seed: int = 0) -> Bytes:
+        """Storage of the source: random elements, zero padding."""
+        values = np.resize(_random(self.src_type, seed), self.src.elements)
+        if self.src.padded != self.src.dims:
+            keep = np.zeros(self.src.elements, np.bool_)
+            for begin, end in self._chunks():
+                keep[self.src.grid(begin, end)] = True
+            values[~keep] = 0
+        return values.view(np.uint8)
+
+    def destination(self) -> Bytes:
+        """Storage for the destination, every page touched, every byte poisoned."""
+        return np.full(self.dst.elements * self.dst_dtype.itemsize, _POISON, np.uint8)
+
+    def wrong(self, source: Bytes, result: Bytes) -> str:
+        """What is wrong with `result`, or "" if every element and all padding is right."""
+        src, dst = source.view(self.src_dtype), result.view(_word(self.dst_dtype))
+        padding = np.ones(self.dst.elements, np.bool_) if self.dst.padded != self.dst.dims else None
+        for begin, end in self._chunks():
+            at = self.dst.grid(begin, end)
+            expected = self.convert(src[self.src.grid(begin, end)]).view(_word(self.dst_dtype))
+            differ = int(np.count_nonzero(dst[at] != expected))
+            if differ:
+                return f"{differ} of {expected.size} elements differ in rows {begin} to {end}"
+            if padding is not None:
+                padding[at] = False
+        return "padding is not zero" if padding is not None and dst[padding].any() else ""
+
+    def convert(self, values: Array) -> Array:
+        """`values` scaled, rounded half to even and saturated into the destination's type (N1 to N3)."""
+        if self.scale is not None:
+            values = values.astype(np.float32) * np.float32(self.scale)
+        if self.dst_dtype.kind not in "iu":
+            return values.astype(self.dst_dtype)
+        limits = np.iinfo(self.dst_dtype)
+        if values.dtype.kind in "iu":
+            return np.clip(values.astype(np.int64), limits.min, limits.max).astype(self.dst_dtype)
+        return np.clip(np.rint(values), limits.min, min(limits.max, _F32_BELOW_2_31)).astype(self.dst_dtype)
+
+    def boxes(self) -> list[Box]:
+        """The elements as strided boxes. Raises ValueError where the blocks of the formats do not nest."""
+        axes = [pieces(s, d, n) for s, d, n in zip(self.src.digits, self.dst.digits, self.dims, strict=True)]
+        return [product(choice) for choice in itertools.product(*axes)]
+
+    def padding(self) -> list[Box]:
+        """The destination's padding as boxes (their source side means nothing)."""
+        found, layout = [], self.dst
+        for axis, (extent, padded) in enumerate(zip(layout.dims, layout.padded, strict=True)):
+            if extent == padded:
+                continue
+            axes = [
+                pieces(d, d, layout.dims[i] if i > axis else layout.padded[i], extent if i == axis else 0)
+                for i, d in enumerate(layout.digits)
+            ]
+            found += [product(choice) for choice in itertools.product(*axes)]
+        return found
+
+    def _chunks(self) -> Iterator[tuple[int, int]]:
+        rows = max(1, _CHUNK // max(1, math.prod(self.dims[1:])))
+        for begin in range(0, self.dims[0], rows):
+            yield begin, min(begin + rows, self.dims[0])
+
+
+def _random(data_type: str, seed: int) -> Array:
+    rng, dtype = np.random.default_rng(seed), _twin(data_type)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, _PERIOD, dtype, endpoint=True)
+    return (rng.standard_normal(_PERIOD, np.float32) * np.float32(50)).astype(dtype)
+
+
+def _twin(data_type: str) -> np.dtype[Any]:
+    found = DataType.parse(data_type).numpy
+    if found is None:
+        raise ValueError(f"{data_type} has no NumPy twin")
+    return found
+
+
+def _word(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"u{dtype.itemsize}")

@@ -1,0 +1,107 @@
+"""The rows of the standing suite: what is measured for every version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .problem import Problem
+
+LARGE = 64_000_000  # bytes moved from which a row counts as large
+
+_TYPES = ("f32", "bf16", "f16", "s8", "u8")
+_TAGS = {
+    "nchw": "abcd",
+    "nhwc": "acdb",
+    "nChw16c": "aBcd16b",
+    "nChw8c": "aBcd8b",
+    "OIhw": "abcd",
+    "OIhw16i16o": "ABcd16b16a",
+    "OIhw8i16o2i": "ABcd8b16a2b",
+    "OIhw4i16o4i": "ABcd4b16a4b",
+}
+_ACTIVATIONS = ((8, 64, 112, 112), (8, 256, 56, 56))
+_LAYOUTS = (
+    ("nchw", "nhwc"),
+    ("nhwc", "nchw"),
+    ("nchw", "nChw16c"),
+    ("nhwc", "nChw16c"),
+    ("nChw16c", "nChw8c"),
+    ("nChw16c", "nchw"),
+    ("nChw8c", "nhwc"),
+)
+_WEIGHTS = (("f32", "OIhw16i16o"), ("bf16", "OIhw8i16o2i"), ("s8", "OIhw4i16o4i"))
+_MATMUL = (("f32", "BA16a64b"), ("bf16", "BA16a64b2a"), ("s8", "BA16a64b4a"))
+_IMAGES = (("u8", "nhwc", "f32", "nchw"), ("f32", "nchw", "u8", "nhwc"), ("u8", "nhwc", "u8", "nchw"))
+_CONVERSIONS = (
+    ("f32", "nchw", "s8", "nchw", 0.75),
+    ("f32", "nchw", "s8", "nhwc", 0.75),
+    ("f32", "nchw", "u8", "nChw16c", 0.75),
+    ("s8", "nchw", "f32", "nchw", 0.125),
+    ("s8", "nhwc", "f32", "nchw", 0.125),
+    ("f32", "nchw", "bf16", "nchw", None),
+    ("f32", "nchw", "bf16", "nChw16c", None),
+    ("bf16", "nChw16c", "f32", "nchw", None),
+    ("f32", "nchw", "f16", "nhwc", None),
+)
+_TAILS = (
+    ("f32", "nchw", "nChw16c"),
+    ("f32", "nChw16c", "nchw"),
+    ("f32", "nchw", "nhwc"),
+    ("bf16", "nchw", "nChw16c"),
+    ("u8", "nchw", "nChw16c"),
+    ("u8", "nhwc", "nchw"),
+)
+
+
+def suite(*, least: int = LARGE) -> list[Problem]:
+    """Every row, its first extent doubled until it moves `least` bytes; "small weights" as they are."""
+    grown = [*_moves(), *_conversions(), *_tails(), *_weights("weights")]
+    return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
+
+
+def select(rows: Sequence[Problem], pattern: str) -> list[Problem]:
+    """The rows whose label, group or name the regular expression finds."""
+    wanted = re.compile(pattern)
+    return [row for row in rows if wanted.search(f"{row.label} {row.group}")]
+
+
+def _moves() -> list[Problem]:
+    activations = [
+        _problem("layout", data_type, src, data_type, dst, dims)
+        for data_type in _TYPES
+        for dims in _ACTIVATIONS
+        for src, dst in _LAYOUTS
+    ]
+    return [*activations, *(_problem("layout", t, "ab", t, "ba", (4096, 4096)) for t in _TYPES)]
+
+
+def _weights(group: str) -> list[Problem]:
+    convolution = [_problem(group, t, "OIhw", t, tag, (512, 512, 3, 3)) for t, tag in _WEIGHTS]
+    return [*convolution, *(_problem(group, t, "ab", t, tag, (1024, 1024)) for t, tag in _MATMUL)]
+
+
+def _conversions() -> list[Problem]:
+    images = [_problem("convert", *row, (8, 3, 224, 224)) for row in _IMAGES]
+    return images + [
+        replace(_problem("convert", s, src, d, dst, (8, 256, 56, 56)), scale=scale)
+        for s, src, d, dst, scale in _CONVERSIONS
+    ]
+
+
+def _tails() -> list[Problem]:
+    return [_problem("tails", t, src, t, dst, (512, 17, 7, 7)) for t, src, dst in _TAILS]
+
+
+def _problem(group: str, src_type: str, src: str, dst_type: str, dst: str, dims: tuple[int, ...]) -> Problem:
+    types = src_type if src_type == dst_type else f"{src_type}→{dst_type}"
+    return Problem(
+        f"{types} {src}→{dst}",
+        dims,
+        src_type,
+        _TAGS.get(src, src),
+        dst_type,
+        _TAGS.get(dst, dst),
+        group=group,
+    )
