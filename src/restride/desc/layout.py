@@ -117,14 +117,14 @@ def axis_offset(layout: Layout, axis: int, position: int) -> int:
 
 
 def extent_range(layout: Layout) -> tuple[int, int]:
-    """Lowest and one past the highest element offset of all elements and padding; both offset0 where there
-    are none.
+    """Lowest and one past the highest element offset of all elements and padding; (0, 0) where there are
+    none.
 
     Within an axis the offset grows with the position (or falls, for a negative stride), so the corners
     decide.
     """
     if 0 in layout.padded_dims:
-        return layout.offset0, layout.offset0
+        return 0, 0
     far = [axis_offset(layout, d, n - 1) for d, n in enumerate(layout.padded_dims)]
     low = layout.offset0 + sum(step for step in far if step < 0)
     return low, layout.offset0 + sum(step for step in far if step > 0) + 1

@@ -14,9 +14,8 @@ _LIMIT = 2**63
 
 def check_range(layout: Layout, dtype: DataType) -> None:
     """All bytes, offset0 included, lie in 0 .. 2**63 - 1: checked in Python integers, before allocation."""
-    if layout.has_runtime and 0 <= layout.offset0 < _LIMIT:
-        return
-    low, high = (layout.offset0, layout.offset0) if layout.has_runtime else extent_range(layout)
+    low, high = (0, 0) if layout.has_runtime else extent_range(layout)
+    low = min(low, layout.offset0)
     if low < 0:
         raise fail(
             f"the lowest element offset is {low}",
@@ -24,7 +23,9 @@ def check_range(layout: Layout, dtype: DataType) -> None:
             f"give offset0={layout.offset0 - low}, the offset of element (0, ..., 0)",
             f"dims {layout.dims} strides {layout.strides} offset0 {layout.offset0}",
         )
-    last = max(high, layout.offset0 + storage_elements(layout), *(abs(step) for step in layout.strides))
+    size = 0 if layout.has_runtime else storage_elements(layout)
+    reach = (abs(step) for step in layout.strides if step != RUNTIME_DIM)
+    last = max(high, layout.offset0 + size, *reach)
     if dtype.nbytes(last) >= _LIMIT:
         raise fail(
             f"the tensor needs {dtype.nbytes(last)} bytes",
