@@ -11,8 +11,8 @@ however many workers come in time. The whole of it hangs on one atomic word:
 A worker that comes late finds the ticket at zero or below and touches nothing else, so a region never waits
 for a sleeping worker. A busy, closed or empty pool runs the region on the caller alone.
 
-A worker that finds itself on the caller's processor moves to another one (Linux): some schedulers pack threads
-that wake each other, and then half of the threads only wait. It stays free to run on all other processors.
+A worker on the caller's processor is moved off it (Linux), by itself or by the caller: some schedulers pack
+threads that wake each other, and then they only wait for each other. It may run on all other processors.
 
 Kernels see the default floating-point mode whatever the caller's is (a library may have set flush-to-zero):
 results do not depend on the thread that computes them.
@@ -30,209 +30,26 @@ from __future__ import annotations
 
 import re
 
-POOL_BYTES = 512
-POOL_ALIGNMENT = 64
+from restride.emit.pool_system import system_ir
 
-# Linux's number of the futex call.
-_FUTEX_CALL = {"x86_64": 202, "aarch64": 98}
+MOST_WORKERS = 1024
+POOL_BYTES = 512 + 1024 + 8 * MOST_WORKERS
+POOL_ALIGNMENT = 64
 
 # A cache line for the region, one for its end, one for who may open it and who sleeps, then mutex and
 # condition with room for any system's. Threads sleep upon the i32 words `epoch` and `done`.
 _TYPES = """
 %line = type [64 x i8]
+%place = type { i32, i32 }
 %region = type { i64, i32, i32, ptr, ptr, ptr, ptr, i64, i64,
                i32, i32, i32, [52 x i8],
-               i32, i32, i32, i32, [48 x i8],
-               [2 x %line], [2 x %line] }
+               i32, i32, i32, i32, i32, [44 x i8],
+               [2 x %line], [2 x %line], [64 x i8],
+               [1024 x i8], [1024 x %place] }
 """
 _NAMES = """ticket epoch stop fn src dst params end parts
-            done waiting caller . lock sleepers workers spins . mutex condition"""
+            done waiting caller . lock sleepers workers spins joined . mutex condition . allowed places"""
 _FIELDS = {name: index for index, name in enumerate(_NAMES.split()) if name != "."}
-
-_FUTEX = """
-declare i64 @syscall(i64, ...)
-
-define internal void @park(ptr %pool, ptr %word, i32 %seen) {{
-  %r = call i64 (i64, ...) @syscall(i64 {call}, ptr %word, i32 128, i32 %seen, ptr null)
-  ret void
-}}
-
-define internal void @unpark(ptr %pool, ptr %word, i32 %n) {{
-  %r = call i64 (i64, ...) @syscall(i64 {call}, ptr %word, i32 129, i32 %n)
-  ret void
-}}
-
-define internal void @open_parking(ptr %pool) {{
-  ret void
-}}
-"""
-
-_CONDITION = """
-declare i32 @pthread_mutex_init(ptr, ptr)
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_init(ptr, ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
-
-define internal void @park(ptr %pool, ptr %word, i32 %seen) {
-  @mutex@
-  @condition@
-  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  br label %check
-check:
-  %now = load atomic i32, ptr %word seq_cst, align 4
-  %same = icmp eq i32 %now, %seen
-  br i1 %same, label %sleep, label %leave
-sleep:
-  %slept = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
-  br label %check
-leave:
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
-  ret void
-}
-
-define internal void @unpark(ptr %pool, ptr %word, i32 %n) {
-  @mutex@
-  @condition@
-  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  %woken = call i32 @pthread_cond_broadcast(ptr %condition)
-  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
-  ret void
-}
-
-define internal void @open_parking(ptr %pool) {
-  @mutex@
-  @condition@
-  %m = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
-  %c = call i32 @pthread_cond_init(ptr %condition, ptr null)
-  ret void
-}
-"""
-
-# One bit per processor; 8192 of them.
-_LINUX_PLACES = """
-declare i32 @sched_getcpu()
-declare i32 @sched_getaffinity(i32, i64, ptr)
-declare i32 @sched_setaffinity(i32, i64, ptr)
-
-define internal i32 @processor() {
-  %cpu = call i32 @sched_getcpu()
-  ret i32 %cpu
-}
-
-define internal void @keep_off(i32 %cpu, ptr %allowed) {
-  %mask = alloca [1024 x i8], align 8
-  %index = lshr i32 %cpu, 3
-  %fits = icmp ult i32 %index, 1024
-  br i1 %fits, label %set, label %leave
-set:
-  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %allowed, i64 1024, i1 false)
-  %byte = getelementptr inbounds i8, ptr %mask, i32 %index
-  %bits = load i8, ptr %byte
-  %in_byte = and i32 %cpu, 7
-  %bit = shl i32 1, %in_byte
-  %bit8 = trunc i32 %bit to i8
-  %others = xor i8 %bit8, -1
-  %rest = and i8 %bits, %others
-  store i8 %rest, ptr %byte
-  %moved = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
-  br label %leave
-leave:
-  ret void
-}
-
-define internal void @allowed_processors(ptr %allowed) {
-  call void @llvm.memset.p0.i64(ptr %allowed, i8 0, i64 1024, i1 false)
-  %got = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %allowed)
-  ret void
-}
-
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-"""
-
-_NO_PLACES = """
-define internal i32 @processor() {
-  ret i32 -1
-}
-
-define internal void @keep_off(i32 %cpu, ptr %allowed) {
-  ret void
-}
-
-define internal void @allowed_processors(ptr %allowed) {
-  ret void
-}
-"""
-
-# 0x1F80: all exceptions masked, round to nearest even, subnormals kept.
-_X86 = """
-declare void @llvm.x86.sse2.pause()
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
-
-define internal void @relax() alwaysinline {
-  call void @llvm.x86.sse2.pause()
-  ret void
-}
-
-define internal i64 @default_mode() {
-  %old = alloca i32, align 4
-  %new = alloca i32, align 4
-  call void @llvm.x86.sse.stmxcsr(ptr %old)
-  store i32 8064, ptr %new, align 4
-  call void @llvm.x86.sse.ldmxcsr(ptr %new)
-  %value = load i32, ptr %old, align 4
-  %mode = zext i32 %value to i64
-  ret i64 %mode
-}
-
-define internal void @restore_mode(i64 %mode) {
-  %slot = alloca i32, align 4
-  %value = trunc i64 %mode to i32
-  store i32 %value, ptr %slot, align 4
-  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
-  ret void
-}
-"""
-
-_AARCH64 = """
-declare void @llvm.aarch64.isb(i32)
-declare i64 @llvm.aarch64.get.fpcr()
-declare void @llvm.aarch64.set.fpcr(i64)
-
-define internal void @relax() alwaysinline {
-  call void @llvm.aarch64.isb(i32 15)
-  ret void
-}
-
-define internal i64 @default_mode() {
-  %mode = call i64 @llvm.aarch64.get.fpcr()
-  call void @llvm.aarch64.set.fpcr(i64 0)
-  ret i64 %mode
-}
-
-define internal void @restore_mode(i64 %mode) {
-  call void @llvm.aarch64.set.fpcr(i64 %mode)
-  ret void
-}
-"""
-
-_PLAIN = """
-define internal void @relax() alwaysinline {
-  fence acq_rel
-  ret void
-}
-
-define internal i64 @default_mode() {
-  ret i64 0
-}
-
-define internal void @restore_mode(i64 %mode) {
-  ret void
-}
-"""
 
 _WORK = """
 define internal i32 @drain(ptr %pool) {
@@ -264,6 +81,71 @@ leave:
   ret i32 %did
 }
 
+define internal ptr @take_place(ptr %pool) {
+  @joined@
+  @places@
+  %index = atomicrmw add ptr %joined, i32 1 monotonic, align 4
+  %place = getelementptr inbounds %place, ptr %places, i32 %index
+  %number = call i32 @thread_number()
+  store atomic i32 %number, ptr %place monotonic, align 4
+  ret ptr %place
+}
+
+define internal void @note_place(ptr %pool, ptr %place) {
+  @caller@
+  @spins=i32@
+  %cpu = getelementptr inbounds %place, ptr %place, i32 0, i32 1
+  %here = call i32 @processor()
+  %before = load atomic i32, ptr %cpu monotonic, align 4
+  %same = icmp eq i32 %here, %before
+  br i1 %same, label %look, label %note
+note:
+  store atomic i32 %here, ptr %cpu monotonic, align 4
+  br label %look
+look:
+  %there = load atomic i32, ptr %caller monotonic, align 4
+  %met = icmp eq i32 %here, %there
+  %roams = icmp ne i32 %spins.v, 0
+  %in_the_way = and i1 %met, %roams
+  br i1 %in_the_way, label %move, label %leave
+move:
+  call void @keep_off(ptr %pool, ptr %place, i32 %here)
+  br label %leave
+leave:
+  ret void
+}
+
+define internal void @scatter(ptr %pool) {
+entry:
+  @caller@
+  @places@
+  @workers=i32@
+  @spins=i32@
+  %here = call i32 @processor()
+  store atomic i32 %here, ptr %caller monotonic, align 4
+  %roams = icmp ne i32 %spins.v, 0
+  br i1 %roams, label %look, label %leave
+look:
+  %i = phi i32 [ 0, %entry ], [ %next, %step ]
+  %more = icmp ult i32 %i, %workers.v
+  br i1 %more, label %check, label %leave
+check:
+  %place = getelementptr inbounds %place, ptr %places, i32 %i
+  %cpu = getelementptr inbounds %place, ptr %place, i32 0, i32 1
+  %there = load atomic i32, ptr %cpu monotonic, align 4
+  %met = icmp eq i32 %there, %here
+  br i1 %met, label %move, label %step
+move:
+  store atomic i32 0, ptr %cpu monotonic, align 4
+  call void @keep_off(ptr %pool, ptr %place, i32 %here)
+  br label %step
+step:
+  %next = add i32 %i, 1
+  br label %look
+leave:
+  ret void
+}
+
 define ptr @restride_pool_worker(ptr %pool) {
 entry:
   @epoch@
@@ -271,24 +153,13 @@ entry:
   @done@
   @waiting@
   @sleepers@
-  @caller@
   @spins=i32@
-  %allowed = alloca [1024 x i8], align 8
-  call void @allowed_processors(ptr %allowed)
-  %roams = icmp ne i32 %spins.v, 0
+  %place = call ptr @take_place(ptr %pool)
   %mode = call i64 @default_mode()
   br label %again
 again:
   %seen = load atomic i32, ptr %epoch acquire, align 4
-  %here = call i32 @processor()
-  %there = load atomic i32, ptr %caller monotonic, align 4
-  %met = icmp eq i32 %here, %there
-  %in_the_way = and i1 %met, %roams
-  br i1 %in_the_way, label %move, label %take
-move:
-  call void @keep_off(i32 %here, ptr %allowed)
-  br label %take
-take:
+  call void @note_place(ptr %pool, ptr %place)
   %did = call i32 @drain(ptr %pool)
   %none = icmp eq i32 %did, 0
   br i1 %none, label %idle, label %report
@@ -348,9 +219,7 @@ define internal void @publish(ptr %pool, i64 %count) {
   @epoch@
   @sleepers@
   @done@
-  @caller@
-  %here = call i32 @processor()
-  store atomic i32 %here, ptr %caller monotonic, align 4
+  call void @scatter(ptr %pool)
   store atomic i32 0, ptr %done monotonic, align 4
   store atomic i64 %count, ptr %ticket release, align 8
   %bump = atomicrmw add ptr %epoch, i32 1 seq_cst, align 4
@@ -445,6 +314,7 @@ _LIFE = """
 define void @restride_pool_open(ptr %pool, i32 %spins) {
   @spins<-i32 %spins@
   call void @open_parking(ptr %pool)
+  call void @open_places(ptr %pool)
   ret void
 }
 
@@ -488,42 +358,6 @@ leave:
 }
 """
 
-# CPython's vector call, METH_FASTCALL; `self` is None. The module needs Python's own symbols in the process.
-_CALL = """
-declare i64 @PyLong_AsUnsignedLongLongMask(ptr)
-declare ptr @PyErr_Occurred()
-declare i32 @PyErr_BadArgument()
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare void @Py_IncRef(ptr)
-
-define ptr @restride_call(ptr %self, ptr %args, i64 %n) {{
-  %right = icmp eq i64 %n, {count}
-  br i1 %right, label %take, label %refuse
-refuse:
-  %bad = call i32 @PyErr_BadArgument()
-  br label %fail
-fail:
-  ret ptr null
-take:
-{words}
-  %error = call ptr @PyErr_Occurred()
-  %wrong = icmp ne ptr %error, null
-  br i1 %wrong, label %fail, label %run
-run:
-  %fn = inttoptr i64 %w0 to ptr
-  %thread = call ptr @PyEval_SaveThread()
-  call void %fn({passed})
-  call void @PyEval_RestoreThread(ptr %thread)
-  call void @Py_IncRef(ptr %self)
-  ret ptr %self
-}}
-"""
-_CALL_WORD = """  %p{0} = getelementptr inbounds ptr, ptr %args, i64 {0}
-  %o{0} = load ptr, ptr %p{0}
-  %w{0} = call i64 @PyLong_AsUnsignedLongLongMask(ptr %o{0})
-"""
-
 # @field@ is its address, @field=type@ its value %field.v, @field<-type value@ a store to it.
 _ACCESS = re.compile(r"@(\w+)(?:(=|<-)([^@]*))?@")
 
@@ -533,12 +367,7 @@ def pool_ir(triple: str, *, futex: bool = True) -> str:
 
     Workers sleep on Linux's futex where its number is known and `futex` is on, else on a POSIX condition.
     """
-    arch = triple.split("-")[0].replace("arm64", "aarch64")
-    call = _FUTEX_CALL.get(arch) if futex and "linux" in triple else None
-    parking = _FUTEX.format(call=call) if call is not None else _CONDITION
-    places = _LINUX_PLACES if "linux" in triple else _NO_PLACES
-    machine = {"x86_64": _X86, "aarch64": _AARCH64}.get(arch, _PLAIN)
-    return _TYPES + _ACCESS.sub(_access, parking + places + machine + _WORK + _RUN + _LIFE)
+    return _TYPES + _ACCESS.sub(_access, system_ir(triple, futex=futex) + _WORK + _RUN + _LIFE)
 
 
 def _access(match: re.Match[str]) -> str:
@@ -548,14 +377,3 @@ def _access(match: re.Match[str]) -> str:
     if kind == "=":
         return f"{address}\n  %{field}.v = load {rest}, ptr {pointer}, align {8 if rest != 'i32' else 4}"
     return f"{address}\n  store {rest}, ptr {pointer}" if kind else address
-
-
-def call_ir(words: int) -> str:
-    """Return a module with `restride_call`: a CPython function (fn, *words) that calls native code.
-
-    It calls void fn(i64, ...) with so many integers and without Python's lock; through ctypes the same takes
-    ten times as long (0.8 us against 0.08).
-    """
-    taken = "".join(_CALL_WORD.format(index) for index in range(words + 1))
-    passed = ", ".join(f"i64 %w{index}" for index in range(1, words + 1))
-    return _CALL.format(count=words + 1, words=taken, passed=passed)

@@ -21,13 +21,17 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from restride.emit.pool import POOL_ALIGNMENT, POOL_BYTES, call_ir, pool_ir
+from restride import settings
+from restride.emit.call import call_ir
+from restride.emit.pool import POOL_ALIGNMENT, POOL_BYTES, pool_ir
 from restride.errors import OutOfMemory
 from restride.targets import jit, store
 from restride.targets.isa import Isa, host_isa
 
-# How long a worker, or a caller that waits for one, spins before it sleeps. A wake-up costs about 4 us.
-_SPIN_NS = 50_000
+# How long a worker, or a caller that waits for one, spins before it sleeps (RESTRIDE_SPIN_US). To wake a
+# sleeping worker costs 5 to 50 us, and the processor that spins is taken from others.
+_SPIN_US = 50
+_MOST_SPIN_US = 100_000
 _CLOSE_POLL_S = 0.0005
 _RUN_WORDS = 8
 _METH_FASTCALL = 0x80
@@ -206,10 +210,11 @@ def _call_by_ctypes(fn: int, *words: int) -> None:
 
 
 def _count_spins(spin: Callable[[int], None]) -> int:
-    """Return how many turns of the spin loop last _SPIN_NS: a pause takes 1 to 140 cycles, by model."""
+    """Return how many turns of the spin loop last the spin time: a pause takes 1 to 140 cycles, by model."""
+    spin_us = settings.lookup_int("SPIN_US", _SPIN_US, low=0, high=_MOST_SPIN_US)
     turns = 500
     fastest = min(_time_ns(spin, turns) for _ in range(4))
-    return max(1, turns * _SPIN_NS // max(1, fastest))
+    return min(turns * spin_us * 1000 // max(1, fastest), 2**31 - 1)
 
 
 def _time_ns(call: Callable[[int], None], argument: int) -> int:

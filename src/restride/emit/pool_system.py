@@ -1,0 +1,228 @@
+"""LLVM IR text of what the thread pool asks of the system and the processor (see `pool`), per target triple.
+
+    park(pool, word, i32 seen)      sleep on an i32 word of the pool while it equals `seen`; may wake early
+    unpark(pool, word, i32 n)       wake at least n of those who sleep on the word
+    processor() -> i32              the processor that the thread is on, plus one; 0 where unknown
+    keep_off(pool, place, i32 p)    let the worker of a place run on any allowed processor but p
+    relax()                         one turn of a spin loop
+    default_mode() -> i64           set the default floating-point mode, return what it was
+    restore_mode(i64)
+
+In the text, @field@ is the address of a field of the pool.
+"""
+
+from __future__ import annotations
+
+# Linux's numbers of system calls.
+_CALLS = {"x86_64": {"futex": 202, "gettid": 186}, "aarch64": {"futex": 98, "gettid": 178}}
+
+_SYSCALL = """
+declare i64 @syscall(i64, ...)
+"""
+
+_FUTEX = """
+define internal void @park(ptr %pool, ptr %word, i32 %seen) {
+  %r = call i64 (i64, ...) @syscall(i64 <futex>, ptr %word, i32 128, i32 %seen, ptr null)
+  ret void
+}
+
+define internal void @unpark(ptr %pool, ptr %word, i32 %n) {
+  %r = call i64 (i64, ...) @syscall(i64 <futex>, ptr %word, i32 129, i32 %n)
+  ret void
+}
+
+define internal void @open_parking(ptr %pool) {
+  ret void
+}
+"""
+
+_CONDITION = """
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+
+define internal void @park(ptr %pool, ptr %word, i32 %seen) {
+  @mutex@
+  @condition@
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  br label %check
+check:
+  %now = load atomic i32, ptr %word seq_cst, align 4
+  %same = icmp eq i32 %now, %seen
+  br i1 %same, label %sleep, label %leave
+sleep:
+  %slept = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %check
+leave:
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}
+
+define internal void @unpark(ptr %pool, ptr %word, i32 %n) {
+  @mutex@
+  @condition@
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  %woken = call i32 @pthread_cond_broadcast(ptr %condition)
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}
+
+define internal void @open_parking(ptr %pool) {
+  @mutex@
+  @condition@
+  %m = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  %c = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  ret void
+}
+"""
+
+# A worker's place is its thread number and, once known, its processor plus one. `allowed` is a bit mask.
+_LINUX_PLACES = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define internal i32 @processor() {
+  %cpu = call i32 @sched_getcpu()
+  %one_up = add i32 %cpu, 1
+  ret i32 %one_up
+}
+
+define internal i32 @thread_number() {
+  %r = call i64 (i64, ...) @syscall(i64 <gettid>)
+  %number = trunc i64 %r to i32
+  ret i32 %number
+}
+
+define internal void @open_places(ptr %pool) {
+  @allowed@
+  %got = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %allowed)
+  ret void
+}
+
+define internal void @keep_off(ptr %pool, ptr %place, i32 %here) {
+  @allowed@
+  %mask = alloca [1024 x i8], align 8
+  %cpu = sub i32 %here, 1
+  %index = lshr i32 %cpu, 3
+  %fits = icmp ult i32 %index, 1024
+  br i1 %fits, label %set, label %leave
+set:
+  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %allowed, i64 1024, i1 false)
+  %byte = getelementptr inbounds i8, ptr %mask, i32 %index
+  %bits = load i8, ptr %byte
+  %in_byte = and i32 %cpu, 7
+  %bit = shl i32 1, %in_byte
+  %bit8 = trunc i32 %bit to i8
+  %others = xor i8 %bit8, -1
+  %rest = and i8 %bits, %others
+  store i8 %rest, ptr %byte
+  %number = load atomic i32, ptr %place monotonic, align 4
+  %moved = call i32 @sched_setaffinity(i32 %number, i64 1024, ptr %mask)
+  br label %leave
+leave:
+  ret void
+}
+"""
+
+_NO_PLACES = """
+define internal i32 @processor() {
+  ret i32 0
+}
+
+define internal i32 @thread_number() {
+  ret i32 0
+}
+
+define internal void @open_places(ptr %pool) {
+  ret void
+}
+
+define internal void @keep_off(ptr %pool, ptr %place, i32 %here) {
+  ret void
+}
+"""
+
+# 0x1F80: all exceptions masked, round to nearest even, subnormals kept.
+_X86 = """
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+
+define internal void @relax() alwaysinline {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
+
+define internal i64 @default_mode() {
+  %old = alloca i32, align 4
+  %new = alloca i32, align 4
+  call void @llvm.x86.sse.stmxcsr(ptr %old)
+  store i32 8064, ptr %new, align 4
+  call void @llvm.x86.sse.ldmxcsr(ptr %new)
+  %value = load i32, ptr %old, align 4
+  %mode = zext i32 %value to i64
+  ret i64 %mode
+}
+
+define internal void @restore_mode(i64 %mode) {
+  %slot = alloca i32, align 4
+  %value = trunc i64 %mode to i32
+  store i32 %value, ptr %slot, align 4
+  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
+  ret void
+}
+"""
+
+_AARCH64 = """
+declare void @llvm.aarch64.isb(i32)
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
+
+define internal void @relax() alwaysinline {
+  call void @llvm.aarch64.isb(i32 15)
+  ret void
+}
+
+define internal i64 @default_mode() {
+  %mode = call i64 @llvm.aarch64.get.fpcr()
+  call void @llvm.aarch64.set.fpcr(i64 0)
+  ret i64 %mode
+}
+
+define internal void @restore_mode(i64 %mode) {
+  call void @llvm.aarch64.set.fpcr(i64 %mode)
+  ret void
+}
+"""
+
+_PLAIN = """
+define internal void @relax() alwaysinline {
+  fence acq_rel
+  ret void
+}
+
+define internal i64 @default_mode() {
+  ret i64 0
+}
+
+define internal void @restore_mode(i64 %mode) {
+  ret void
+}
+"""
+
+
+def system_ir(triple: str, *, futex: bool = True) -> str:
+    """Return the functions above for a target triple; `futex` off takes POSIX conditions on Linux as well."""
+    arch = triple.split("-")[0].replace("arm64", "aarch64")
+    calls = _CALLS.get(arch) if "linux" in triple else None
+    parking = _FUTEX if calls and futex else _CONDITION
+    places = _SYSCALL + _LINUX_PLACES if calls else _NO_PLACES
+    text = places + parking + {"x86_64": _X86, "aarch64": _AARCH64}.get(arch, _PLAIN)
+    for name, number in (calls or {}).items():
+        text = text.replace(f"<{name}>", str(number))
+    return text
