@@ -70,8 +70,10 @@ NO_LAYOUT = Layout((), (), ())
 
 def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
     """The product of the inner blocks of each of `ndims` axes."""
-    pairs = list(zip(blks, idxs, strict=True))
-    return tuple(prod(blk for blk, i in pairs if i == d) for d in range(ndims))
+    products = [1] * ndims
+    for blk, d in zip(blks, idxs, strict=True):
+        products[d] *= blk
+    return tuple(products)
 
 
 def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
@@ -117,11 +119,9 @@ def axis_offset(layout: Layout, axis: int, position: int) -> int:
 
 
 def extent_range(layout: Layout) -> tuple[int, int]:
-    """Lowest and one past the highest element offset of all elements and padding; (0, 0) where there are
-    none.
+    """Lowest and one past the highest element offset of elements and padding; (0, 0) where there are none.
 
-    Within an axis the offset grows with the position (or falls, for a negative stride), so the corners
-    decide.
+    Within an axis the offset grows with the position, or falls with a negative stride: the corners decide.
     """
     if 0 in layout.padded_dims:
         return 0, 0

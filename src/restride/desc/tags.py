@@ -240,11 +240,11 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
 
     Raises InvalidArguments where the tag's rank is another (M06).
     """
-    known = FormatTag.parse(value) if isinstance(value, str | FormatTag) else value
-    if known is FormatTag.any or known is FormatTag.undef:
-        return known
-    tag = parse_tag(known.value) if isinstance(known, FormatTag) else known
-    tag = tag.resolve(ndims) if isinstance(tag, GenericTag) else tag
+    name = value.value if isinstance(value, FormatTag) else value
+    if isinstance(name, str) and name in ("any", "undef"):
+        return FormatTag(name)
+    parsed = parse_tag(name) if isinstance(name, str) else name
+    tag = parsed.resolve(ndims) if isinstance(parsed, GenericTag) else parsed
     if tag.ndims != ndims:
         raise InvalidArguments(
             f"format tag '{value}' has {tag.ndims} axes, the dims have {ndims}",
