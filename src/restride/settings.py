@@ -6,6 +6,7 @@ Values are read when they are needed, never at import, so that a program may set
 from __future__ import annotations
 
 import os
+import re
 
 from restride.errors import InvalidArguments
 
@@ -51,8 +52,5 @@ def _find(name: str) -> tuple[str, str] | None:
 
 
 def _parse_int(text: str) -> int | None:
-    digits = text.strip().removeprefix("+")
     # int() would also take "1_0", other scripts' digits and thousands of digits.
-    if not (digits.removeprefix("-").isdecimal() and digits.isascii() and len(digits) <= 20):
-        return None
-    return int(digits)
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,20}", text.strip()) else None

@@ -117,6 +117,10 @@ def _optimised(ir_text: str, isa: Isa, machine: Any) -> Any:
     Full pipelines were measured: 5 to 30 ms more for the same speed of the loops, because addresses leave
     their loops in the code generator anyway, and combining instructions undoes the cut into blocks.
     """
+    if "\0" in ir_text:
+        raise RuntimeFailure(
+            "LLVM failed to parse", why="the text holds a NUL, where LLVM would stop reading"
+        )
     binding = llvm()
     module = _guarded("parse", isa, binding.parse_assembly, ir_text, binding.create_context())
     module.triple = isa.triple

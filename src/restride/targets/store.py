@@ -174,10 +174,12 @@ class ObjectStore:
             why = "a symbolic link" if error.errno == errno.ELOOP else str(error.strerror)
             self._reject(key, why)
             return None
-        with open(handle, "rb", buffering=0, closefd=True) as file:
+        try:
             status = os.fstat(handle)
             wrong = _why_foreign(status)
-            content = b"" if wrong else file.readall()
+            content = b"" if wrong else _read_all(handle, status.st_size)
+        finally:
+            os.close(handle)
         if wrong or not _is_whole(key, content):
             self._reject(key, wrong or "damaged")
             return None
@@ -198,8 +200,10 @@ class ObjectStore:
         handle = os.open(temporary, _WRITE, 0o600, dir_fd=folder)
         try:
             # Not forced to the disk: a file torn by a crash fails its content hash.
-            with open(handle, "wb", buffering=0) as file:
-                _write_all(file.fileno(), _MAGIC + _content_hash(key, data) + data)
+            try:
+                _write_all(handle, _MAGIC + _content_hash(key, data) + data)
+            finally:
+                os.close(handle)
             target = self._name(folder, key + _SUFFIX)
             os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
@@ -288,6 +292,13 @@ def _make_private(path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
+
+
+def _read_all(handle: int, size: int) -> bytes:
+    pieces = []
+    while piece := os.read(handle, size + 1):
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _write_all(handle: int, content: bytes) -> None:
