@@ -1,1 +1,148 @@
+"""restride moves tensors between memory formats and data types at the speed of memory.
+
+Arrays: `reorder`, `plan`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`,
+`Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
+"""
+
+from .arrays import reorder
+from .desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
+from .desc.layout import RUNTIME_DIM
+from .desc.memory_desc import MemoryDesc
+from .desc.post_ops import PostOps
+from .desc.tags import FormatTag
+from .dtypes import DataType
+from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
+from .planned import Plan, plan
+from .primitives.args import (
+    ARG_ATTR_OUTPUT_SCALES,
+    ARG_ATTR_POST_OP_DW,
+    ARG_ATTR_ROUNDING_SEED,
+    ARG_ATTR_SCALES,
+    ARG_ATTR_ZERO_POINTS,
+    ARG_BIAS,
+    ARG_DIFF_BIAS,
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_WEIGHTS,
+    ARG_DST,
+    ARG_DST_0,
+    ARG_DST_1,
+    ARG_DST_2,
+    ARG_FROM,
+    ARG_MEAN,
+    ARG_MULTIPLE_DST,
+    ARG_MULTIPLE_SRC,
+    ARG_SCALE,
+    ARG_SCRATCHPAD,
+    ARG_SHIFT,
+    ARG_SRC,
+    ARG_SRC_0,
+    ARG_SRC_1,
+    ARG_SRC_2,
+    ARG_SRC_3,
+    ARG_TO,
+    ARG_VARIANCE,
+    ARG_WEIGHTS,
+    ARG_WORKSPACE,
+    arg_attr_multiple_post_op,
+)
+from .primitives.reorder import Reorder
+from .runtime.alloc import NO_DATA
+from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
+from .runtime.engine import Engine
+from .runtime.event import Event
+from .runtime.memory import Memory
+from .runtime.pool import get_num_threads, set_num_threads
+from .runtime.stream import Stream
+from .verbose import set_verbose as verbose
+
+undef = DataType.undef
+f16 = DataType.f16
+bf16 = DataType.bf16
+f32 = DataType.f32
+s32 = DataType.s32
+s8 = DataType.s8
+u8 = DataType.u8
+f64 = DataType.f64
+boolean = DataType.boolean
+f8_e5m2 = DataType.f8_e5m2
+f8_e4m3 = DataType.f8_e4m3
+s4 = DataType.s4
+u4 = DataType.u4
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "ARG_ATTR_OUTPUT_SCALES",
+    "ARG_ATTR_POST_OP_DW",
+    "ARG_ATTR_ROUNDING_SEED",
+    "ARG_ATTR_SCALES",
+    "ARG_ATTR_ZERO_POINTS",
+    "ARG_BIAS",
+    "ARG_DIFF_BIAS",
+    "ARG_DIFF_DST",
+    "ARG_DIFF_SRC",
+    "ARG_DIFF_WEIGHTS",
+    "ARG_DST",
+    "ARG_DST_0",
+    "ARG_DST_1",
+    "ARG_DST_2",
+    "ARG_FROM",
+    "ARG_MEAN",
+    "ARG_MULTIPLE_DST",
+    "ARG_MULTIPLE_SRC",
+    "ARG_SCALE",
+    "ARG_SCRATCHPAD",
+    "ARG_SHIFT",
+    "ARG_SRC",
+    "ARG_SRC_0",
+    "ARG_SRC_1",
+    "ARG_SRC_2",
+    "ARG_SRC_3",
+    "ARG_TO",
+    "ARG_VARIANCE",
+    "ARG_WEIGHTS",
+    "ARG_WORKSPACE",
+    "DataType",
+    "Engine",
+    "Error",
+    "Event",
+    "FormatTag",
+    "InvalidArguments",
+    "Memory",
+    "MemoryDesc",
+    "NO_DATA",
+    "OutOfMemory",
+    "Plan",
+    "PostOps",
+    "PrimitiveAttr",
+    "RUNTIME_DIM",
+    "RUNTIME_F32_VAL",
+    "Reorder",
+    "RuntimeFailure",
+    "Status",
+    "Stream",
+    "Unimplemented",
+    "__version__",
+    "arg_attr_multiple_post_op",
+    "bf16",
+    "boolean",
+    "f16",
+    "f32",
+    "f64",
+    "f8_e4m3",
+    "f8_e5m2",
+    "get_num_threads",
+    "get_primitive_cache_capacity",
+    "plan",
+    "reorder",
+    "s32",
+    "s4",
+    "s8",
+    "set_num_threads",
+    "set_primitive_cache_capacity",
+    "u4",
+    "u8",
+    "undef",
+    "verbose",
+]

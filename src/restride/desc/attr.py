@@ -70,6 +70,15 @@ class PrimitiveAttr:
         beta = self._post_ops.get_params_sum(0)[0] if len(self._post_ops) else None
         return Attr(self._alpha, None if beta is None else SumOp(beta), self._scratchpad)
 
+    @classmethod
+    def of(cls, frozen: Attr) -> PrimitiveAttr:
+        """Attributes to change, equal to a frozen value."""
+        attr = cls()
+        attr._alpha, attr._scratchpad = frozen.alpha, frozen.scratchpad
+        if frozen.sum is not None:
+            attr._post_ops.append_sum(frozen.sum.scale)
+        return attr
+
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:
         """Multiply the source by one scale: `mask` 0, `scales` of one f32 value (R22).
 

@@ -1,19 +1,23 @@
-"""The CPU target: a nest in, a binary out. Needs no device; any instruction set can be emitted on any machine."""
+"""The CPU target: a nest in, object code out. Needs no device; any instruction set can be emitted on any machine."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
+from pathlib import Path
 
 from ..emit.convert import Abilities
-from ..emit.kernel import ENTRY, Style, emit_guarded, emit_kernel
+from ..emit.kernel import ENTRY, WHOLE, Style, emit_guarded, emit_kernel
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.schedule import Schedule, schedule
+from . import store
 from .isa import CacheSizes, Isa
 from .jit import compile_ir
 
-__all__ = ["ENTRY", "Binary", "Lowered", "compile_lowered", "lower", "machine_of"]
+__all__ = ["ENTRY", "WHOLE", "Lowered", "lower", "machine_of", "object_code", "style_of"]
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
@@ -21,22 +25,28 @@ _MOST_BOXES = 48
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A nest as IR text: what would be compiled, and why it looks as it does."""
+    """A scheduled nest for one instruction set: what would be compiled, and why it looks as it does."""
 
-    ir: str
+    nest: LoopNest
+    isa: Isa
+    caches: CacheSizes
     schedules: tuple[Schedule, ...]
     kind: str
     why: str
     steps: int
-    streams: bool
 
+    @property
+    def streams(self) -> bool:
+        """True where streaming stores ask for a destination aligned to a cache line."""
+        return any(plan.streams for plan in self.schedules)
 
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """Object code with the entry `restride`."""
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        style = style_of(self.isa)
+        return emit_kernel(self.schedules, style) if self.schedules else emit_guarded(self.nest, style)
 
-    code: bytes
-    lowered: Lowered
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.schedules)) or f"{self.kind} ({self.why})"
 
 
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
@@ -45,8 +55,6 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
     return Machine(
         vector_bytes=isa.vector_bytes,
         registers=32 if is_wide or isa.name == "neon" else 16,
-        has_wide_permute=is_wide,
-        has_byte_permute=is_wide and isa.has("avx512vbmi"),
         l2=caches.l2,
         l3=caches.l3,
         line=caches.line,
@@ -65,25 +73,44 @@ def style_of(isa: Isa) -> Style:
 
 
 def lower(nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = True) -> Lowered:
-    """Schedule a nest and write its IR. `may_stream` promises a destination aligned to a cache line."""
-    machine, style = machine_of(isa, caches), style_of(isa)
+    """Schedule a nest. `may_stream` promises a destination aligned to a cache line."""
     if peeled_boxes(nest) > _MOST_BOXES:
-        ir = emit_guarded(nest, style)
-        return Lowered(ir, (), "guarded", "too many partial blocks to peel", nest.axes[0].extent, False)
+        why = "too many partial blocks to peel"
+        return Lowered(nest, isa, caches, (), "guarded", why, nest.axes[0].extent)
+    machine = machine_of(isa, caches)
     boxes = [normalise(box) for box in peel(nest)]
     plans = tuple(plan for box in boxes for plan in schedule(box, machine))
     if not may_stream:
         plans = tuple(plan.without_streams() for plan in plans)
-    main = max(plans, key=lambda p: p.nest.positions)
-    streams = any(p.streams for p in plans)
-    return Lowered(emit_kernel(plans, style), plans, main.kind, main.why, max(p.steps() for p in plans), streams)
+    main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
+    steps = max(plan.steps() for plan in plans)
+    return Lowered(nest, isa, caches, plans, main.kind, main.why, steps)
 
 
-def compile_lowered(lowered: Lowered, isa: Isa) -> Binary:
-    """Object code of a lowered nest."""
-    return Binary(compile_ir(lowered.ir, isa), lowered)
+def object_code(lowered: Lowered) -> bytes:
+    """Object code of a lowered nest: from the store on disk, else compiled and kept there.
+
+    The key names the nest and everything its code depends on, so that a hit costs no code generation.
+    """
+    kept = store.default_store()
+    facts = (lowered.nest, lowered.caches, lowered.streams, _revision())
+    key = store.object_key(repr(facts), lowered.isa)
+    found = kept.get(key)
+    if found is None:
+        found = compile_ir(lowered.ir(), lowered.isa)
+        kept.put(key, found)
+    return found
 
 
-def moved_bytes(nest: LoopNest) -> int:
-    """Bytes that a nest reads and writes, padding included."""
-    return prod(a.extent for a in nest.axes) * (nest.src_type.bits + nest.dst_type.bits) // 8
+@functools.cache
+def _revision() -> str:
+    """A hash of the compiler's own source, so that no kernel of another revision is ever loaded."""
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _sources() -> Iterable[Path]:
+    package = Path(__file__).parent.parent
+    return sorted(path for row in ("plan", "emit", "targets") for path in (package / row).glob("*.py"))

@@ -1,0 +1,160 @@
+"""One reorder problem: checked descriptors and attributes, and the implementation that solves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.contract import PROVIDED
+from ..plan.nest import Compute, LoopNest
+from ..plan.reorder import reorder_nest
+from ..runtime.cpu import Factors, Program
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.reference import run_nest
+
+# Types whose bits can be moved though no conversion is provided yet.
+_MOVED = (DataType.f64, DataType.boolean, DataType.f8_e5m2, DataType.f8_e4m3)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What to reorder: equal problems share an implementation."""
+
+    src: MemoryDesc
+    dst: MemoryDesc
+    attr: Attr
+
+    def nest(self) -> LoopNest:
+        """The loop nest."""
+        return reorder_nest(self.src, self.dst, self.compute)
+
+    @property
+    def compute(self) -> Compute:
+        """Which arithmetic is asked for; factors that change nothing are left out (N1)."""
+        return Compute(scaled=self.alpha != 1.0, summed=self.beta != 0.0)
+
+    @property
+    def alpha(self) -> float:
+        """The factor of the source."""
+        return self.attr.alpha
+
+    @property
+    def beta(self) -> float:
+        """The factor of the old destination; 0 without a sum."""
+        return 0.0 if self.attr.sum is None else self.attr.sum.scale
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, padding of the destination included."""
+        return self.src.nelems * self.src.data_type.bits // 8 + self.dst.size
+
+    def where(self) -> str:
+        """Both descriptors, for messages."""
+        return f"src {self.src}; dst {self.dst}"
+
+
+def check_problem(problem: Problem) -> Problem:
+    """Return the problem; raise InvalidArguments or Unimplemented for what cannot be reordered (R10, R38, N15)."""
+    for name, md in (("src", problem.src), ("dst", problem.dst)):
+        _check_concrete(name, md, problem)
+    _check_dims(problem)
+    _check_types(problem)
+    if not problem.dst.is_injective():
+        raise InvalidArguments(
+            "reorder: elements of the destination share memory",
+            where=problem.where(),
+            why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
+            hint="give the destination dense strides or a tag; a source may overlap itself",
+        )
+    return problem
+
+
+def _check_concrete(name: str, md: MemoryDesc, problem: Problem) -> None:
+    what = f"reorder: {name} is no concrete descriptor"
+    if md.is_zero():
+        raise InvalidArguments(what, where=problem.where(), why="it is empty", hint="give it dims, a type and a format")
+    if md.format_kind == "any":
+        hint = "name a tag or strides; 'any' is for primitives that choose a format"
+        raise InvalidArguments(what, where=problem.where(), why="format 'any' is a placeholder (N15)", hint=hint)
+    if md.layout.has_runtime:
+        why = "dims or strides known only at execution are not provided by this version"
+        raise Unimplemented(what, where=problem.where(), why=why, hint="make a primitive for each concrete shape")
+
+
+def _check_dims(problem: Problem) -> None:
+    src, dst = problem.src.dims, problem.dst.dims
+    if src == dst:
+        return
+    if len(src) != len(dst):
+        why = f"src has {len(src)} dims, dst has {len(dst)}"
+    else:
+        index = next(i for i, (a, b) in enumerate(zip(src, dst, strict=True)) if a != b)
+        why = f"dim {index} is {src[index]} in src and {dst[index]} in dst"
+    raise InvalidArguments(
+        "reorder: src and dst are of different shapes",
+        where=problem.where(),
+        why=why,
+        hint="a reorder never broadcasts; describe a source with stride 0 to repeat it (R10)",
+    )
+
+
+def _check_types(problem: Problem) -> None:
+    src, dst = problem.src.data_type, problem.dst.data_type
+    is_copy = src is dst and src in _MOVED and problem.compute.is_move
+    if is_copy or (src in PROVIDED and dst in PROVIDED):
+        return
+    absent = next(t for t in (src, dst) if t not in PROVIDED)
+    names = ", ".join(t.name for t in PROVIDED)
+    raise Unimplemented(
+        f"reorder: {absent} is not provided by this version" + (" but for copies" if absent in _MOVED else ""),
+        where=problem.where(),
+        why=f"conversions and attributes are provided among {names}",
+        hint="convert with NumPy or ml_dtypes first",
+    )
+
+
+class CpuReorder:
+    """A reorder solved for the CPU."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.name, self.why = self.program.name, self.program.why
+        self._factors = Factors(problem.alpha, problem.beta)
+        self.params = self._factors.address
+
+    def prepare(self) -> Callable[[int, int, int], None] | None:
+        """Compile; the kernel's direct call where nothing has to be decided at execution."""
+        return self.program.direct_call()
+
+    def run(self, src: Memory, dst: Memory) -> None:
+        """Run on checked memories."""
+        self.program.run(src._address, dst._address, self.params)
+
+
+class ReferenceReorder:
+    """A reorder on the reference engine: the interpreter."""
+
+    name = "ref:any"
+    why = "the interpreter"
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._nest = problem.nest()
+
+    def prepare(self) -> None:
+        """Nothing to compile."""
+
+    def run(self, src: Memory, dst: Memory) -> None:
+        """Run on checked memories."""
+        run_nest(self._nest, src, dst, self.problem.alpha, self.problem.beta)
+
+
+def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder:
+    """The implementation of a checked problem on an engine."""
+    return ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)

@@ -1,0 +1,117 @@
+"""The CPU device: kernels compiled, kept and called, on one thread or on all of the pool's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import cast
+
+from ..plan.nest import LoopNest
+from ..targets.cpu import ENTRY, WHOLE, Lowered, lower, object_code
+from ..targets.isa import host_caches, host_isa
+from ..targets.jit import Library, load
+from .cache import LruCache, shared_cache
+from .pool import default_pool
+
+# Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
+_ALONE_BYTES = 1 << 18
+# One part moves about this much, so that Ctrl-C is never far.
+_PART_BYTES = 1 << 25
+_PARTS_PER_THREAD = 4
+LINE = 64
+
+_WholeCall = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Kernel:
+    """Machine code of one nest in this process. Holds no state of a run: any number of threads may call it."""
+
+    __slots__ = ("_library", "address", "call", "lowered", "moved_bytes")
+
+    def __init__(self, lowered: Lowered, moved_bytes: int) -> None:
+        self.lowered = lowered
+        self.moved_bytes = moved_bytes
+        self._library: Library = load(object_code(lowered))
+        self.address = self._library.address(ENTRY)
+        self.call: Callable[[int, int, int], None] = cast(
+            "Callable[[int, int, int], None]", _WholeCall(self._library.address(WHOLE))
+        )
+
+    @property
+    def is_small(self) -> bool:
+        """True where the work is never worth a second thread."""
+        return self.lowered.steps == 1 or self.moved_bytes < _ALONE_BYTES
+
+    def run(self, src: int, dst: int, params: int) -> None:
+        """Run on addresses that the caller has checked, with as many threads as the work is worth."""
+        pool = default_pool()
+        steps = self.lowered.steps
+        if self.is_small or (pool.threads == 1 and self.moved_bytes < _PART_BYTES):
+            self.call(src, dst, params)
+            return
+        parts = min(steps, max(_PARTS_PER_THREAD * pool.threads, self.moved_bytes // _PART_BYTES))
+        if self.moved_bytes < 16 * _PART_BYTES:
+            pool.run(self.address, src, dst, params, parts)
+        else:
+            pool.run_long(self.address, src, dst, params, parts)
+
+
+_kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache())
+
+
+def _kernel_of(lowered: Lowered, moved_bytes: int) -> Kernel:
+    key = (lowered.nest, lowered.isa, lowered.streams)
+    kernel, _ = _kernels.get_or_make(key, lambda: Kernel(lowered, moved_bytes))
+    return kernel
+
+
+class Program:
+    """A nest planned for this CPU. Immutable but for kernels, compiled when first wanted.
+
+    `name` and `why` say which kernel runs and for what reason; an empty nest compiles to nothing.
+    """
+
+    __slots__ = ("_aligned", "_moved_bytes", "_unaligned", "_wants_alignment", "lowered", "name", "nest", "why")
+
+    def __init__(self, nest: LoopNest, moved_bytes: int) -> None:
+        self.nest, self._moved_bytes = nest, moved_bytes
+        self.lowered = None if nest.is_empty else lower(nest, host_isa(), host_caches())
+        self.name = f"jit:{self.lowered.isa.name}:{self.lowered.kind}" if self.lowered else "jit:nothing"
+        self.why = self.lowered.why if self.lowered else "there are no elements"
+        self._wants_alignment = self.lowered is not None and self.lowered.streams
+        self._aligned: Kernel | None = None
+        self._unaligned: Kernel | None = None
+
+    def direct_call(self) -> Callable[[int, int, int], None] | None:
+        """The machine code itself, compiled now, where one thread always runs all of it at any address."""
+        if self.lowered is None:
+            return None
+        kernel = self.kernel(0)
+        return kernel.call if kernel.is_small and not self._wants_alignment else None
+
+    def kernel(self, dst: int) -> Kernel:
+        """The kernel for a destination at this address: streaming stores need whole cache lines."""
+        assert self.lowered is not None
+        if self._wants_alignment and dst % LINE:
+            if self._unaligned is None:
+                plain = lower(self.nest, self.lowered.isa, self.lowered.caches, may_stream=False)
+                self._unaligned = _kernel_of(plain, self._moved_bytes)
+            return self._unaligned
+        if self._aligned is None:
+            self._aligned = _kernel_of(self.lowered, self._moved_bytes)
+        return self._aligned
+
+    def run(self, src: int, dst: int, params: int) -> None:
+        """Run on checked addresses of element offset 0; `params` is that of a `Factors`."""
+        if self.lowered is not None:
+            self.kernel(dst).run(src, dst, params)
+
+
+class Factors:
+    """alpha and beta where kernels read them. Keep it alive while a kernel may run."""
+
+    __slots__ = ("_pair", "address")
+
+    def __init__(self, alpha: float, beta: float) -> None:
+        self._pair = (ctypes.c_float * 2)(alpha, beta)
+        self.address = ctypes.addressof(self._pair)

@@ -1,0 +1,21 @@
+"""The reference device: nests run by the interpreter, the definition that every other engine must match."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..plan.contract import Array, storage_dtype
+from ..plan.interpret import interpret
+from ..plan.nest import LoopNest
+from .memory import Memory
+
+
+def run_nest(nest: LoopNest, src: Memory, dst: Memory, alpha: float, beta: float) -> None:
+    """Interpret a nest on two memories that the caller has checked."""
+    interpret(nest, _storage(src), _storage(dst), alpha, beta)
+
+
+def _storage(memory: Memory) -> Array:
+    """The buffer as elements of the storage dtype; element offset 0 is the first."""
+    data = memory.data
+    return np.empty(0, np.uint8) if data is None else data.view(storage_dtype(memory.desc.data_type))
