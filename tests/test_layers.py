@@ -1,0 +1,238 @@
+"""Layers: a module imports only from its own row or a lower one, only what it may, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import restride
+
+_ROOT = Path(restride.__file__).parent
+_CORE = {"numpy", "llvmlite", "ml_dtypes"}
+# Imported only inside a function that cannot do without them.
+_OPTIONAL = {
+    "torch",
+    "jax",
+    "matplotlib",
+    "dpctl",
+    "skimage",
+    "dnnl",
+    "onednn",
+    "openvino",
+    "cupy",
+    "tensorflow",
+}
+_ROWS = (
+    ("errors", "dtypes", "settings", "verbose"),
+    ("desc",),
+    ("plan",),
+    ("emit",),
+    ("targets",),
+    ("runtime",),
+    ("primitives",),
+    ("arrays", "planned", "frameworks"),
+    ("",),  # restride/__init__.py, which gathers the public names
+    ("cli", "bench", "view", "__main__"),
+)
+
+
+@dataclass(frozen=True)
+class Import:
+    """What an import names, where it stands, and whether only a type checker sees it."""
+
+    target: str
+    line: int
+    in_function: bool
+    for_types: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file of the package: its dotted name below restride, and what it imports."""
+
+    name: str
+    imports: tuple[Import, ...]
+
+    @property
+    def top(self) -> str:
+        return self.name.split(".")[0]
+
+
+@functools.cache
+def _modules() -> tuple[Module, ...]:
+    return tuple(_read(path) for path in sorted(_ROOT.rglob("*.py")))
+
+
+def _read(path: Path) -> Module:
+    parts = path.relative_to(_ROOT).with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    package = parts[:-1]
+    tree = ast.parse(path.read_bytes(), str(path))
+    name = ".".join(package if is_package else parts)
+    return Module(name, tuple(_imports(tree, package, in_function=False, for_types=False)))
+
+
+def _imports(node: ast.AST, package: tuple[str, ...], in_function: bool, for_types: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        inside = in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        typed = for_types or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test))
+        for target in _targets(child, package):
+            yield Import(target, child.lineno, inside, typed)  # type: ignore[attr-defined]
+        yield from _imports(child, package, inside, typed)
+
+
+def _targets(node: ast.AST, package: tuple[str, ...]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return _from_targets(node, package)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        "importlib.import_module",
+        "import_module",
+        "__import__",
+    ):
+        return [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    return []
+
+
+def _from_targets(node: ast.ImportFrom, package: tuple[str, ...]) -> list[str]:
+    base = list(("restride", *package)[: len(package) + 2 - node.level]) if node.level else []
+    origin = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
+    return [_resolve(origin, alias.name) for alias in node.names]
+
+
+def _resolve(origin: str, name: str) -> str:
+    """`from restride.plan import nest` imports a module, `from restride.plan.nest import Axis` a name."""
+    if origin.split(".")[0] != "restride":
+        return origin
+    folder = _ROOT.joinpath(*origin.split(".")[1:])
+    is_module = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+    return f"{origin}.{name}" if is_module else origin
+
+
+def _own(target: str) -> str | None:
+    """A dotted name below restride, or None for what is not ours."""
+    parts = target.split(".")
+    return ".".join(parts[1:]) if parts[0] == "restride" else None
+
+
+def _row(name: str) -> int:
+    return next((row for row, tops in enumerate(_ROWS) if name.split(".")[0] in tops), len(_ROWS))
+
+
+def _uses(module: Module) -> Iterator[tuple[str, Import]]:
+    for found in module.imports:
+        yield found.target.split(".")[0], found
+
+
+def test_every_module_has_a_row() -> None:
+    unknown = [m.name for m in _modules() if _row(m.name) == len(_ROWS)]
+    assert not unknown, "a new top-level module needs a row in the table of layers"
+
+
+def test_modules_import_only_from_their_own_row_or_lower() -> None:
+    own = [(m.name, i.line, _own(i.target)) for m in _modules() for i in m.imports]
+    above = [f"{name}:{line} {to}" for name, line, to in own if to is not None and _row(to) > _row(name)]
+    assert not above
+
+
+def test_modules_need_only_the_standard_library_and_the_core_dependencies() -> None:
+    known = sys.stdlib_module_names | _CORE | {"restride"}
+    uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if not i.in_function and not i.for_types]
+    assert not [f"{m.name}:{i.line} {top}" for m, top, i in uses if top not in known]
+
+
+def test_only_code_generation_knows_llvm() -> None:
+    uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if m.top not in ("emit", "targets")]
+    assert not [f"{m.name}:{i.line}" for m, top, i in uses if top == "llvmlite"]
+
+
+def test_imports_inside_functions_are_of_optional_frameworks() -> None:
+    uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if i.in_function and top not in _OPTIONAL]
+    # targets/isa.py puts off LLVM's 180 MB library until the first compile.
+    assert [f"{m.name} {top}" for m, top, _ in uses] == ["targets.isa llvmlite"]
+
+
+@pytest.mark.parametrize("top", ["emit", "targets"])
+def test_code_generation_never_sees_a_descriptor(top: str) -> None:
+    seen = [(m.name, i.target) for m in _modules() for i in m.imports if m.top == top]
+    assert not [pair for pair in seen if (_own(pair[1]) or "").split(".")[0] == "desc"]
+
+
+@pytest.mark.parametrize("name", ["nest", "schedule", "interpret", "contract", "machine"])
+def test_only_the_planners_know_descriptors_among_the_plan_modules(name: str) -> None:
+    (module,) = [m for m in _modules() if m.name == f"plan.{name}"]
+    assert not [i for i in module.imports if (_own(i.target) or "").split(".")[0] == "desc"]
+
+
+def test_no_import_cycles() -> None:
+    edges = {
+        m.name: {_own(i.target) for i in m.imports if not i.for_types} - {None, m.name} for m in _modules()
+    }
+    state: dict[str, int] = {}
+    for name in edges:
+        assert not (cycle := _cycle(name, edges, state, [])), " -> ".join(cycle)
+
+
+def _cycle(name: str, edges: dict[str, set[str]], state: dict[str, int], path: list[str]) -> list[str]:
+    if state.get(name) == 2:
+        return []
+    if state.get(name) == 1:
+        return [*path[path.index(name) :], name]
+    state[name] = 1
+    for other in sorted(edges.get(name, ())):
+        found = _cycle(other, edges, state, [*path, name])
+        if found:
+            return found
+    state[name] = 2
+    return []
+
+
+def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
+    """The parser sees every form of import; a check that checks nothing would pass too."""
+    source = (
+        "import torch\nfrom ..runtime import pool\nfrom .. import verbose\nfrom restride.cli import main\n"
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import jax\n"
+        "def f():\n    import dpctl\n    import importlib\n    importlib.import_module('llvmlite.binding')\n"
+    )
+    found = list(_imports(ast.parse(source), ("plan",), in_function=False, for_types=False))
+    by_target = {i.target: i for i in found}
+    assert {
+        "torch",
+        "restride.runtime.pool",
+        "restride.verbose",
+        "jax",
+        "dpctl",
+        "llvmlite.binding",
+    } <= by_target.keys()
+    assert any(target.startswith("restride.cli") for target in by_target)
+    assert by_target["jax"].for_types
+    assert by_target["dpctl"].in_function
+    assert by_target["llvmlite.binding"].in_function
+    assert not by_target["torch"].in_function
+    assert _row("runtime.pool") > _row("plan.nest")
+    assert _cycle("a", {"a": {"b"}, "b": {"c"}, "c": {"b"}}, {}, []) == ["b", "c", "b"]
+
+
+_PROBE = """
+import sys
+import restride
+unwanted = ["torch", "jax", "matplotlib", "dpctl", "skimage", "cupy", "tensorflow", "onednn", "openvino",
+            "llvmlite.binding", "restride.cli", "restride.bench", "restride.view", "multiprocessing"]
+print(sorted(name for name in unwanted if name in sys.modules))
+"""
+
+
+def test_importing_restride_leaves_frameworks_and_llvm_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _PROBE], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+    assert done.returncode == 0
