@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, lcm
 
 from ..desc.memory_desc import MemoryDesc
 from .nest import Axis, Bound, Compute, LoopNest, Stride, linear_table
@@ -72,7 +72,8 @@ def _levels(md: MemoryDesc, dim: int) -> list[_Level]:
 def _digits(src: list[_Level], dst: list[_Level], padded: int) -> list[Axis]:
     """The coarsest common digits of both operands, outermost first (steps kept for the bound).
 
-    Where block sizes do not nest (32a and 48a), the digits above their common divisor become one axis with a table.
+    Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
+    multiple (96) become one axis with a table.
     """
     borders = sorted({level.step for level in (*src, *dst)} - {1})
     axes: list[Axis] = []
@@ -85,8 +86,12 @@ def _digits(src: list[_Level], dst: list[_Level], padded: int) -> list[Axis]:
         if common not in borders:
             break
         borders.remove(common)
-    extent = -(-padded // step)
-    axes.insert(0, _table_axis(src, dst, step, extent) if borders else _axis(src, dst, step, extent))
+    if borders:
+        extent = min(lcm(*borders), -(-padded // step) * step) // step
+        axes.insert(0, Axis(extent, _table(src, step, extent), _table(dst, step, extent), step=step))
+        step *= extent
+    if not borders or padded > step:
+        axes.insert(0, _axis(src, dst, step, -(-padded // step)))
     return axes
 
 
@@ -97,10 +102,6 @@ def _axis(src: list[_Level], dst: list[_Level], step: int, extent: int) -> Axis:
 def _stride(levels: list[_Level], step: int) -> int:
     level = max((level for level in levels if level.step <= step), key=lambda level: level.step)
     return level.stride * (step // level.step)
-
-
-def _table_axis(src: list[_Level], dst: list[_Level], step: int, extent: int) -> Axis:
-    return Axis(extent, _table(src, step, extent), _table(dst, step, extent), step=step)
 
 
 def _table(levels: list[_Level], step: int, extent: int) -> Stride:

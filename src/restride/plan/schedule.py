@@ -285,26 +285,32 @@ def _bytes(nest: LoopNest) -> int:
 
 
 def _streams(plan: Schedule, machine: Machine) -> bool:
-    """Streaming stores pay when the destination outgrows the last cache and whole lines are written in order."""
+    """Streaming stores pay when the destination outgrows the last cache and whole lines are written.
+
+    Each unbroken run that a tile writes must begin at a line: so must every step to another run.
+    """
     nest = plan.nest
-    if nest.compute.summed or _bytes(nest) < machine.l3 or plan.kind in ("strided",):
+    if nest.compute.summed or _bytes(nest) < machine.l3 or plan.kind == "strided":
         return False
     width = nest.dst_type.bits // 8
-    is_aligned = nest.dst_base * width % machine.line == 0
+    run, last = _run(plan)
+    steps = [nest.dst_base]
     for index, axis in enumerate(nest.axes):
         if not isinstance(axis.dst, int):
             return False
-        is_aligned &= axis.dst * width * plan.chunks[index] % machine.line == 0 or axis.extent <= plan.chunks[index]
-        is_aligned &= axis.dst * width * axis.extent % 16 == 0 or axis.extent <= plan.chunks[index]
-    return is_aligned and _run_bytes(plan) % machine.line == 0
+        if index not in run and axis.extent > 1:
+            steps.append(axis.dst)
+        if index == last and axis.extent > plan.chunks[index]:
+            steps.append(axis.dst * plan.chunks[index])
+    run_bytes = prod(min(plan.chunks[i], nest.axes[i].extent) for i in run) * width
+    return run_bytes % machine.line == 0 and all(step * width % machine.line == 0 for step in steps)
 
 
-def _run_bytes(plan: Schedule) -> int:
-    """Bytes of one unbroken run that a tile writes."""
-    run = 1
+def _run(plan: Schedule) -> tuple[list[int], int | None]:
+    """Axes along which one unbroken run of a tile goes, and the one where it ends."""
+    run: list[int] = []
     for index in contiguous(plan.nest, "dst"):
-        extent = plan.nest.axes[index].extent
-        run *= min(plan.chunks[index], extent)
-        if plan.chunks[index] < extent:
-            break
-    return run * plan.nest.dst_type.bits // 8
+        run.append(index)
+        if plan.chunks[index] < plan.nest.axes[index].extent:
+            return run, index
+    return run, run[-1] if run else None
