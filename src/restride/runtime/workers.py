@@ -104,7 +104,7 @@ class PythonTeam:
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._executor = ThreadPoolExecutor(max(1, workers), thread_name_prefix="restride")
-        self._busy = threading.Lock()
+        self._busy, self._closed = threading.Lock(), False
 
     def run(self, fn: int, src: int, dst: int, params: int, parts: int, first: int, count: int) -> None:
         """Run parts first..first+count-1; on the caller alone where the team is busy or closed."""
@@ -126,8 +126,10 @@ class PythonTeam:
 
     def close(self) -> None:
         """Send the workers away once the region they are in is done."""
-        self._busy.acquire()  # for good: a closed team works alone
-        self._executor.shutdown()
+        if not self._closed:
+            self._closed = True
+            self._busy.acquire()  # for good: a closed team works alone
+            self._executor.shutdown()
 
 
 _KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)

@@ -14,7 +14,6 @@ code on every machine of a level, and a lower level cannot use a higher one's in
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import platform
 import types
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 
 from restride import settings
 from restride.errors import InvalidArguments
+from restride.targets.llvm import llvm
 
 _PREFER_FULL_VECTORS = "-prefer-256-bit"
 
@@ -93,16 +93,6 @@ _BASE = {
     "neon": Isa("neon", 16, "aarch64-unknown-linux-gnu", "generic", "+neon"),
     "generic": Isa("generic", 16, _X86, "x86-64", ""),
 }
-
-
-@functools.cache
-def llvm() -> types.ModuleType:
-    """Return llvmlite's binding, imported on first use.
-
-    Loading LLVM's 180 MB library takes about 40 ms of the 60 ms that `import restride` may cost, and a
-    program that only looks at descriptors never needs it.
-    """
-    return importlib.import_module("llvmlite.binding")
 
 
 def host_isa() -> Isa:

@@ -13,15 +13,13 @@ import functools
 import itertools
 import os
 import sys
-import threading
 import types
 from typing import Any
 
 from restride.errors import RuntimeFailure
-from restride.targets.isa import Isa, llvm
+from restride.targets.isa import Isa
+from restride.targets.llvm import LLVM_LOCK, llvm
 
-# One lock around all of LLVM: taken before a fork, so that no child inherits it from a thread it has not got.
-_LLVM = threading.RLock()
 _LIBRARY_NUMBER = itertools.count()
 
 # The machine-level optimiser's effort. Measured on register tiles (straight-line shuffles in constant-stride
@@ -36,7 +34,7 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
     Floating point is exactly as written: nothing is reassociated, contracted or assumed.
     Raises RuntimeFailure where LLVM does not accept the text.
     """
-    with _LLVM:
+    with LLVM_LOCK:
         machine = _target_machine(isa)
         module = _optimised(ir_text, isa, machine)
         return bytes(_guarded("emit object code", isa, machine.emit_object, module))
@@ -44,13 +42,13 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
 
 def optimised_ir(ir_text: str, isa: Isa) -> str:
     """Return the IR text that the code generator sees."""
-    with _LLVM:
+    with LLVM_LOCK:
         return str(_optimised(ir_text, isa, _target_machine(isa)))
 
 
 def assembly(ir_text: str, isa: Isa) -> str:
     """Return the assembly text of what `compile_ir` gives."""
-    with _LLVM:
+    with LLVM_LOCK:
         machine = _target_machine(isa)
         return str(_guarded("emit assembly", isa, machine.emit_assembly, _optimised(ir_text, isa, machine)))
 
@@ -70,7 +68,7 @@ class Library:
         return known if known is not None else self._look_up(symbol)
 
     def _look_up(self, symbol: str) -> int:
-        with _LLVM:
+        with LLVM_LOCK:
             if not self._trackers:
                 raise RuntimeFailure("this library is closed", where=symbol)
             try:
@@ -85,7 +83,7 @@ class Library:
 
     def close(self) -> None:
         """Unload the code; its addresses are dangling from here on. Closing again does nothing."""
-        with _LLVM:
+        with LLVM_LOCK:
             self._addresses.clear()
             while self._trackers:
                 self._trackers.pop().close()
@@ -102,7 +100,7 @@ def load(obj: bytes) -> Library:
     The C library's functions resolve. The caller vouches for the bytes: damaged code is not recognised here.
     """
     name = f"restride.{next(_LIBRARY_NUMBER)}"
-    with _LLVM:
+    with LLVM_LOCK:
         builder = llvm().JITLibraryBuilder().add_object_img(obj).add_current_process()
         try:
             tracker = builder.link(_linker(), name)
@@ -175,11 +173,3 @@ def _linker() -> Any:
 
 
 _exiting = sys.is_finalizing
-
-
-def _after_fork() -> None:
-    _LLVM.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LLVM.acquire, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -25,7 +25,8 @@ from pathlib import Path
 
 from restride import settings
 from restride.targets import jit
-from restride.targets.isa import Isa, llvm
+from restride.targets.isa import Isa
+from restride.targets.llvm import llvm
 
 _MAGIC = b"restride object\x01"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size

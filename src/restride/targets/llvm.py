@@ -1,0 +1,47 @@
+"""Where LLVM comes in: llvmlite's binding, loaded on first use, and one lock around it that forks respect."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import threading
+import types
+from contextlib import AbstractContextManager
+
+# Taken for every use of LLVM, and before a fork: no child inherits it from a thread that it has not got.
+LLVM_LOCK = threading.RLock()
+
+
+@functools.cache
+def llvm() -> types.ModuleType:
+    """Return llvmlite's binding, imported on first use.
+
+    Loading LLVM's 180 MB library takes about 40 ms of the 60 ms that `import restride` may cost, and a
+    program that only looks at descriptors never needs it.
+    """
+    with LLVM_LOCK:
+        return importlib.import_module("llvmlite.binding")
+
+
+_held_over_fork: list[AbstractContextManager[object]] = []
+
+
+def _before_fork() -> None:
+    """Hold our lock and llvmlite's own: collected objects, and other libraries, use LLVM without ours."""
+    LLVM_LOCK.acquire()
+    inner = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
+    if isinstance(inner, AbstractContextManager):
+        inner.__enter__()
+        _held_over_fork.append(inner)
+
+
+def _after_fork() -> None:
+    while _held_over_fork:
+        _held_over_fork.pop().__exit__(None, None, None)
+    LLVM_LOCK.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
