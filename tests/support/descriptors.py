@@ -112,6 +112,18 @@ data_types = st.sampled_from(TYPES)
 
 
 @st.composite
+def crowded(draw: st.DrawFn) -> tuple[MemoryDesc, MemoryDesc]:
+    """Six to twelve short axes, many of them blocked: more partial blocks than can be peeled."""
+    dims = tuple(draw(st.lists(st.sampled_from((1, 2, 3, 3)), min_size=6, max_size=12)))
+    blocked = [d for d in range(len(dims)) if draw(st.integers(0, 3))]
+    while blocked and _padded(dims, [(2, d) for d in blocked]) > 2 * _MOST_PADDED:
+        blocked.pop()
+    plain = draw(st.permutations(range(len(dims))))
+    tag = Tag(tuple(draw(st.permutations(range(len(dims))))), (2,) * len(blocked), tuple(blocked))
+    return MemoryDesc(dims, draw(data_types), Tag(tuple(plain))), MemoryDesc(dims, draw(data_types), tag)
+
+
+@st.composite
 def pairs(draw: st.DrawFn, max_ndims: int = 6, most: int = _MOST_ELEMENTS) -> tuple[MemoryDesc, MemoryDesc]:
     """A source and a destination of equal dims."""
     dims = draw(shapes(max_ndims, most))
