@@ -455,15 +455,3 @@ def test_memory_of_a_team_holds_its_layout():
     )
     library = jit.load(jit.compile_ir(text, host_isa()))
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("size"))() == POOL_BYTES
-
-
-@pytest.mark.parametrize("arguments", [(), (1,), (0,) * 10, ("x",) * 9, (0, None, *(0,) * 7), (1.5,) * 9])
-def test_the_native_call_refuses_what_is_not_nine_integers(arguments):
-    with pytest.raises(TypeError):
-        workers._native().call(*arguments)
-
-
-def test_calls_through_ctypes_do_as_well():
-    words = _words(3)
-    workers._call_by_ctypes(_kernel("count"), 0, _address(words), 0, 1, 2, 0, 0, 0)
-    assert list(words) == [0, 1, 1]

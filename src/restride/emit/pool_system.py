@@ -147,16 +147,36 @@ define internal void @keep_off(ptr %pool, ptr %place, i32 %here) {
 }
 """
 
-# 0x1F80: all exceptions masked, round to nearest even, subnormals kept.
-_X86 = """
+_RELAX = {
+    "x86_64": """
 declare void @llvm.x86.sse2.pause()
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
 
 define internal void @relax() alwaysinline {
   call void @llvm.x86.sse2.pause()
   ret void
 }
+""",
+    "aarch64": """
+declare void @llvm.aarch64.isb(i32)
+
+define internal void @relax() alwaysinline {
+  call void @llvm.aarch64.isb(i32 15)
+  ret void
+}
+""",
+}
+_RELAX_PLAIN = """
+define internal void @relax() alwaysinline {
+  fence acq_rel
+  ret void
+}
+"""
+
+# 0x1F80: all exceptions masked, round to nearest even, subnormals kept. On AArch64 all of that is 0.
+_MODE = {
+    "x86_64": """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
 
 define internal i64 @default_mode() {
   %old = alloca i32, align 4
@@ -176,17 +196,10 @@ define internal void @restore_mode(i64 %mode) {
   call void @llvm.x86.sse.ldmxcsr(ptr %slot)
   ret void
 }
-"""
-
-_AARCH64 = """
-declare void @llvm.aarch64.isb(i32)
+""",
+    "aarch64": """
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
-
-define internal void @relax() alwaysinline {
-  call void @llvm.aarch64.isb(i32 15)
-  ret void
-}
 
 define internal i64 @default_mode() {
   %mode = call i64 @llvm.aarch64.get.fpcr()
@@ -198,14 +211,9 @@ define internal void @restore_mode(i64 %mode) {
   call void @llvm.aarch64.set.fpcr(i64 %mode)
   ret void
 }
-"""
-
-_PLAIN = """
-define internal void @relax() alwaysinline {
-  fence acq_rel
-  ret void
+""",
 }
-
+_MODE_PLAIN = """
 define internal i64 @default_mode() {
   ret i64 0
 }
@@ -218,11 +226,20 @@ define internal void @restore_mode(i64 %mode) {
 
 def system_ir(triple: str, *, futex: bool = True) -> str:
     """Return the functions above for a target triple; `futex` off takes POSIX conditions on Linux as well."""
-    arch = triple.split("-")[0].replace("arm64", "aarch64")
+    arch = _arch(triple)
     calls = _CALLS.get(arch) if "linux" in triple else None
     parking = _FUTEX if calls and futex else _CONDITION
     places = _SYSCALL + _LINUX_PLACES if calls else _NO_PLACES
-    text = places + parking + {"x86_64": _X86, "aarch64": _AARCH64}.get(arch, _PLAIN)
+    text = places + parking + _RELAX.get(arch, _RELAX_PLAIN) + mode_ir(triple)
     for name, number in (calls or {}).items():
         text = text.replace(f"<{name}>", str(number))
     return text
+
+
+def mode_ir(triple: str) -> str:
+    """Return `default_mode` and `restore_mode` alone."""
+    return _MODE.get(_arch(triple), _MODE_PLAIN)
+
+
+def _arch(triple: str) -> str:
+    return triple.split("-")[0].replace("arm64", "aarch64")

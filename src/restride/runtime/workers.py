@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from restride import settings
-from restride.emit.call import call_ir
 from restride.emit.pool import POOL_ALIGNMENT, POOL_BYTES, pool_ir
 from restride.errors import OutOfMemory
+from restride.runtime.native import NativeCall, native_call
 from restride.targets import jit, store
-from restride.targets.isa import Isa, host_isa
+from restride.targets.isa import host_isa
 
 # How long a worker, or a caller that waits for one, spins before it sleeps (RESTRIDE_SPIN_US). To wake a
 # sleeping worker costs 5 to 50 us, and the processor that spins is taken from others.
@@ -34,11 +34,10 @@ _SPIN_US = 50
 _MOST_SPIN_US = 100_000
 _CLOSE_POLL_S = 0.0005
 _RUN_WORDS = 8
-_METH_FASTCALL = 0x80
 # Left deliverable in workers: a fault must reach the handler that prints the traceback.
 _FAULTS = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"})
 
-Run = Callable[..., None]
+Run = NativeCall
 
 
 class Team(Protocol):
@@ -154,9 +153,9 @@ def _work_with(helpers: list[Future[None]], work: Callable[[], None]) -> None:
 
 @dataclass(frozen=True)
 class _Native:
-    """The pool's machine code. The libraries stay loaded for good: workers may be running in them at exit."""
+    """The pool's machine code. It stays loaded for good: workers may be running in it at exit."""
 
-    libraries: tuple[Any, ...]
+    library: jit.Library
     call: Run  # (fn, eight words), without Python's lock
     run: int
     worker: int
@@ -170,11 +169,10 @@ class _Native:
 def _native() -> _Native:
     isa = host_isa()
     pool = jit.load(store.object_code(pool_ir(isa.triple), isa))
-    library, call = _caller(isa)
     pointer, number = ctypes.c_void_p, ctypes.c_int32
     return _Native(
-        libraries=(pool, library),
-        call=call,
+        library=pool,
+        call=native_call(_RUN_WORDS),
         run=pool.address("restride_pool_run"),
         worker=pool.address("restride_pool_worker"),
         open=ctypes.CFUNCTYPE(None, pointer, number)(pool.address("restride_pool_open")),
@@ -182,33 +180,6 @@ def _native() -> _Native:
         close=ctypes.CFUNCTYPE(number, pointer)(pool.address("restride_pool_close")),
         spins=_count_spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pool.address("restride_pool_spin"))),
     )
-
-
-class _MethodDef(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("meth", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-def _caller(isa: Isa) -> tuple[object, Run]:
-    """Return what to keep alive, and a function (fn, eight words) that calls fn without Python's lock."""
-    if sys.implementation.name != "cpython":
-        return None, _call_by_ctypes
-    library = jit.load(store.object_code(call_ir(_RUN_WORDS), isa))
-    method = _MethodDef(b"restride_call", library.address("restride_call"), _METH_FASTCALL, None)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
-        ("PyCFunction_NewEx", ctypes.pythonapi)
-    )
-    return (library, method), make(ctypes.addressof(method), None, None)
-
-
-def _call_by_ctypes(fn: int, *words: int) -> None:
-    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * _RUN_WORDS)(fn)(*words)
 
 
 def _count_spins(spin: Callable[[int], None]) -> int:
