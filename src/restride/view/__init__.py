@@ -1,0 +1,1 @@
+"""Layouts for people: a picture in text, and the offset formula in words and symbols."""

@@ -1,0 +1,48 @@
+"""The layout that `show` and `explain` are about: a format and dims as typed, or what a .npy file holds."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from . import npy
+from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
+
+
+class Described(NamedTuple):
+    """A descriptor, and the name that its format was asked for by."""
+
+    desc: MemoryDesc
+    tag: str
+
+
+def add_arguments(parser: Parser) -> None:
+    """FORMAT DIMS, or FILE."""
+    parser.add_argument(
+        "format", metavar="FORMAT", help="a tag or alias, as nChw16c or aBcd16b; or a .npy file"
+    )
+    parser.add_argument(
+        "dims",
+        metavar="DIMS",
+        nargs="?",
+        type=checked(parse_shape),
+        help="extents, as 1x17x2x2; none for a file",
+    )
+    parser.add_argument(
+        "--dtype", type=checked(parse_data_type), metavar="TYPE", help="of the elements; default f32"
+    )
+
+
+def described(options: argparse.Namespace) -> Described:
+    """The descriptor that the options name. Raises UsageError for a bad tag, or one of another rank."""
+    if options.dims is None and options.format.endswith(".npy"):
+        if options.dtype is not None:
+            raise wrong_usage("--dtype with a file", why="the file says what its elements are")
+        return Described(npy.read_desc(options.format), "")
+    tag = typed(parse_format, options.format)
+    if options.dims is None:
+        raise wrong_usage("DIMS is missing", why="a tag says nothing of extents", hint="for example 1x17x2x2")
+    dtype = options.dtype or DataType.f32
+    return Described(typed(MemoryDesc, options.dims, dtype, tag), tag)

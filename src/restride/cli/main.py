@@ -1,0 +1,136 @@
+"""The way in: finds the command, runs it, and turns every way it may end into an exit status.
+
+0  done, 1  it failed, 2  the command line is wrong, 130  interrupted, 141  the reader of stdout went away.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .. import __version__
+from ..errors import Error, OutOfMemory, RuntimeFailure
+from .output import Answer, complain, drop_stdout, say, tell
+from .usage import Parser, UsageError, wrong_usage
+
+
+class _Command(NamedTuple):
+    """Where a command lives. One that `speaks` for itself has a `main(arguments) -> status` of its own."""
+
+    module: str
+    help: str
+    speaks: bool = False
+
+
+# Modules are imported when their command is called: `restride info` need not load what `demo` needs.
+_COMMANDS = {
+    "demo": _Command("restride.cli.demo", "the main job on real data, checked, beside NumPy and memcpy"),
+    "reorder": _Command("restride.cli.reorder", "a .npy file into another memory format or data type"),
+    "show": _Command("restride.cli.show", "a layout drawn in text"),
+    "explain": _Command("restride.cli.explain", "strides, blocks, padding and the offset formula in words"),
+    "bench": _Command("restride.bench.__main__", "speed beside memcpy, NumPy, torch and oneDNN", speaks=True),
+    "info": _Command("restride.cli.info", "versions, engines, instruction sets, caches"),
+}
+_INTERRUPTED, _NO_READER = 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line, `sys.argv` unless given, and return its exit status. Never raises for bad input."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _guarded(argv)
+    except BrokenPipeError:
+        drop_stdout()
+        return _NO_READER
+    except KeyboardInterrupt:
+        tell("interrupted")
+        return _INTERRUPTED
+
+
+def _guarded(argv: list[str]) -> int:
+    as_json = "--json" in argv
+    try:
+        return _run(argv)
+    except UsageError as usage:
+        complain(usage.error, as_json)
+        return 2
+    except Error as error:
+        complain(error, as_json)
+    except BrokenPipeError:
+        raise
+    except MemoryError:
+        complain(OutOfMemory("out of memory", hint="free memory, or work on smaller files"), as_json)
+    except OSError as error:
+        complain(RuntimeFailure("the system refused", where=_file(error), why=_reason(error)), as_json)
+    return 1
+
+
+def _file(error: OSError) -> str:
+    return "" if error.filename is None else os.fsdecode(error.filename)
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _run(argv: list[str]) -> int:
+    if argv[:1] in (["-h"], ["--help"]):
+        say(Answer(_help()), as_json=False)
+        return 0
+    if argv[:1] in (["-V"], ["--version"]):
+        say(Answer(f"restride {__version__}"), as_json=False)
+        return 0
+    if not argv or argv[0] not in _COMMANDS:
+        raise _no_command(argv)
+    command = _COMMANDS[argv[0]]
+    module: Any = importlib.import_module(command.module)
+    if command.speaks:
+        return _left(module.main, argv[1:])
+    return _left(_answered, module, argv)
+
+
+def _answered(module: Any, argv: list[str]) -> int:
+    parser = Parser(f"restride {argv[0]}", module.__doc__)
+    module.add_arguments(parser)
+    options = parser.parse_args(argv[1:])
+    answer: Answer = module.run(options)
+    say(answer, options.json)
+    return answer.status
+
+
+def _left(function: Any, *args: Any) -> int:
+    """Return what `function` returns, or the status that it leaves with: argparse does so after --help."""
+    try:
+        return int(function(*args))
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+
+
+def _help() -> str:
+    width = max(map(len, _COMMANDS))
+    lines = [f"  {name:<{width}}  {command.help}" for name, command in _COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: restride COMMAND ...",
+            "",
+            "Move tensors between memory formats and data types.",
+            "",
+            *lines,
+            "",
+            "restride COMMAND --help tells more, restride --version the version. Every command has --json.",
+            "Exit status: 0 done, 1 failed, 2 wrong usage.",
+        ]
+    )
+
+
+def _no_command(argv: list[str]) -> UsageError:
+    names = ", ".join(_COMMANDS)
+    if not argv:
+        return wrong_usage("restride: no command given", why=f"there are {names}", hint="see restride --help")
+    near = difflib.get_close_matches(argv[0][:40], _COMMANDS, n=1)
+    hint = f"did you mean restride {near[0]}?" if near else "see restride --help"
+    return wrong_usage(f"restride: no command {argv[0][:40]!r}", why=f"there are {names}", hint=hint)

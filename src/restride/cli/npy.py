@@ -1,0 +1,182 @@
+"""Reading and writing .npy files, with the memory format inside.
+
+An array on disk is the physical array: the outer axes in the order of memory, then the inner blocks, as
+`Memory.physical()` gives it. Row-major arrays are ordinary .npy files. For every other format, and for
+elements that .npy has no name for (bf16, f8), the descriptor stands as a comment in the file's own header:
+
+    {'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2, 16), } # restride: {"kind": "blocked", ...}
+
+The header is a Python expression, so NumPy and others read such a file as the physical array, and one file
+says all: there is no second file to lose, and one rename replaces it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from ..desc.layout import block_products
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import GenericTag, Tag, parse_tag
+from ..dtypes import DataType
+from ..errors import InvalidArguments, OutOfMemory
+from ..runtime.alloc import Array
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from .npy_header import Header, about_file, bad_file, encode_header, parse_header
+from .whole import Replacement, system_error
+
+_MAPPED = 64 << 20
+_PIECE = 64 << 20
+
+
+class Meaning(NamedTuple):
+    """What a person may say of a file that cannot say it: format, logical dims, element type."""
+
+    src: str | None = None
+    dims: tuple[int, ...] | None = None
+    data_type: DataType | None = None
+
+
+_NOTHING = Meaning()
+
+
+def read_desc(path: str, meaning: Meaning = _NOTHING) -> MemoryDesc:
+    """The descriptor of the tensor in the .npy file at `path`; no data are read. Errors as `read`."""
+    with _opened(path) as file:
+        return _described(parse_header(file, path, meaning.data_type), meaning)
+
+
+def read(path: str, meaning: Meaning = _NOTHING) -> Memory:
+    """The tensor in the .npy file at `path`; large files are mapped, not read.
+
+    Raises InvalidArguments for a file that is no array or not what `meaning` says, RuntimeFailure where the
+    system refuses, OutOfMemory; all before anything is allocated that the file's length does not cover.
+    """
+    with _opened(path) as file:
+        header = parse_header(file, path, meaning.data_type)
+        return Memory(_described(header, meaning), Engine("cpu"), _data(file, header))
+
+
+def write(replacement: Replacement, memory: Memory) -> None:
+    """Write the physical array of a dense memory, with its descriptor where .npy alone cannot say it."""
+    desc, data = memory.desc, memory.data
+    header = encode_header(desc)
+    content = memoryview(b"") if data is None else data.view(np.uint8)[: desc.size].data
+    with replacement.open(len(header) + desc.size) as file:
+        file.write(header)
+        # In pieces: Python sees Ctrl-C between them.
+        for at in range(0, desc.size, _PIECE):
+            file.write(content[at : at + _PIECE])
+
+
+def _opened(path: str) -> BinaryIO:
+    """The plain file at `path`. Opening a pipe would wait for its writer, and no length bounds a device."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise system_error(
+            "read", path, error, "check the name" if error.errno == errno.ENOENT else ""
+        ) from None
+    except ValueError:
+        raise bad_file(path, "no file name holds a zero byte") from None
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise bad_file(path, "it is a folder, a pipe or a device", "name a .npy file")
+
+
+def _data(file: BinaryIO, header: Header) -> Array:
+    """The bytes after the header, as many as it promises; read-only."""
+    if not header.nbytes:
+        return np.empty(0, np.uint8)
+    try:
+        if header.nbytes >= _MAPPED:
+            return np.memmap(file, np.uint8, "r", header.start, (header.nbytes,))
+        file.seek(header.start)
+        data = np.empty(header.nbytes, np.uint8)
+        got = file.readinto(data)  # type: ignore[attr-defined]
+    except OSError as error:
+        raise system_error("read", header.path, error) from None
+    except MemoryError:
+        raise OutOfMemory(f"no memory for the {header.nbytes} bytes of the file", where=header.path) from None
+    if got != header.nbytes:
+        raise bad_file(header.path, "it got shorter while it was read", "wait for its writer, then try again")
+    data.flags.writeable = False
+    return data
+
+
+def _described(header: Header, meaning: Meaning) -> MemoryDesc:
+    """The descriptor of the array as its header, or the person who asks, says that it lies."""
+    found: MemoryDesc = about_file(header.path, _stored if header.stored else _said, header, meaning)
+    return found
+
+
+def _stored(header: Header, meaning: Meaning) -> MemoryDesc:
+    """The file's own descriptor, which what is said besides must not contradict."""
+    stored = header.stored or MemoryDesc()
+    dims = stored.dims if meaning.dims is None else meaning.dims
+    said = MemoryDesc(dims, meaning.data_type or stored.data_type, meaning.src or stored.tag)
+    if said == stored:
+        return stored
+    raise InvalidArguments(
+        "the options contradict the file",
+        where=f"options {said}; file {stored}",
+        why="its header holds a descriptor, which says otherwise",
+        hint="leave --src, --dims and --src-dtype out",
+    )
+
+
+def _said(header: Header, meaning: Meaning) -> MemoryDesc:
+    """The descriptor of an ordinary .npy file, read as `meaning` says."""
+    data_type = DataType.parse(header.dtype)
+    axes = range(len(header.shape))
+    plain = MemoryDesc(header.shape, data_type, Tag(tuple(reversed(axes) if header.is_fortran else axes)))
+    if meaning.src is None and meaning.dims is None:
+        return plain
+    if meaning.dims is not None:
+        return _checked(MemoryDesc(meaning.dims, data_type, meaning.src), plain)
+    tag = _tag_of_physical(meaning.src or "", plain.dims)
+    if not tag.inner_blks:
+        return plain.permute_axes(tag.order)
+    return _checked(MemoryDesc(_whole_dims(plain.dims, tag), data_type, tag), plain)
+
+
+def _checked(said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
+    """`said`, where the array in the file can be its physical array."""
+    if said.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
+        return said
+    raise InvalidArguments(
+        "the array in the file does not lie as the options say",
+        where=f"options {said}; array {plain}",
+        why=f"the physical array would be of shape {said.physical_shape}, in C order",
+        hint="--dims gives the logical extents, without padding",
+    )
+
+
+def _tag_of_physical(src: str, shape: tuple[int, ...]) -> Tag:
+    """The tag that `src` is for a physical array of `shape`."""
+    tag = parse_tag(src)
+    ndims = len(shape) - len(tag.inner_blks)
+    if ndims >= 1 and isinstance(tag, GenericTag):
+        tag = tag.resolve(ndims)
+    if isinstance(tag, Tag) and tag.ndims == ndims and shape[ndims:] == tag.inner_blks:
+        return tag
+    blocks = f", the last of them the blocks {tag.inner_blks}" if tag.inner_blks else ""
+    raise InvalidArguments(
+        f"the array in the file is no physical array of {src}",
+        where=f"shape {shape}",
+        why=f"its axes must be those of {tag} in the order of memory{blocks}",
+        hint="leave --src out for a row-major array; --dst says what to make of it",
+    )
+
+
+def _whole_dims(shape: tuple[int, ...], tag: Tag) -> tuple[int, ...]:
+    """The dims of a physical array without padding."""
+    blocks = block_products(tag.ndims, tag.inner_blks, tag.inner_idxs)
+    extents = dict(zip(tag.order, shape, strict=False))
+    return tuple(extents[d] * blocks[d] for d in range(tag.ndims))

@@ -1,0 +1,109 @@
+"""Reorder the array of a .npy file into another memory format, data type, or both.
+
+  restride reorder in.npy out.npy --dst nChw16c
+  restride reorder out.npy back.npy --dst nchw
+  restride reorder photos.npy out.npy --src nhwc --dst nChw16c --dtype f32 --scale 0.00392156862745098
+  restride reorder weights.npy out.npy --dst OIhw4i16o4i --dtype s8 --scale 127
+
+Files hold physical arrays: axes in the order of memory, inner blocks last. A row-major array is an ordinary
+.npy file; any other keeps its descriptor in a comment of its header, which NumPy ignores and restride reads,
+so that a file written here can be given to restride again with nothing said about it. For arrays from
+elsewhere that are not row-major say --src, and --dims where blocks hold padding.
+
+OUT may be IN. It appears whole or not at all; what had its name stays until then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+from ..arrays import reorder, target_desc
+from ..desc.memory_desc import MemoryDesc
+from ..errors import OutOfMemory
+from ..runtime.memory import Memory
+from ..view.names import aligned, counted
+from . import npy
+from .output import Answer
+from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
+from .whole import Replacement, shown
+
+
+def add_arguments(parser: Parser) -> None:
+    """IN OUT and what to do between them."""
+    add = parser.add_argument
+    tag, data_type = checked(parse_format), checked(parse_data_type)
+    add("source", metavar="IN", help="a .npy file")
+    add("target", metavar="OUT", help="the .npy file to write")
+    add("--dst", type=tag, metavar="FORMAT", help="format of OUT, as nhwc or nChw16c; default that of IN")
+    add("--dtype", type=data_type, metavar="TYPE", help="type of OUT, as s8 or bf16; default that of IN")
+    add("--scale", type=_number, metavar="X", help="multiply every element by X")
+    add("--zero-point", type=_integer, metavar="N", help="then add N; integer types only")
+    add("--src", type=tag, metavar="FORMAT", help="format of IN; default as the file says, else row-major")
+    add("--dims", type=checked(parse_shape), metavar="DIMS", help="logical dims of IN, as 1x17x2x2")
+    add("--src-dtype", type=data_type, metavar="TYPE", help="type of IN where .npy cannot say it, as bf16")
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Read, reorder, write."""
+    given = (options.dst, options.dtype, options.scale, options.zero_point)
+    if all(value is None for value in given):
+        raise wrong_usage("restride reorder: nothing to do", hint="say --dst, --dtype or --scale")
+    replacement = Replacement(options.target)
+    source = npy.read(options.source, npy.Meaning(options.src, options.dims, options.src_dtype))
+    target, seconds = _reordered(source, options)
+    npy.write(replacement, target)
+    return _answer(options, source.desc, target.desc, seconds)
+
+
+def _reordered(source: Memory, options: argparse.Namespace) -> tuple[Memory, float]:
+    """The result, and how long the reorder took in seconds, compiling included."""
+    desc = target_desc(source.desc, options.dst, options.dtype)
+    _check_memory(desc)
+    target = Memory(desc, source.engine)
+    factors = {"scale": options.scale, "zero_point": options.zero_point}
+    start = time.perf_counter()
+    reorder(source, desc, out=target, **{name: value for name, value in factors.items() if value is not None})
+    return target, time.perf_counter() - start
+
+
+def _check_memory(desc: MemoryDesc) -> None:
+    """Refuse what this machine can never hold: the system would grant it, and kill the process later."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return
+    if desc.size > whole > 0:
+        raise OutOfMemory(
+            "the result does not fit into memory",
+            where=str(desc),
+            why=f"it takes {desc.size} bytes, padding included; this machine has {whole}",
+            hint="choose smaller blocks or a smaller type, or reorder in parts",
+        )
+
+
+def _answer(options: argparse.Namespace, src: MemoryDesc, dst: MemoryDesc, seconds: float) -> Answer:
+    files = [(options.source, src), (options.target, dst)]
+    rows = [(shown(path), desc, counted(desc.size, "byte")) for path, desc in files]
+    values = [
+        {"path": path, "text": str(desc), "desc": desc.to_json(), "bytes": desc.size} for path, desc in files
+    ]
+    return Answer(
+        "\n".join([*aligned(rows, "<<<"), f"reordered in {seconds * 1e3:.3g} ms, compiling included"]),
+        {"source": values[0], "target": values[1], "seconds": seconds},
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no number") from None
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no whole number") from None

@@ -1,0 +1,112 @@
+"""The command line as typed: options, dims and names, and the errors for wrong ones (exit status 2)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from ..desc.parse import parse_dims
+from ..desc.tags import FormatTag
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments
+
+_T = TypeVar("_T")
+_MAX_SHAPE = 300
+_WHERE_INDENT = len("  where: ")
+
+
+class UsageError(Exception):
+    """The command line itself is wrong, whatever the files hold; `.error` says what, why and a hint."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors have restride's form, and which takes no abbreviations."""
+
+    def __init__(self, prog: str, description: str | None, epilog: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError in place of printing and leaving."""
+        usage = " ".join(self.format_usage().removeprefix("usage: ").split())
+        raise wrong_usage(f"{self.prog}: {message}", why=f"usage: {usage}", hint=f"see {self.prog} --help")
+
+
+def wrong_usage(what: str, *, where: str = "", why: str = "", hint: str = "") -> UsageError:
+    """The usage error with these parts."""
+    return UsageError(InvalidArguments(what, where=where, why=why, hint=hint))
+
+
+def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+    """`parse` as the type of an argument: its errors become UsageError and keep all that they say."""
+
+    def parse_argument(text: str) -> _T:
+        return typed(parse, text)
+
+    return parse_argument
+
+
+def typed(parse: Callable[..., _T], *args: Any) -> _T:
+    """Return `parse(*args)`; what it finds wrong is the command line's fault."""
+    try:
+        return parse(*args)
+    except Error as error:
+        raise UsageError(error) from None
+
+
+def parse_format(text: str) -> str:
+    """A format tag or alias, as typed. Raises InvalidArguments with a caret under the fault."""
+    if FormatTag.parse(text) in (FormatTag.any, FormatTag.undef):
+        raise InvalidArguments(
+            f"format {text!r} says nothing of where elements lie",
+            hint="name a format, for example nchw or nChw16c",
+        )
+    return text
+
+
+def parse_data_type(text: str) -> DataType:
+    """A data type with elements, by its name."""
+    found = DataType.parse(text)
+    if found is not DataType.undef:
+        return found
+    raise InvalidArguments("the data type is undef", why="elements need a type", hint="for example f32")
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Dims as `1x17x2x2`. Raises InvalidArguments with a caret under the fault."""
+    if len(text) > _MAX_SHAPE:
+        raise InvalidArguments(f"dims of {len(text)} characters", why=f"more than {_MAX_SHAPE} are no dims")
+    at = 0
+    sizes = []
+    for part in text.split("x"):
+        if not (part.isascii() and part.isdecimal()):
+            raise _bad_shape(text, at + _first_strange(part), part)
+        sizes.append(int(part))
+        at += len(part) + 1
+    return parse_dims(sizes)
+
+
+def _first_strange(part: str) -> int:
+    return next((i for i, char in enumerate(part) if not (char.isascii() and char.isdecimal())), len(part))
+
+
+def _bad_shape(text: str, at: int, part: str) -> InvalidArguments:
+    shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
+    why = "a dim is missing" if not part else "a dim is a whole number of 0 or more"
+    return InvalidArguments(
+        f"bad dims {shown!r}",
+        where=f"{shown}\n{' ' * (_WHERE_INDENT + at)}^",
+        why=why,
+        hint="write the extents with x between them: 1x17x2x2",
+    )

@@ -1,0 +1,137 @@
+"""Files that appear whole under their name, or not at all (reliability, point 9).
+
+Content goes to a temporary file in the same folder, is forced to the disk, and then takes the name in one
+step. Until that step whatever had the name stays as it was: through errors, a full disk, Ctrl-C or a kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from ..errors import RuntimeFailure
+
+_HINTS = {
+    errno.ENOSPC: "free space, or write to another disk",
+    errno.EDQUOT: "free space: your quota is used up",
+    errno.EFBIG: "files may not be that large here: see ulimit -f, or write to another disk",
+    errno.ENOENT: "make the folder first",
+    errno.ENOTDIR: "a part of the path is no folder",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EPERM: "choose a folder that you may write to",
+    errno.EROFS: "choose a folder that you may write to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+_NO_RESERVING = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+def shown(path: str) -> str:
+    """A file name for a message: quoted where it would break the line or be overlooked."""
+    return path if path.isprintable() and path.strip() == path != "" else repr(path)
+
+
+def system_error(verb: str, path: str, error: OSError, hint: str = "") -> RuntimeFailure:
+    """The error for what the system refused to do with the file at `path`."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return RuntimeFailure(f"cannot {verb} {shown(path)}", why=why, hint=hint)
+
+
+class Replacement:
+    """What will stand under `path`. Making one checks the place, so that no work is done for nothing.
+
+    A symbolic link is followed, the access rights of a file that is there are kept. Raises RuntimeFailure
+    where no file can be put there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if not path:
+            raise RuntimeFailure("cannot write a file without a name", hint="name a file")
+        try:
+            self._target = os.path.realpath(path)
+            self._mode = _mode_of(self._target)
+            folder = os.stat(os.path.dirname(self._target))
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+        except ValueError:
+            raise RuntimeFailure(
+                f"cannot write {shown(path)}", why="no file name holds a zero byte"
+            ) from None
+        if not stat.S_ISDIR(folder.st_mode):
+            raise RuntimeFailure(f"cannot write {shown(path)}", why="its folder is no folder")
+        if self._mode is not None and not _may_replace(self._target):
+            why = "a folder or a device has that name, or a file that you may not write"
+            raise RuntimeFailure(f"cannot write {shown(path)}", why=why, hint="choose another name")
+
+    @contextlib.contextmanager
+    def open(self, nbytes: int) -> Iterator[BinaryIO]:
+        """A file to write `nbytes` bytes to; it takes the name when the block ends without an error.
+
+        Raises RuntimeFailure where the system refuses, for lack of space before anything is written.
+        """
+        try:
+            yield from self._open(nbytes)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+
+    def _open(self, nbytes: int) -> Iterator[BinaryIO]:
+        folder, name = os.path.split(self._target)
+        temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(6)}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        handle = os.open(temporary, flags, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _reserve(file.fileno(), nbytes)
+                if self._mode is not None:
+                    os.fchmod(file.fileno(), self._mode)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_folder(folder)
+
+
+def _mode_of(path: str) -> int | None:
+    """The access rights of the file at `path`; None where there is none."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _may_replace(path: str) -> bool:
+    return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.W_OK)
+
+
+def _reserve(handle: int, nbytes: int) -> None:
+    """Take the space now: a full disk is known before the work of filling it."""
+    if not hasattr(os, "posix_fallocate") or not nbytes:
+        return
+    try:
+        os.posix_fallocate(handle, 0, nbytes)
+    except OSError as error:
+        if error.errno not in _NO_RESERVING:
+            raise
+
+
+def _sync_folder(folder: str) -> None:
+    """Force the new name to the disk. The content is safe already, so a system that cannot is no error."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _cannot_write(path: str, error: OSError) -> RuntimeFailure:
+    return system_error("write", path, error, _HINTS.get(error.errno or 0, ""))

@@ -1,0 +1,54 @@
+"""Words that pictures and explanations share: names of axes, titles, counts, aligned columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..desc.aliases import LETTERS, axes_of_letters
+from ..desc.memory_desc import MemoryDesc
+
+
+def axis_names(ndims: int, tag: str = "") -> str:
+    """One letter for each axis, in logical order: `axis_names(4, "nChw16c")` → `"nchw"`.
+
+    A base tag, a rank-generic one, or no tag gives the letters of base tags, `"abcd"`.
+    """
+    split = next((i for i, char in enumerate(tag) if char.isdigit()), len(tag))
+    axes = axes_of_letters(tag[:split].lower())
+    if axes is None or len(axes) != ndims:
+        return LETTERS[:ndims]
+    return "".join(sorted(axes, key=lambda letter: axes[letter]))
+
+
+def title(md: MemoryDesc, tag: str = "") -> str:
+    """The descriptor on one line, with the name it was asked for by: `f32 1x17x2x2 aBcd16b (nChw16c)`."""
+    text = str(md)
+    return f"{text} ({tag})" if tag and tag not in text.split() else text
+
+
+def has_layout(md: MemoryDesc) -> bool:
+    """True where every offset is known: not for the zero descriptor, `any` and runtime dims."""
+    return md.format_kind == "blocked" and not md.layout.has_runtime
+
+
+def why_no_layout(md: MemoryDesc) -> str:
+    """Why `has_layout` is false, as a sentence."""
+    if md.is_zero():
+        return "It describes no memory."
+    if md.format_kind == "any":
+        return "A primitive has yet to choose the format."
+    return "Some dims or strides are known only at execution."
+
+
+def counted(number: int, noun: str) -> str:
+    """`counted(3, "line")` → `"3 lines"`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def aligned(rows: Sequence[Sequence[object]], sides: str) -> Iterator[str]:
+    """The rows of a table as lines; `sides` has `<` or `>` for each column."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in texts) for i in range(len(sides))]
+    for row in texts:
+        cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
+        yield "  ".join(cells).rstrip()
