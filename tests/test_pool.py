@@ -403,20 +403,24 @@ def test_default_is_one_thread_per_available_processor(monkeypatch):
 
 
 def test_python_team_waits_for_its_helpers_when_interrupted():
-    team, done = workers.PythonTeam(1), []
+    done, started = [], threading.Event()
 
-    def work():
-        if threading.current_thread() is threading.main_thread():
+    def kernel(part, parts):
+        if threading.current_thread() is not threading.main_thread():
+            started.set()
+            time.sleep(0.02)
+            done.append(part)
+        elif started.wait(5):
             raise KeyboardInterrupt
-        time.sleep(0.05)
-        done.append(True)
 
-    helper = team._executor.submit(work)
-    time.sleep(0.01)
+    region = workers._Region(kernel, 0, 6, 6)
+    helper = threading.Thread(target=region.help)
+    helper.start()
     with pytest.raises(KeyboardInterrupt):
-        workers._work_with([helper], work)
-    assert done == [True]
-    team.close()
+        region.finish()
+    assert len(done) >= 5
+    helper.join()
+    region.help()  # too late: nothing happens
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ import ctypes
 import functools
 import itertools
 import os
+import queue
 import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -102,53 +102,97 @@ class PythonTeam:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._executor = ThreadPoolExecutor(max(1, workers), thread_name_prefix="restride")
+        self._regions: queue.SimpleQueue[_Region | None] = queue.SimpleQueue()
         self._busy, self._closed = threading.Lock(), False
+        for _ in range(workers):
+            threading.Thread(target=_serve, args=(self._regions,), name="restride", daemon=True).start()
 
     def run(self, fn: int, src: int, dst: int, params: int, parts: int, first: int, count: int) -> None:
         """Run parts first..first+count-1; on the caller alone where the team is busy or closed."""
-        kernel = _KERNEL(fn)
-        turns = iter(range(first, first + count))
-
-        def work() -> None:
-            for part in turns:  # a range's iterator gives each part once, whoever asks
-                kernel(src, dst, params, part, parts)
-
+        region = _Region(functools.partial(_KERNEL(fn), src, dst, params), first, count, parts)
         if count < 2 or not self._busy.acquire(blocking=False):
-            work()
+            region.work()
             return
         try:
-            helpers = [self._executor.submit(work) for _ in range(min(self._workers, count - 1))]
-            _work_with(helpers, work)
+            for _ in range(min(self._workers, count - 1)):
+                self._regions.put(region)
+            region.finish()
         finally:
             self._busy.release()
 
     def close(self) -> None:
         """Send the workers away once the region they are in is done."""
-        if not self._closed:
-            self._closed = True
-            self._busy.acquire()  # for good: a closed team works alone
-            self._executor.shutdown()
+        if self._closed:
+            return
+        self._closed = True
+        self._busy.acquire()  # for good: a closed team works alone
+        for _ in range(self._workers):
+            self._regions.put(None)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 _KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
 
 
-def _work_with(helpers: list[Future[None]], work: Callable[[], None]) -> None:
-    """Work along with helpers. Whatever is raised here, no helper is at work any more when it gets out."""
-    interruption: BaseException | None = None
-    try:
-        work()
-    except BaseException as error:
-        interruption = error
-    working = [helper for helper in helpers if not helper.cancel()]
-    while not all(helper.done() for helper in working):
+class _Region:
+    """Parts that several Python threads take from one iterator, each part once."""
+
+    def __init__(self, kernel: Callable[[int, int], None], first: int, count: int, parts: int) -> None:
+        self._kernel, self._parts = kernel, parts
+        self._turns = iter(range(first, first + count))
+        self._helpers, self._over = 0, False
+        self._change = threading.Condition()
+
+    def work(self) -> None:
+        """Run parts until none is left."""
+        while (part := self._take()) is not None:
+            self._kernel(part, self._parts)
+
+    def _take(self) -> int | None:
+        with self._change:
+            return next(self._turns, None)
+
+    def help(self) -> None:
+        """Work, on a worker; not at all where the region is over."""
+        with self._change:
+            if self._over:
+                return
+            self._helpers += 1
         try:
-            wait(working)
-        except BaseException as error:
-            interruption = error
-    if interruption is not None:
-        raise interruption
+            self.work()
+        finally:
+            with self._change:
+                self._helpers -= 1
+                self._change.notify_all()
+
+    def finish(self) -> None:
+        """Work, on the caller. Whatever is raised here, no helper is at work any more when it gets out."""
+        interruption = _attempt(self.work)
+        while not self._over or self._helpers:
+            interruption = _attempt(self._leave) or interruption
+        if interruption is not None:
+            raise interruption
+
+    def _leave(self) -> None:
+        with self._change:
+            self._over = True
+            self._change.wait_for(lambda: not self._helpers)
+
+
+def _attempt(step: Callable[[], None]) -> BaseException | None:
+    try:
+        step()
+    except BaseException as error:
+        return error
+    return None
+
+
+def _serve(regions: queue.SimpleQueue[_Region | None]) -> None:
+    """The body of a Python worker. It holds no team, so that a team nobody holds is closed."""
+    while (region := regions.get()) is not None:
+        region.help()
 
 
 @dataclass(frozen=True)

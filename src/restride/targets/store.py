@@ -14,7 +14,6 @@ import errno
 import functools
 import hashlib
 import os
-import secrets
 import stat
 import sys
 import time
@@ -197,7 +196,7 @@ class ObjectStore:
                 os.utime(name, dir_fd=folder)
 
     def _write(self, folder: int | None, key: str, data: bytes) -> None:
-        temporary = self._name(folder, f".{secrets.token_hex(8)}{_TEMPORARY}")
+        temporary = self._name(folder, f".{os.urandom(8).hex()}{_TEMPORARY}")
         handle = os.open(temporary, _WRITE, 0o600, dir_fd=folder)
         try:
             # Not forced to the disk: a file torn by a crash fails its content hash.
