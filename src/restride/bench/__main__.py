@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..runtime.pool import available_processors
 from . import chart, figures, machine, report, rows
 from .peers import PEERS, NumPy, Peer, open_peers
 from .problem import Problem
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m restride.bench", description=__doc__)
-    cores = len(os.sched_getaffinity(0))
+    cores = available_processors()
     add = parser.add_argument
     add(
         "--rows", default="", type=_pattern, metavar="REGEX", help="only the rows and figures that this finds"
@@ -136,7 +136,7 @@ def _run_figures(
 def _publish(found: report.Report, folder: Path) -> None:
     written = report.write(found, folder)
     try:
-        written += chart.draw(found, folder)
+        written += chart.draw(found, folder) if found.rows or found.steps else []
     except ImportError:
         _say("no chart: matplotlib is not installed (pip install matplotlib)")
     for mean in report.means(found.rows):

@@ -7,6 +7,9 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
+from ..runtime.pool import available_processors
+from ..targets.isa import host_isa
+
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -16,7 +19,8 @@ def describe() -> dict[str, str]:
     cache, memory = last_level_cache(), _memory()
     return {
         "processor": _processor(),
-        "cores": str(len(os.sched_getaffinity(0))),
+        "instructions": host_isa().name,
+        "cores": str(available_processors()),
         "last-level cache": "unknown" if cache is None else f"{cache / (1 << 20):.0f} MiB",
         "memory": "unknown" if memory is None else f"{memory / (1 << 30):.0f} GiB",
         "system": f"{platform.system()} {platform.release()}",

@@ -86,7 +86,8 @@ def alternate(
 
 
 def batch_size(call: Call, seconds: float = _BATCH) -> int:
-    """How many times to call `call` so that one sample lasts about `seconds`."""
+    """How many times to call `call`, once warm, so that one sample lasts about `seconds`."""
+    _sample(call, 3)
     number = 1
     while (once := _sample(call, number) * number) < seconds:
         number = max(number * 2, int(number * seconds / max(once, 1e-9)) + 1)
