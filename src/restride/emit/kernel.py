@@ -84,6 +84,7 @@ class _Nest:
             self.nest.compute,
             self.nest.is_zero,
             plan.streams,
+            plan.prefetch,
             style.vector_bytes,
             cost,
             style.can,

@@ -22,6 +22,7 @@ class TileSpec:
     compute: Compute
     is_zero: bool
     streams: bool
+    prefetch: int
     vector_bytes: int
     permute_cost: int
     can: Abilities
@@ -88,6 +89,8 @@ def _converts_early(spec: TileSpec) -> bool:
 def _load_register(b: Builder, spec: TileSpec, side: _Side, lanes: Lanes, factors: Factors) -> Value:
     if not _any(lanes, side.present):
         return zeros(spec.mid_type, len(lanes))
+    if spec.prefetch:
+        _prefetch(b, side, lanes, spec.prefetch)
     value = _load(b, spec.can, side, lanes)
     if not _converts_early(spec):
         return value
@@ -103,6 +106,18 @@ def _zero_where(b: Builder, value: Value, absent: list[bool]) -> Value:
     flags = ", ".join(f"i1 {'false' if a else 'true'}" for a in absent)
     keep = Value(vector("i1", len(absent)), f"<{flags}>")
     return b.select(keep, value, Value(value.type, "zeroinitializer"))
+
+
+def _prefetch(b: Builder, side: _Side, lanes: Lanes, ahead: int) -> None:
+    """Ask for what lies `ahead` bytes further in each source row: more rows are in flight than hardware follows.
+
+    Into the second cache, which holds a whole block; a prefetch never faults, so it may point past the end.
+    """
+    size = piece(lanes, side.offsets)
+    for group in (lanes[i : i + size] for i in range(0, len(lanes), size)):
+        if group[0] != NOTHING and side.present[group[0]]:
+            address = b.advance(side.at(b, group[0]), ahead)
+            b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
 
 
 # --- loads ----------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from .nest import LoopNest, Stride, slice_axis
 # other when that is the destination. Measured; flat within a factor of two.
 _FAR_BYTES = 1024
 _NEAR_BYTES = 256
+# How far ahead of a source row a transpose asks for data: two lines. Measured; 64 to 512 differ little.
+_AHEAD_BYTES = 128
 # Copies keep this many registers in flight.
 _COPY_REGISTERS = 4
 # Work below this many bytes is one grid step.
@@ -41,7 +43,11 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A nest without bounds and how to run it: `chunks[i]` positions of axis i in a tile, loops, and why."""
+    """A nest without bounds and how to run it: `chunks[i]` positions of axis i in a tile, loops, and why.
+
+    `inner` are the axes of the loops inside a grid step, outermost first. `prefetch` is how many bytes ahead of a
+    source row to ask for.
+    """
 
     nest: LoopNest
     chunks: tuple[int, ...]
@@ -51,6 +57,7 @@ class Schedule:
     kind: str
     why: str
     streams: bool = False
+    prefetch: int = 0
 
     def without_streams(self) -> Schedule:
         """The same schedule with ordinary stores, for a destination that is not aligned to cache lines."""
@@ -72,8 +79,8 @@ class Schedule:
         tile = " x ".join(f"{c} of {a.extent}" for c, a in zip(self.chunks, self.nest.axes, strict=True) if c > 1)
         grid = ", ".join(f"axis {g.axis} by {g.tiles * self.chunks[g.axis]}" for g in self.grid)
         order = ", ".join(map(str, self.inner))
-        streams = ", streaming stores" if self.streams else ""
-        return f"{self.kind} ({self.why}): tile {tile or '1'}; grid [{grid}]; inner axes [{order}]{streams}"
+        notes = ", streaming stores" * self.streams + f", prefetch {self.prefetch} bytes ahead" * bool(self.prefetch)
+        return f"{self.kind} ({self.why}): tile {tile or '1'}; grid [{grid}]; inner axes [{order}]{notes}"
 
 
 def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
@@ -84,9 +91,10 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
         if not axis.is_whole and not nest.is_zero and chunks[index] == 1:
             return _split_partial(nest, index, machine)
     order = _inner_order(nest, chunks)
-    grid, inner = _grid(nest, chunks, order)
+    grid, inner = _grid(nest, chunks, order, machine)
     plan = Schedule(nest, chunks, grid, inner, mid, kind, why)
-    return (replace(plan, streams=_streams(plan, machine)),)
+    ahead = _AHEAD_BYTES if kind == "transpose" and _bytes(nest) > machine.l3 else 0
+    return (replace(plan, streams=_streams(plan, machine), prefetch=ahead),)
 
 
 def middle_type(nest: LoopNest) -> DataType:
@@ -187,30 +195,40 @@ def _permute_chunks(
     quarter = 128 // mid.bits
     wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
     chunks = _take(nest, along_src, wanted, chunks)
+    _shrink_odd(chunks, _SMALL_EXTENT * lanes)
     return tuple(chunks.get(i, 1) for i in range(len(nest.axes)))
 
 
+def _shrink_odd(chunks: dict[int, int], most: int) -> None:
+    """Halve a tile with an odd extent until it has at most `most` elements: each register of it is gathered."""
+    while prod(chunks.values()) > most and not all(map(_is_power, chunks.values())):
+        largest = max(chunks, key=lambda i: (_is_power(chunks[i]), chunks[i]))
+        chunks[largest] = chunks[largest] // 2 if chunks[largest] > 2 else 1
+
+
 def _take(nest: LoopNest, along: list[int], wanted: int, chunks: dict[int, int]) -> dict[int, int]:
-    """Grow `chunks` along a contiguous chain until `wanted` consecutive elements are in the tile."""
+    """Grow `chunks` along a contiguous chain until `wanted` consecutive elements are in the tile.
+
+    A small odd extent, such as 3 channels, is taken whole once: then the tile is as many full registers of it.
+    """
     chunks = dict(chunks)
     for index in along:
         extent = nest.axes[index].extent
         have = chunks.get(index, 1)
-        whole = _whole_chunk(extent)
-        if extent > wanted or whole is None:
+        has_odd = any(not _is_power(chunk) for i, chunk in chunks.items() if i != index)
+        is_whole = _is_power(extent) or (extent <= _SMALL_EXTENT and not has_odd)
+        if extent > wanted or not is_whole:
             chunks[index] = max(have, min(wanted, _ceil_power(extent)))
             return chunks
-        chunks[index] = max(have, whole)
-        wanted //= _floor_power(whole)
+        chunks[index] = max(have, extent)
+        wanted //= extent if _is_power(extent) else 1
         if wanted <= 1:
             return chunks
     return chunks
 
 
-def _whole_chunk(extent: int) -> int | None:
-    """The extent itself where a tile may take the whole axis exactly."""
-    is_exact = extent <= _SMALL_EXTENT or extent == _floor_power(extent)
-    return extent if is_exact else None
+def _is_power(n: int) -> bool:
+    return n & (n - 1) == 0
 
 
 def _floor_power(n: int) -> int:
@@ -243,7 +261,9 @@ def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -
     return min(strides, key=lambda i: strides[i], default=None)
 
 
-def _grid(nest: LoopNest, chunks: Chunks, order: list[int]) -> tuple[tuple[Grid, ...], tuple[int, ...]]:
+def _grid(
+    nest: LoopNest, chunks: Chunks, order: list[int], machine: Machine
+) -> tuple[tuple[Grid, ...], tuple[int, ...]]:
     """Outer loops for the grid; inner loops, cut into blocks where they are long, below it."""
     if _bytes(nest) <= _SMALL_BYTES or not order:
         return (), tuple(order)
@@ -251,7 +271,7 @@ def _grid(nest: LoopNest, chunks: Chunks, order: list[int]) -> tuple[tuple[Grid,
     outer = [Grid(i, 1) for i in order[:-2]]
     blocks = {index: _tiles(nest, chunks, index) for index in inner}
     if len(inner) > 1:
-        inner = _block(nest, chunks, inner, blocks)
+        inner = _block(nest, chunks, inner, blocks, machine)
     for index in inner:
         steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
         steps *= prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in inner)
@@ -263,15 +283,19 @@ def _grid(nest: LoopNest, chunks: Chunks, order: list[int]) -> tuple[tuple[Grid,
     return (*outer, *cuts), tuple(inner)
 
 
-def _block(nest: LoopNest, chunks: Chunks, inner: list[int], blocks: dict[int, int]) -> list[int]:
+def _block(
+    nest: LoopNest, chunks: Chunks, inner: list[int], blocks: dict[int, int], machine: Machine
+) -> list[int]:
     """Cut the two inner loops so that both sides see runs, and order them: the farther side's runs go innermost.
 
-    Rows that lie pages apart cost most to leave (translation, open memory pages), so they are gone along first.
+    Rows that lie pages apart cost most to leave (translation, open memory pages), so they are gone along first. Where
+    all of it is in the cache, and a tile reads only part of a line, the rest of the line comes next.
     """
     across, along = inner
     src_row = _reach(nest.axes[across].src) * nest.src_type.bits
     dst_row = _reach(nest.axes[along].dst) * nest.dst_type.bits
-    by_source = src_row > dst_row
+    is_part = chunks[along] * nest.src_type.bits < machine.line * 8 and _reach(nest.axes[along].src) == 1
+    by_source = src_row > dst_row or (is_part and _bytes(nest) <= machine.l3)
     run = _NEAR_BYTES if by_source else _FAR_BYTES
     blocks[along] = _even(blocks[along], _run_tiles(nest.axes[along].src, chunks[along], nest.src_type, _FAR_BYTES))
     blocks[across] = _even(blocks[across], _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, run))
