@@ -1,7 +1,8 @@
 """The numeric contract in plain NumPy: how one value becomes another (N1 to N6).
 
 This is the definition that every engine must match bit for bit. Conversions between floats round half to even and
-keep a NaN's sign and leading payload, quieted; arithmetic (scale, sum) yields the one quiet NaN 0x7FC00000.
+keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale, sum) yields
+the one quiet NaN 0x7FC00000.
 """
 
 from __future__ import annotations

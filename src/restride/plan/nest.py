@@ -134,8 +134,8 @@ def _verify_axis(nest: LoopNest, axis: Axis) -> None:
     if axis.bound >= len(nest.bounds) or (axis.bound >= 0 and axis.step < 1):
         raise ValueError(f"axis {axis} names a bound that is not there")
     for table in (axis.src, axis.dst):
-        if not isinstance(table, int) and len(table) != axis.extent:
-            raise ValueError(f"axis {axis} has a table of {len(table)} offsets")
+        if not isinstance(table, int) and (len(table) != axis.extent or table[:1] != (0,)):
+            raise ValueError(f"axis {axis} has a table of {len(table)} offsets, or one that does not begin at 0")
 
 
 def _offset(stride: Stride, position: int) -> int:
@@ -275,7 +275,7 @@ def normalise(nest: LoopNest) -> LoopNest:
     `for 2: src += 12, dst += 12` around `for 3: src += 4, dst += 4`  ->  `for 6: src += 4, dst += 4`.
     """
     axes = [_forget_source(a) for a in nest.axes] if nest.is_zero else list(nest.axes)
-    axes = [a for a in axes if a.extent != 1 or (a.valid == 0 and not nest.is_zero)]
+    axes = [a for a in axes if a.extent != 1]
     if nest.is_zero:
         axes = [dataclasses.replace(a, valid=a.extent) for a in axes]
     axes = _fuse_all(axes)

@@ -350,10 +350,10 @@ def _streams(plan: Schedule, machine: Machine) -> bool:
 
 
 def _run(plan: Schedule) -> tuple[list[int], int | None]:
-    """Axes along which one unbroken run of a tile goes, and the one where it ends."""
+    """Axes along which one unbroken run of a tile goes, and the one where it ends: cut, or rounded up to lanes."""
     run: list[int] = []
     for index in contiguous(plan.nest, "dst"):
         run.append(index)
-        if plan.chunks[index] < plan.nest.axes[index].extent:
+        if plan.chunks[index] != plan.nest.axes[index].extent:
             return run, index
     return run, run[-1] if run else None

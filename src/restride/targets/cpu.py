@@ -73,7 +73,7 @@ def style_of(isa: Isa) -> Style:
 
 
 def lower(nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = True) -> Lowered:
-    """Schedule a nest. `may_stream` promises a destination aligned to a cache line."""
+    """Schedule a nest that is not empty. `may_stream` promises a destination aligned to a cache line."""
     if peeled_boxes(nest) > _MOST_BOXES:
         why = "too many partial blocks to peel"
         return Lowered(nest, isa, caches, (), "guarded", why, nest.axes[0].extent)
