@@ -1,0 +1,157 @@
+"""Compiled conversions equal the numeric contract bit for bit: every pattern, on every instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from restride.dtypes import DataType
+from restride.emit.builder import Builder, Value, i64, vector
+from restride.emit.convert import Factors, bits_type, compute, convert
+from restride.plan.contract import PROVIDED, storage_dtype
+from restride.plan.contract import convert as contract
+from restride.plan.nest import Compute
+from restride.targets import jit
+from restride.targets.cpu import style_of
+from restride.targets.isa import Isa
+from support.kernels import isa_id, room, runnable
+from support.values import Bits, patterns
+
+_PAIRS = list(itertools.product(PROVIDED, repeat=2))
+# Without what the host has beyond its level: conversions use none of it.
+_ISAS = tuple(isa for isa in runnable() if isa == Isa.for_name(isa.name)) or runnable()
+_COMPUTES = [Compute(scaled, summed) for scaled in (False, True) for summed in (False, True)]
+_ALPHAS = (1.0, 0.0, -0.0, 0.5, -3.7, 1e-30, 2.0**-149, 4294967295.0, math.inf, -math.inf, math.nan)
+_BETAS = (1.0, 0.0, -0.0, -0.25, 3e38, math.inf, math.nan)
+# Every alpha and every beta, and some of the products.
+_BOTH = [*zip(_ALPHAS, itertools.cycle(_BETAS), strict=False), (0.5, 0.5), (math.inf, -math.inf), (0.0, 0.0)]
+
+
+def _name(src: DataType, dst: DataType, what: Compute) -> str:
+    return f"{src}_{dst}_{int(what.scaled)}{int(what.summed)}"
+
+
+def _function(src: DataType, dst: DataType, what: Compute, isa: Isa) -> tuple[str, dict[str, str]]:
+    """IR of `void name(src, dst, params, count)` that converts `count` vectors, and what it declares."""
+    b, lanes, params = Builder(), _lanes(isa), Value("ptr", "%params")
+    alpha = b.value("float", f"load float, {params}, align 4") if what.scaled else None
+    beta = b.value("float", f"load float, {b.advance(params, 4)}, align 4") if what.summed else None
+    with b.loop(i64(0), Value("i64", "%count")) as step:
+        at = b.advance(Value("ptr", "%src"), b.op("mul", step, i64(lanes * src.bits // 8)))
+        to = b.advance(Value("ptr", "%dst"), b.op("mul", step, i64(lanes * dst.bits // 8)))
+        value = _load(b, at, src, lanes)
+        old = _load(b, to, dst, lanes) if what.summed else None
+        can = style_of(isa).can
+        if what.is_move:
+            result = convert(b, value, src, dst, can)
+        else:
+            result = compute(b, value, old, (src, dst), Factors(alpha, beta), can)
+        b.line(f"store {result}, {to}, align 1")
+    b.line("ret void")
+    head = f"define void @{_name(src, dst, what)}(ptr %src, ptr %dst, ptr %params, i64 %count) nounwind"
+    return f"{head} {{\nentry:\n{b.body()}\n}}", b.declared
+
+
+def _load(b: Builder, at: Value, data_type: DataType, lanes: int) -> Value:
+    kind = vector(bits_type(data_type), lanes)
+    return b.value(kind, f"load {kind}, {at}, align 1")
+
+
+def _lanes(isa: Isa) -> int:
+    return isa.vector_bytes // 4
+
+
+@functools.cache
+def _library(isa: Isa) -> jit.Library:
+    """All conversions of one instruction set, in one module."""
+    made = [_function(src, dst, what, isa) for (src, dst), what in itertools.product(_PAIRS, _COMPUTES)]
+    declared = {name: text for _, needs in made for name, text in needs.items()}
+    return jit.load(jit.compile_ir("\n".join([*declared.values(), *(text for text, _ in made)]), isa))
+
+
+def _run(
+    isa: Isa, types: tuple[DataType, DataType], what: Compute, src: Bits, old: Bits, factors: object
+) -> Bits:
+    lanes = _lanes(isa)
+    whole = -(-src.size // lanes) * lanes
+    read, written = (_padded(bits, whole) for bits in (src, old))
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
+    call = kind(_library(isa).address(_name(*types, what)))
+    params = np.array(factors, np.float32)
+    call(read.ctypes.data, written.ctypes.data, params.ctypes.data, whole // lanes)
+    return written[: src.size]
+
+
+def _padded(bits: Bits, size: int) -> Bits:
+    data = room(size * bits.itemsize).view(bits.dtype)
+    data[: bits.size] = bits
+    return data
+
+
+@functools.cache
+def _old(data_type: DataType, size: int) -> Bits:
+    """Old values of a destination: all patterns, out of step with the source's."""
+    return np.resize(np.roll(patterns(data_type)[::-1], 12345), size)
+
+
+def _check(types: tuple[DataType, DataType], what: Compute, alpha: float, beta: float) -> None:
+    src = patterns(types[0])
+    old = _old(types[1], src.size)
+    wanted = contract(src, old, *types, what, alpha, beta)
+    for isa in _ISAS:
+        got = _run(isa, types, what, src, old, (alpha, beta))
+        if (got == wanted).all():
+            continue
+        bad = np.flatnonzero(got != wanted)
+        i = int(bad[0])
+        pytest.fail(
+            f"{isa_id(isa)}: {types[0]} {int(src[i]):#x} to {types[1]} (held {int(old[i]):#x}, {what}, {alpha}, "
+            f"{beta}) gave {int(got[i]):#x}, not {int(wanted[i]):#x}; {bad.size} of {src.size} differ"
+        )
+
+
+_SOURCES = pytest.mark.parametrize("src", PROVIDED, ids=str)
+
+
+@_SOURCES
+def test_every_pattern_converts_as_the_contract_says(src: DataType) -> None:
+    for dst in PROVIDED:
+        _check((src, dst), Compute(), 1.0, 0.0)
+
+
+@_SOURCES
+def test_every_pattern_is_scaled_as_the_contract_says(src: DataType) -> None:
+    for dst, alpha in itertools.product(PROVIDED, _ALPHAS):
+        _check((src, dst), Compute(scaled=True), alpha, 0.0)
+
+
+@_SOURCES
+def test_every_pattern_is_added_as_the_contract_says(src: DataType) -> None:
+    for dst, beta in itertools.product(PROVIDED, _BETAS):
+        _check((src, dst), Compute(summed=True), 1.0, beta)
+
+
+@_SOURCES
+def test_every_pattern_is_scaled_and_added_as_the_contract_says(src: DataType) -> None:
+    for dst, (alpha, beta) in itertools.product(PROVIDED, _BOTH):
+        _check((src, dst), Compute(scaled=True, summed=True), alpha, beta)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quarter", range(4))
+@pytest.mark.parametrize("dst", [kind for kind in PROVIDED if kind is not DataType.f32], ids=str)
+def test_all_floats_convert_as_the_contract_says(dst: DataType, quarter: int) -> None:
+    """All 2**32 patterns of f32."""
+    step = 1 << 22
+    nothing = np.zeros(step, storage_dtype(dst))
+    for first in range(quarter << 30, quarter + 1 << 30, step):
+        src = np.arange(first, first + step, dtype=np.uint64).astype(np.uint32)
+        wanted = contract(src, nothing, DataType.f32, dst, Compute(), 1.0, 0.0)
+        for isa in _ISAS:
+            got = _run(isa, (DataType.f32, dst), Compute(), src, nothing, (1.0, 0.0))
+            assert (got == wanted).all(), (isa_id(isa), hex(int(src[np.flatnonzero(got != wanted)[0]])))
