@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import cast
 
@@ -11,6 +12,7 @@ from ..targets.cpu import ENTRY, WHOLE, Lowered, lower, object_code
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library, load
 from .cache import LruCache, shared_cache
+from .native import native_call
 from .pool import default_pool
 
 # Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
@@ -20,7 +22,8 @@ _PART_BYTES = 1 << 25
 _PARTS_PER_THREAD = 4
 LINE = 64
 
-_WholeCall = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+# Below this many bytes (a few microseconds) to let go of Python's lock costs more than it gives others.
+_LOCKED_BYTES = 1 << 16
 
 
 class Kernel:
@@ -33,14 +36,13 @@ class Kernel:
         self.moved_bytes = moved_bytes
         self._library: Library = load(object_code(lowered))
         self.address = self._library.address(ENTRY)
-        self.call: Callable[[int, int, int], None] = cast(
-            "Callable[[int, int, int], None]", _WholeCall(self._library.address(WHOLE))
-        )
+        call = native_call(3, keep_lock=moved_bytes < _LOCKED_BYTES)
+        self.call: Callable[[int, int, int], None] = functools.partial(call, self._library.address(WHOLE))
 
     @property
     def is_small(self) -> bool:
         """True where the work is never worth a second thread."""
-        return self.lowered.steps == 1 or self.moved_bytes < _ALONE_BYTES
+        return _is_small(self.lowered, self.moved_bytes)
 
     def run(self, src: int, dst: int, params: int) -> None:
         """Run on addresses that the caller has checked, with as many threads as the work is worth."""
@@ -54,6 +56,10 @@ class Kernel:
             pool.run(self.address, src, dst, params, parts)
         else:
             pool.run_long(self.address, src, dst, params, parts)
+
+
+def _is_small(lowered: Lowered, moved_bytes: int) -> bool:
+    return lowered.steps == 1 or moved_bytes < _ALONE_BYTES
 
 
 _kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache())
@@ -71,7 +77,16 @@ class Program:
     `name` and `why` say which kernel runs and for what reason; an empty nest compiles to nothing.
     """
 
-    __slots__ = ("_aligned", "_moved_bytes", "_unaligned", "_wants_alignment", "lowered", "name", "nest", "why")
+    __slots__ = (
+        "_aligned",
+        "_moved_bytes",
+        "_unaligned",
+        "_wants_alignment",
+        "lowered",
+        "name",
+        "nest",
+        "why",
+    )
 
     def __init__(self, nest: LoopNest, moved_bytes: int) -> None:
         self.nest, self._moved_bytes = nest, moved_bytes
