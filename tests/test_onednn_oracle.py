@@ -14,7 +14,6 @@ from oracle import (
     Case,
     Results,
     Side,
-    cases,
     fill,
     mismatch,
     onednn_desc,
@@ -22,6 +21,7 @@ from oracle import (
     run_onednn,
     run_restride,
 )
+from oracle_cases import cases
 from restride.bench.onednn import Desc, OneDNN
 from restride.bench.onednn_library import OneDNNError
 from restride.errors import Status
@@ -58,8 +58,8 @@ def test_reorder_equals_onednn(library: OneDNN, batch: int, capsys: pytest.Captu
 
 
 def test_the_oracle_sees_one_wrong_bit_in_element_padding_and_gap(library: OneDNN) -> None:
-    dims = (3, 17)
-    case = Case(dims, Side("f32", dims, "ab"), Side("f32", (5, 17), "aB16b", (1, 0)), None, None, 1)
+    dims = (3, 17, 2)
+    case = Case(dims, Side("f32", dims, "abc"), Side("f32", (5, 17, 2), "aBc16b", (1, 0, 0)), None, None, 1)
     where = tuple(onednn_desc(library, case, side)[1] for side in (case.src, case.dst))
     src, old = fill(case, case.src, where[0], source=True), fill(case, case.dst, where[1], source=False)
     theirs = old.copy()

@@ -104,6 +104,9 @@ def _copiers(peers: Sequence[Peer], threads: int) -> list[Peer]:
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:
     notes = {"threads": str(options.threads), "rounds": str(options.rounds)}
+    if machine.is_busy():
+        notes["busy"] = "other work was running: repeat on a quiet machine before quoting"
+        _say(f"warning: {notes['busy']}")
     if options.quick:
         notes["quick"] = "small sizes and few rounds: these figures are not to be quoted"
     if options.rows:

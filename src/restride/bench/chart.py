@@ -189,9 +189,11 @@ def _draw_growth(axis: Any, report: Report) -> None:
     for name, (rates, colour) in series.items():
         axis.plot(moved, rates, color=colour, marker="o", markersize=3.5, linewidth=1.2, label=name)
     axis.set_xscale("log")
+    axis.set_xticks(moved, [f"{size:.0f}" for size in moved])
+    axis.minorticks_off()
     axis.set_ylim(bottom=0)
     axis.set_title("as the problem grows\nGB/s over MB moved", loc="left")
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, loc="lower left")
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
 
 
@@ -215,9 +217,9 @@ def _legend(figure: Any, report: Report, height: float) -> None:
     handles.append(Patch(color="#eef4ec", label="goal"))
     title = f"Bytes per second as a part of memcpy's, {report.settings.get('threads', '?')} threads"
     where = f"{report.machine.get('processor', '')}, {report.machine.get('cores', '?')} cores"
-    quick = "  QUICK RUN, not to be quoted" if "quick" in report.settings else ""
+    where = "QUICK RUN, not to be quoted" if "quick" in report.settings else where
     edge, line = _MARGIN / _WIDTH, 1 - 0.28 / height
-    figure.text(edge, line, f"{title}  ({where}){quick}", fontsize=11, va="center")
+    figure.text(edge, line, f"{title}  ({where})", fontsize=11, va="center")
     figure.legend(
         handles=handles,
         loc="center right",

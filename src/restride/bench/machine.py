@@ -11,6 +11,7 @@ from ..runtime.pool import available_processors
 from ..targets.isa import host_isa
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_BUSY_LOAD = 0.5
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -26,6 +27,11 @@ def describe() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()}",
         "load before the run": " ".join(f"{load:.2f}" for load in os.getloadavg()),
     }
+
+
+def is_busy() -> bool:
+    """Whether other processes have lately kept half a core or more at work."""
+    return os.getloadavg()[0] > _BUSY_LOAD
 
 
 def versions() -> dict[str, str]:
