@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
-from .arrays import target_desc
+import numpy as np
+
+from .arrays import engine_of, refuse_missing
 from .desc.memory_desc import MemoryDesc
-from .desc.attr import Attr
-from .desc.post_ops import SumOp
 from .errors import InvalidArguments
-from .primitives.problem import Problem, check_problem
-from .runtime.cpu import Program
+from .frameworks.factors import parse_factors
+from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
+from .primitives.problem import Problem, check_problem, solve
 from .runtime.describe import describe
+from .runtime.engine import Engine
 from .runtime.memory import Memory
-from .runtime.pool import get_num_threads
+from .targets.cpu import Lowered
 from .targets.jit import assembly
 
 __all__ = ["Plan", "plan"]
@@ -24,8 +27,9 @@ __all__ = ["Plan", "plan"]
 class Plan:
     """A reorder as it would run: `print(plan)` tells it in full.
 
-    `src`, `dst`: descriptors. `bytes_moved`: bytes read and written, padding included. `padding`: elements of padding
-    written as zero. `impl` and `why`: the kernel and the reason for it. `threads`: how many may share it.
+    `src`, `dst`: descriptors. `bytes_moved`: bytes read and written, padding included. `padding`: elements of
+    padding written as zero. `impl` and `why`: the kernel and the reason for it. `threads`: how many may share
+    it. `nest`: the loop nest as pseudo-code.
     """
 
     src: MemoryDesc
@@ -35,75 +39,94 @@ class Plan:
     impl: str
     why: str
     threads: int
-    _program: Program
-
-    @property
-    def nest(self) -> str:
-        """The loop nest as pseudo-code."""
-        return str(self._program.nest)
+    nest: str
+    _lowered: Lowered | None = field(repr=False)
 
     @property
     def schedule(self) -> str:
         """Tiles and loop order, a line for each part of the nest."""
-        return str(self._program.lowered or "nothing to run")
+        return str(self._lowered or "nothing to compile")
 
     @property
     def ir(self) -> str:
-        """The kernel as LLVM IR."""
-        return self._program.lowered.ir() if self._program.lowered else ""
+        """The kernel as LLVM IR; empty where nothing is compiled."""
+        return self._lowered.ir() if self._lowered else ""
 
     @property
     def asm(self) -> str:
-        """The kernel as assembly."""
-        lowered = self._program.lowered
-        return assembly(lowered.ir(), lowered.isa) if lowered else ""
+        """The kernel as assembly; empty where nothing is compiled."""
+        return assembly(self.ir, self._lowered.isa) if self._lowered else ""
 
     def __str__(self) -> str:
         head = [
             f"src      {self.src}",
             f"dst      {self.dst}",
             f"moves    {self.bytes_moved} bytes; {self.padding} elements of padding written as zero",
-            f"kernel   {self.impl}: {self.why}; up to {self.threads} threads",
+            f"kernel   {self.impl}: {self.why}; {_threads(self.threads)}",
         ]
         return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"up to {count} threads"
 
 
 def _indented(text: str) -> str:
     return "\n".join("  " + line for line in text.splitlines())
 
 
-def plan(x: Any, dst: Any, *, src: Any = None, dtype: Any = None, scale: Any = None, beta: Any = 0.0) -> Plan:
-    """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as in `reorder`.
+def plan(
+    x: Any,
+    dst: Any,
+    *,
+    src: Any = None,
+    dtype: Any = None,
+    scale: Any = None,
+    zero_point: Any = None,
+    axis: Any = None,
+    beta: Any = 0.0,
+    post_ops: Any = None,
+    out: Any = None,
+    engine: Engine | None = None,
+) -> Plan:
+    """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 
-    Raises what `reorder` would raise for the same formats and types.
+    `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
+    the same formats and types.
     """
+    refuse_missing(zero_point, axis, post_ops)
     source = _desc_of(x, src)
-    attr = Attr(1.0 if scale is None else float(scale), SumOp(float(beta)) if beta else None)
-    problem = check_problem(Problem(source, target_desc(source, dst, dtype), attr))
-    program = Program(problem.nest(), problem.moved_bytes)
-    written = _padded(problem.dst)
+    target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
+    problem = check_problem(Problem(source, target, parse_factors(scale, beta).attr()))
+    solved = solve(problem, engine_of(x, out, engine))
+    program = getattr(solved, "program", None)
     return Plan(
         src=problem.src,
         dst=problem.dst,
         bytes_moved=problem.moved_bytes,
-        padding=written - problem.dst.nelems,
-        impl=program.name,
-        why=program.why,
-        threads=min(get_num_threads(), program.lowered.steps) if program.lowered else 1,
-        _program=program,
+        padding=prod(problem.dst.padded_dims) - problem.dst.nelems,
+        impl=solved.name,
+        why=solved.why,
+        threads=program.threads if program else 1,
+        nest=str(problem.nest()),
+        _lowered=program.lowered if program else None,
     )
 
 
-def _padded(md: MemoryDesc) -> int:
-    count = 1
-    for extent in md.padded_dims:
-        count *= extent
-    return count
-
-
 def _desc_of(x: Any, src: Any) -> MemoryDesc:
-    if isinstance(x, MemoryDesc | Memory) and src is not None:
+    if not isinstance(x, MemoryDesc | Memory):
+        return describe(x, src).desc
+    if src is not None:
         raise InvalidArguments("plan: src with a descriptor", why="it says how it lies", hint="leave src out")
-    if isinstance(x, MemoryDesc):
-        return x
-    return x.desc if isinstance(x, Memory) else describe(x, src).desc
+    return x if isinstance(x, MemoryDesc) else x.desc
+
+
+def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
+    if isinstance(out, Memory):
+        check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
+        return out.desc
+    if isinstance(out, np.ndarray):
+        return out_desc(src, describe(out), dst, dtype).desc
+    raise InvalidArguments(
+        "plan: out is no array", why=f"it is {type(out).__name__}", hint="pass an array or a rs.Memory"
+    )

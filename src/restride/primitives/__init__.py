@@ -1,0 +1,1 @@
+"""Primitives: the oneDNN programming model, a descriptor solved once and executed often."""

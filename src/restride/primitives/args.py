@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..desc.parse import short_repr
+
 ARG_SRC = ARG_SRC_0 = ARG_FROM = 1
 ARG_SRC_1 = 2
 ARG_SRC_2 = 3
@@ -36,11 +38,11 @@ def arg_attr_multiple_post_op(index: int) -> int:
     return _ARG_ATTR_MULTIPLE_POST_OP_BASE * (index + 1)
 
 
-NAMES = {
-    value: name for name, value in reversed(globals().items()) if name.startswith("ARG_") and isinstance(value, int)
-}
+_NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]
+# Of names with the same number, the first.
+NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
 
 
 def name_of(arg: object) -> str:
     """The number with its name, for messages: `17 (ARG_DST)`."""
-    return f"{arg} ({NAMES[arg]})" if isinstance(arg, int) and arg in NAMES else f"{arg!r:.60}"
+    return f"{arg} ({NAMES[arg]})" if isinstance(arg, int) and arg in NAMES else short_repr(arg)

@@ -1,22 +1,25 @@
-"""What every primitive shares: descriptors that may be empty, queries, argument maps (P01 to P06, R02 to R06)."""
+"""What primitives share: descriptors that may be empty, queries, argument maps (P01 to P06, R02 to R06)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, ClassVar, Protocol
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from ..runtime.cache import LruCache, shared_cache
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..verbose import flags, write
+from ..verbose import Line, flags, write
 from .args import ARG_SCRATCHPAD, name_of
 
 Args = dict[int, Memory]
+_MOST_ARGS = 4096
 
 
 class Implementation(Protocol):
@@ -63,7 +66,7 @@ class PrimitiveDescBase:
         if self._impl is None:
             raise InvalidArguments(
                 f"{self.kind}: the primitive descriptor is empty",
-                why="it was made without arguments, or with allow_empty=True for a problem that cannot be solved",
+                why="it was made without arguments, or with allow_empty=True for what cannot be solved",
                 hint="test bool(pd) before using it",
             )
         return self._impl
@@ -105,21 +108,24 @@ class PrimitiveDescBase:
         return self.kind.lower()
 
     def query_md(self, what: str, index: int = 0) -> MemoryDesc:
-        """A descriptor by its name ("src", "dst", "scratchpad", ...) or, for "exec_arg_md", argument number (R03).
+        """A descriptor by name: "src", "dst", "scratchpad", ...; "exec_arg_md" by argument number (R03).
 
         What the primitive has not, and any other index, gives the zero descriptor.
         """
+        number = parse_int(index, "query_md: index")
+        if not isinstance(what, str) or what not in _MD_QUERIES:
+            hint = f"use one of {', '.join(_MD_QUERIES)}"
+            raise InvalidArguments(f"query_md: unknown query {short_repr(what)}", hint=hint)
         if what == "exec_arg_md":
-            return self._exec_args().get(index, MemoryDesc())
-        if what not in _MD_QUERIES:
-            raise InvalidArguments(f"query_md: unknown query {what!r:.60}", hint=f"use one of {', '.join(_MD_QUERIES)}")
+            return self._exec_args().get(number, MemoryDesc())
         found = {"src": self._src, "dst": self._dst}.get(what)
-        return found if found is not None and index == 0 else MemoryDesc()
+        return found if found is not None and number == 0 else MemoryDesc()
 
     def query_s64(self, what: str) -> int:
         """An integer by its name: "memory_consumption_s64" is 0 (R33)."""
-        if what != "memory_consumption_s64":
-            raise InvalidArguments(f"query_s64: unknown query {what!r:.60}", hint="use memory_consumption_s64")
+        if not isinstance(what, str) or what != "memory_consumption_s64":
+            hint = "use memory_consumption_s64"
+            raise InvalidArguments(f"query_s64: unknown query {short_repr(what)}", hint=hint)
         return 0
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
@@ -132,11 +138,12 @@ _MD_QUERIES = (
 
 
 def find_implementation(key: Hashable, make: Any, describe: Any) -> Any:
-    """The solved problem of `key` from the primitive cache, made where it is not there; verbose says which."""
+    """The solved problem of `key` from the primitive cache, or made now; verbose says which."""
     start = time.perf_counter()
     impl, is_hit = _implementations.get_or_make(key, make)
     if flags.profile_create:
-        write(describe(f"create:cache_{'hit' if is_hit else 'miss'}", impl, (time.perf_counter() - start) * 1e3))
+        ms = (time.perf_counter() - start) * 1e3
+        write(describe(f"create:cache_{'hit' if is_hit else 'miss'}", impl, ms))
     return impl
 
 
@@ -159,31 +166,40 @@ def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable
             )
     extra = [arg for arg in found if _is_output(arg) and arg not in wanted_out and arg != ARG_SCRATCHPAD]
     if extra:
+        got = len(wanted_out) + len(extra)
         raise InvalidArguments(
-            f"{kind}.execute: bad number of outputs (expected {len(wanted_out)} got {len(wanted_out) + len(extra)})",
+            f"{kind}.execute: bad number of outputs (expected {len(wanted_out)} got {got})",
             why=f"argument {', '.join(map(name_of, extra))} is no output of this primitive",
             hint="leave it out",
         )
     if flags.check and len(found) > len(wanted_in) + len(wanted_out):
         known = {*wanted_in, *wanted_out}
         names = " ".join(name_of(arg) for arg in found if arg not in known)
-        write(["primitive", "exec:check", "", kind.lower(), f"ignored arguments {names}"])
+        write(Line("exec:check", "", kind.lower(), "", auxiliary=f"ignored arguments {names}"))
     return [found[arg] for arg in (*wanted_in, *wanted_out)]
 
 
 def _distinct(kind: str, args: object) -> Args:
-    pairs = list(args.items()) if isinstance(args, dict) else _pairs(kind, args)
     found: Args = {}
-    for arg, memory in pairs:
-        if arg in found:
-            raise InvalidArguments(f"{kind}.execute: The same argument kind {arg} is passed multiple times")
-        found[arg] = memory
+    for arg, memory in _pairs(kind, args):
+        number = parse_int(arg, f"{kind}.execute: argument number")
+        if number in found:
+            raise InvalidArguments(
+                f"{kind}.execute: The same argument kind {number} is passed multiple times",
+                where=f"argument {name_of(number)}",
+                hint="pass each argument once",
+            )
+        found[number] = memory
     return found
 
 
-def _pairs(kind: str, args: object) -> list[tuple[int, Memory]]:
+def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
+    """Argument numbers and memories as they come; never more than an argument map can have."""
+    items = args.items() if isinstance(args, Mapping) else args
     try:
-        return [(arg, memory) for arg, memory in args]  # type: ignore[attr-defined]
+        for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
+            arg, memory = pair
+            yield arg, memory
     except (TypeError, ValueError):
         raise InvalidArguments(
             f"{kind}.execute: no argument map",
@@ -192,18 +208,20 @@ def _pairs(kind: str, args: object) -> list[tuple[int, Memory]]:
         ) from None
 
 
-def _is_output(arg: object) -> bool:
+def _is_output(arg: int) -> bool:
     """Numbers 17 to 32 are destinations, 129 to 144 and 161 to 176 gradients that are written (P14)."""
-    return isinstance(arg, int) and (17 <= arg < 33 or 129 <= arg < 145 or 161 <= arg < 177)
+    return 17 <= arg < 33 or 129 <= arg < 145 or 161 <= arg < 177
 
 
 def check_memory(kind: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
-    """Raise InvalidArguments unless `memory` is one of `desc` on `engine`, with a buffer, not mapped (N10, M38)."""
+    """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38)."""
     what = f"{kind}.execute: {name} will not do"
     if not isinstance(memory, Memory):
-        raise InvalidArguments(what, why=f"{type(memory).__name__} is no rs.Memory", hint="pass rs.Memory(md, engine)")
+        why = f"{type(memory).__name__} is no rs.Memory"
+        raise InvalidArguments(what, where=f"primitive {desc}", why=why, hint="pass rs.Memory(md, engine)")
     if not memory:
-        raise InvalidArguments(what, why="the memory is empty", hint="give it a descriptor and an engine")
+        hint = "give it a descriptor and an engine"
+        raise InvalidArguments(what, where=f"primitive {desc}", why="the memory is empty", hint=hint)
     where = f"memory {memory.desc}; primitive {desc}"
     if memory.desc != desc:
         hint = "make the primitive from this memory's descriptor, or reorder into the primitive's"
@@ -212,7 +230,8 @@ def check_memory(kind: str, name: str, memory: object, desc: MemoryDesc, engine:
         why = f"it is on engine {memory.engine}, the primitive expects {engine}"
         raise InvalidArguments(what, where=where, why=why, hint="make the memory on the primitive's engine")
     if memory._mapped:
-        raise InvalidArguments(what, where=where, why="the memory is mapped (M38)", hint="call unmap_data() first")
+        hint = "call unmap_data() first"
+        raise InvalidArguments(what, where=where, why="the memory is mapped (M38)", hint=hint)
     if memory._address == 0 and desc.nelems:
         hint = "call set_data_handle, or leave data out to allocate"
         raise InvalidArguments(what, where=where, why="the memory has no buffer", hint=hint)
@@ -232,9 +251,8 @@ def check_destination(kind: str, memory: Memory) -> None:
 def check_stream(kind: str, stream: object, engine: Engine) -> None:
     """Raise InvalidArguments unless `stream` belongs to `engine` (R05)."""
     if not isinstance(stream, Stream):
-        raise InvalidArguments(
-            f"{kind}.execute: no stream", why=f"{type(stream).__name__} is no rs.Stream", hint="pass rs.Stream(engine)"
-        )
+        why = f"{type(stream).__name__} is no rs.Stream"
+        raise InvalidArguments(f"{kind}.execute: no stream", why=why, hint="pass rs.Stream(engine)")
     if stream.engine is not engine:
         raise InvalidArguments(
             f"{kind}.execute: the stream is another engine's",

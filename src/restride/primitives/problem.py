@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
@@ -50,8 +51,10 @@ class Problem:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written, padding of the destination included."""
-        return self.src.nelems * self.src.data_type.bits // 8 + self.dst.size
+        """Bytes read and written, padding of the destination included, gaps between elements not."""
+        written = self.dst.data_type.nbytes(prod(self.dst.padded_dims))
+        read = self.src.data_type.nbytes(self.src.nelems) + (written if self.compute.summed else 0)
+        return read + written
 
     def where(self) -> str:
         """Both descriptors, for messages."""
@@ -59,7 +62,7 @@ class Problem:
 
 
 def check_problem(problem: Problem) -> Problem:
-    """Return the problem; raise InvalidArguments or Unimplemented for what cannot be reordered (R10, R38, N15)."""
+    """Return the problem; raise InvalidArguments, Unimplemented where it has no answer (R10, R38, N15)."""
     for name, md in (("src", problem.src), ("dst", problem.dst)):
         _check_concrete(name, md, problem)
     _check_dims(problem)
@@ -77,13 +80,16 @@ def check_problem(problem: Problem) -> Problem:
 def _check_concrete(name: str, md: MemoryDesc, problem: Problem) -> None:
     what = f"reorder: {name} is no concrete descriptor"
     if md.is_zero():
-        raise InvalidArguments(what, where=problem.where(), why="it is empty", hint="give it dims, a type and a format")
+        hint = "give it dims, a type and a format"
+        raise InvalidArguments(what, where=problem.where(), why="it is empty", hint=hint)
     if md.format_kind == "any":
         hint = "name a tag or strides; 'any' is for primitives that choose a format"
-        raise InvalidArguments(what, where=problem.where(), why="format 'any' is a placeholder (N15)", hint=hint)
+        why = "format 'any' is a placeholder (N15)"
+        raise InvalidArguments(what, where=problem.where(), why=why, hint=hint)
     if md.layout.has_runtime:
         why = "dims or strides known only at execution are not provided by this version"
-        raise Unimplemented(what, where=problem.where(), why=why, hint="make a primitive for each concrete shape")
+        hint = "make a primitive for each concrete shape"
+        raise Unimplemented(what, where=problem.where(), why=why, hint=hint)
 
 
 def _check_dims(problem: Problem) -> None:
@@ -111,7 +117,7 @@ def _check_types(problem: Problem) -> None:
     absent = next(t for t in (src, dst) if t not in PROVIDED)
     names = ", ".join(t.name for t in PROVIDED)
     raise Unimplemented(
-        f"reorder: {absent} is not provided by this version" + (" but for copies" if absent in _MOVED else ""),
+        f"reorder: {absent} is not provided by this version{' but for copies' if absent in _MOVED else ''}",
         where=problem.where(),
         why=f"conversions and attributes are provided among {names}",
         hint="convert with NumPy or ml_dtypes first",

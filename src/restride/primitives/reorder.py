@@ -32,7 +32,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     `PrimitiveDesc(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False)`, or
     `PrimitiveDesc(src_mem, dst_mem, attr=None, allow_empty=False)`; without arguments it is empty and False.
-    Attributes are copied (R08). With `allow_empty`, a failure gives an empty descriptor instead of an error (R04).
+    Attributes are copied (R08). With `allow_empty`, a failure gives an empty descriptor, not an error (R04).
 
     Raises InvalidArguments for descriptors that cannot be reordered, Unimplemented for what is not provided.
     """
@@ -59,9 +59,15 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
             lambda: solve(check_problem(problem), engine),
             lambda op, impl, ms: verbose_fields(op, impl, engine, ms),
         )
-        # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity first.
+        # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
         self._src, self._dst, self._attr = problem.src, problem.dst, problem.attr
         self._src_engine, self._dst_engine, self._engine = src_engine, dst_engine, engine
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self:
+            return ReorderPrimitiveDesc, ()
+        args = (self._src_engine, self._src, self._dst_engine, self._dst, self.get_primitive_attr())
+        return ReorderPrimitiveDesc, args
 
     def get_src_engine(self) -> Engine:
         """The engine of the source."""
@@ -96,7 +102,7 @@ def _parse(args: tuple[Any, ...], attr: PrimitiveAttr | None) -> tuple[Engine, E
     for name, md in (("src_md", src), ("dst_md", dst)):
         if not isinstance(md, MemoryDesc):
             raise _usage(f"{name} is no rs.MemoryDesc but {type(md).__name__}")
-    return src_engine, dst_engine, Problem(src, dst, _frozen(args[4] if len(args) > 4 else attr))
+    return src_engine, dst_engine, Problem(src, dst, _frozen(args[4:5], attr))
 
 
 def _parse_memories(args: tuple[Any, ...], attr: PrimitiveAttr | None) -> tuple[Engine, Engine, Problem]:
@@ -106,10 +112,13 @@ def _parse_memories(args: tuple[Any, ...], attr: PrimitiveAttr | None) -> tuple[
     for name, memory in (("src", src), ("dst", dst)):
         if not memory:
             raise _usage(f"the {name} memory is empty")
-    return src.engine, dst.engine, Problem(src.desc, dst.desc, _frozen(args[2] if len(args) > 2 else attr))
+    return src.engine, dst.engine, Problem(src.desc, dst.desc, _frozen(args[2:3], attr))
 
 
-def _frozen(attr: object) -> Attr:
+def _frozen(positional: tuple[Any, ...], keyword: PrimitiveAttr | None) -> Attr:
+    if positional and keyword is not None:
+        raise _usage("attr is given twice")
+    attr = positional[0] if positional else keyword
     if attr is None:
         return Attr()
     if isinstance(attr, PrimitiveAttr):
@@ -121,7 +130,8 @@ def _usage(why: str) -> InvalidArguments:
     return InvalidArguments(
         "Reorder.PrimitiveDesc: wrong arguments",
         why=why,
-        hint="(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False) or (src_mem, dst_mem, attr=None)",
+        hint="(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False) or "
+        "(src_mem, dst_mem, attr=None, allow_empty=False)",
     )
 
 
@@ -137,14 +147,14 @@ def verbose_fields(op: str, impl: Any, engine: Engine, ms: float) -> list[object
     dims = "x".join(map(str, problem.dst.dims))
     attrs = problem.attr.verbose_str()
     aux = f"why:{impl.why}"
-    return ["primitive", op, engine.kind, "reorder", impl.name, "undef", mds, attrs, aux, dims, ms]
+    return [op, engine.kind, "reorder", impl.name, "undef", mds, attrs, aux, dims, ms]
 
 
 class Reorder:
     """The reorder primitive (`dnnl::reorder`): `dst(x) = saturate(alpha * src(x) + beta * dst(x))`.
 
-    `Reorder(pd)`, or `Reorder(src_mem, dst_mem, attr=None)`; without arguments it is empty, and executing it is an
-    error. A primitive holds no state of its runs: any number of threads may execute one at once (N12).
+    `Reorder(pd)`, or `Reorder(src_mem, dst_mem, attr=None)`; without arguments it is empty, and executing it
+    is an error. A primitive holds no state of its runs: any number of threads may execute one at once (N12).
     """
 
     PrimitiveDesc = ReorderPrimitiveDesc
@@ -152,10 +162,11 @@ class Reorder:
     __slots__ = ("_call", "_dst", "_dst_engine", "_engine", "_impl", "_params", "_pd", "_src", "_src_engine")
 
     def __init__(self, *args: Any, attr: PrimitiveAttr | None = None) -> None:
-        pd = args[0] if len(args) == 1 and isinstance(args[0], ReorderPrimitiveDesc) else None
-        if pd is None:
-            pd = ReorderPrimitiveDesc(*args, attr=attr)
-        self._pd: ReorderPrimitiveDesc = pd
+        is_made = len(args) == 1 and isinstance(args[0], ReorderPrimitiveDesc)
+        if is_made and attr is not None:
+            raise _usage("a primitive descriptor has its attributes already")
+        self._pd: ReorderPrimitiveDesc = args[0] if is_made else ReorderPrimitiveDesc(*args, attr=attr)
+        pd = self._pd
         self._src, self._dst = pd._src, pd._dst
         self._engine, self._src_engine, self._dst_engine = pd._engine, pd._src_engine, pd._dst_engine
         self._call = self._impl = None
@@ -179,12 +190,13 @@ class Reorder:
         return self._pd
 
     def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
-        """Run on `stream`: `execute(stream, src, dst)`, or `execute(stream, {rs.ARG_FROM: src, rs.ARG_TO: dst})`.
+        """`execute(stream, src, dst)`, or `execute(stream, {rs.ARG_FROM: src, rs.ARG_TO: dst})`.
 
         Raises InvalidArguments, before anything is touched, for memories or streams that are not the
-        primitive's, for a read-only or mapped destination, and for source and destination that overlap (N9, N10).
+        primitive's, for a read-only or mapped destination, and for source and destination that overlap
+        (N9, N10).
         """
-        # Every condition under which the call is surely right, cheapest first; all else is sorted out below.
+        # Every condition under which the call is surely right; all else is sorted out by the slow form.
         if (
             self._call is None
             or dst is None
@@ -251,7 +263,7 @@ class Reorder:
             "Reorder.execute: source and destination overlap",
             where=f"src {src.desc}; dst {dst.desc}",
             why="elements would be written before they are read (N9)",
-            hint="use another buffer; in place works where both have the same layout, element size and address",
+            hint="use another buffer; in place works where layout, element size and address are the same",
         )
 
 

@@ -8,55 +8,60 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from ..settings import lookup_int
 
 T = TypeVar("T")
 _DEFAULT_CAPACITY = 1024
+_MOST = 2**31 - 1
+
+
+class _Turn(Generic[T]):
+    """Whose turn it is to make one value. Those who wait take it from here, whatever the cache keeps."""
+
+    __slots__ = ("lock", "value")
+
+    def __init__(self) -> None:
+        # Reentrant, as all locks here: a signal's handler may ask for what the code it interrupts is making.
+        self.lock = threading.RLock()
+        self.value: T | None = None
 
 
 class LruCache(Generic[T]):
-    """Key -> value, at most `capacity` of them; safe for any number of threads, and across a fork."""
+    """Key -> value, at most `capacity()` of them; safe for any number of threads, and across a fork."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: Callable[[], int]) -> None:
         self._capacity = capacity
         self._entries: OrderedDict[Hashable, T] = OrderedDict()
-        self._making: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._making: dict[Hashable, _Turn[T]] = {}
+        self._lock = threading.RLock()
 
     def get_or_make(self, key: Hashable, make: Callable[[], T]) -> tuple[T, bool]:
-        """The value of `key` and whether it was there; where it was not, `make` is called once for all callers."""
+        """The value of `key` and whether it was there.
+
+        Where it was not, `make` is called once for all who ask meanwhile.
+        """
         found = self._get(key)
         if found is not None:
             return found, True
         with self._lock:
-            turn = self._making.setdefault(key, threading.Lock())
-        with turn:
-            found = self._get(key)
+            turn = self._making.setdefault(key, _Turn())
+        with turn.lock:
+            found = turn.value if turn.value is not None else self._get(key)
             if found is not None:
                 return found, True
-            try:
-                value = make()
-                self._put(key, value)
-            finally:
-                with self._lock:
-                    self._making.pop(key, None)
-        return value, False
+            return self._make(key, turn, make), False
 
-    def resize(self, capacity: int) -> None:
-        """Keep at most `capacity` values from now on; 0 keeps none."""
+    def trim(self, capacity: int) -> None:
+        """Keep at most `capacity` values; the least recently used go first."""
         with self._lock:
-            self._capacity = capacity
-            self._trim()
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._entries.clear()
+            while len(self._entries) > capacity:
+                self._entries.popitem(last=False)
 
     def reset_locks(self) -> None:
         """In the child of a fork: a lock held by a thread that is not here would never be released."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._making = {}
 
     def __len__(self) -> int:
@@ -69,49 +74,63 @@ class LruCache(Generic[T]):
                 self._entries.move_to_end(key)
             return value
 
-    def _put(self, key: Hashable, value: T) -> None:
-        with self._lock:
-            self._entries[key] = value
-            self._trim()
-
-    def _trim(self) -> None:
-        while len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
+    def _make(self, key: Hashable, turn: _Turn[T], make: Callable[[], T]) -> T:
+        try:
+            capacity = self._capacity()
+            value = turn.value = make()
+            with self._lock:
+                self._entries[key] = value
+            self.trim(capacity)
+            return value
+        finally:
+            with self._lock:
+                if self._making.get(key) is turn:
+                    del self._making[key]
 
 
 _caches: list[LruCache[object]] = []
+_followers: list[Callable[[int], None]] = []
 _capacity: int | None = None
 
 
 def shared_cache() -> LruCache[object]:
     """A new cache whose capacity is the primitive cache's."""
-    cache: LruCache[object] = LruCache(get_primitive_cache_capacity())
+    cache: LruCache[object] = LruCache(get_primitive_cache_capacity)
     _caches.append(cache)
     return cache
+
+
+def follow_capacity(resize: Callable[[int], None]) -> None:
+    """Call `resize(capacity)` whenever the primitive cache's capacity is set."""
+    _followers.append(resize)
 
 
 def get_primitive_cache_capacity() -> int:
     """How many primitives are kept; RESTRIDE_PRIMITIVE_CACHE_CAPACITY, or 1024."""
     if _capacity is not None:
         return _capacity
-    return lookup_int("PRIMITIVE_CACHE_CAPACITY", _DEFAULT_CAPACITY, low=0, high=1 << 31)
+    return lookup_int("PRIMITIVE_CACHE_CAPACITY", _DEFAULT_CAPACITY, low=0, high=_MOST)
 
 
 def set_primitive_cache_capacity(capacity: int) -> None:
     """Keep at most `capacity` primitives and kernels; 0 keeps none. Wins over the environment.
 
-    Raises InvalidArguments for anything but an integer of at least 0.
+    Raises InvalidArguments for anything but an integer from 0 to 2**31 - 1.
     """
     global _capacity
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 0:
+    wanted = parse_int(capacity, "set_primitive_cache_capacity: capacity")
+    if not 0 <= wanted <= _MOST:
         raise InvalidArguments(
             "set_primitive_cache_capacity: bad capacity",
-            why=f"it must be an integer of at least 0; this is {capacity!r:.60}",
+            where=f"capacity {short_repr(capacity)}",
+            why=f"it must be from 0 to {_MOST}",
             hint="0 turns the cache off",
         )
-    _capacity = capacity
+    _capacity = wanted
     for cache in _caches:
-        cache.resize(capacity)
+        cache.trim(wanted)
+    for resize in _followers:
+        resize(wanted)
 
 
 def _after_fork_in_child() -> None:

@@ -27,7 +27,7 @@ _LOCKED_BYTES = 1 << 16
 
 
 class Kernel:
-    """Machine code of one nest in this process. Holds no state of a run: any number of threads may call it."""
+    """Machine code of one nest in this process. Holds no state of a run: threads may share it."""
 
     __slots__ = ("_library", "address", "call", "lowered", "moved_bytes")
 
@@ -96,6 +96,13 @@ class Program:
         self._wants_alignment = self.lowered is not None and self.lowered.streams
         self._aligned: Kernel | None = None
         self._unaligned: Kernel | None = None
+
+    @property
+    def threads(self) -> int:
+        """How many threads may share a run."""
+        if self.lowered is None or _is_small(self.lowered, self._moved_bytes):
+            return 1
+        return min(default_pool().threads, self.lowered.steps)
 
     def direct_call(self) -> Callable[[int, int, int], None] | None:
         """The machine code itself, compiled now, where one thread always runs all of it at any address."""

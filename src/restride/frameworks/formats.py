@@ -1,0 +1,146 @@
+"""What `dst`, `dtype` and `out` of a call on arrays mean: from what people write to descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_ints, short_repr
+from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..runtime.describe import Described
+
+_FORMATS = (MemoryDesc, FormatTag, Tag, GenericTag)
+
+
+def format_key(dst: object) -> Hashable:
+    """`dst` as a value that may stand in a cache's key; strides as a tuple of Python integers.
+
+    Raises InvalidArguments for what names no layout, whether it has a hash or not.
+    """
+    if dst is None or isinstance(dst, _FORMATS):
+        return dst
+    if isinstance(dst, str):
+        return str.__str__(dst)
+    is_sequence = isinstance(dst, Sequence) and not isinstance(dst, bytes | bytearray | memoryview)
+    if is_sequence or (isinstance(dst, np.ndarray) and dst.ndim == 1):
+        return parse_ints(dst, "reorder: dst")
+    raise InvalidArguments(
+        "reorder: dst is no format",
+        where=f"dst {short_repr(dst)}",
+        why=f"{type(dst).__name__} names no layout",
+        hint='pass a tag such as "nhwc" or "nChw16c", strides as a tuple, a rs.MemoryDesc, or None',
+    )
+
+
+def type_key(dtype: object) -> Hashable:
+    """`dtype` as a value that may stand in a cache's key. Raises InvalidArguments for what names no type."""
+    is_key = dtype is None or type(dtype) in (str, DataType, type) or isinstance(dtype, np.dtype)
+    return dtype if is_key else parse_type(dtype)
+
+
+def parse_type(dtype: object) -> DataType:
+    """The data type that `dtype` names; objects that NumPy chokes on name none."""
+    try:
+        return DataType.parse(dtype)
+    except InvalidArguments:
+        raise
+    except Exception:
+        pass
+    raise InvalidArguments(
+        "reorder: dtype is no data type",
+        where=f"dtype {short_repr(dtype)}",
+        why=f"{type(dtype).__name__} names no type of elements",
+        hint='pass a name such as "s8", rs.s8, or a NumPy or ml_dtypes type',
+    )
+
+
+def target_desc(src: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc:
+    """The destination's descriptor: `dst` says the format, `dtype` the type; None stays as in `src`."""
+    data_type = None if dtype is None else parse_type(dtype)
+    if isinstance(dst, MemoryDesc):
+        return _target_of_desc(dst, data_type)
+    if dst is None:
+        return _same_format(src, data_type or src.data_type)
+    return MemoryDesc(src.dims, data_type or src.data_type, format_key(dst))  # type: ignore[arg-type]
+
+
+def _target_of_desc(dst: MemoryDesc, data_type: DataType | None) -> MemoryDesc:
+    if data_type is None or data_type is dst.data_type:
+        return dst
+    raise InvalidArguments(
+        "reorder: dtype and dst disagree",
+        where=f"dst {dst}",
+        why=f"dtype is {data_type}, the descriptor says {dst.data_type}",
+        hint="leave dtype out, or give dst as a tag",
+    )
+
+
+def _same_format(src: MemoryDesc, data_type: DataType) -> MemoryDesc:
+    """The same order of axes and blocks, dense."""
+    if src.format_kind != "blocked":
+        return src
+    order = sorted(range(src.ndims), key=lambda d: (-abs(src.strides[d]), d))
+    return MemoryDesc(src.dims, data_type, Tag(tuple(order), src.inner_blks, src.inner_idxs))
+
+
+def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described:
+    """The descriptor of an array `out`: as `dst` and `dtype` say; where those are None, as it lies.
+
+    A blocked `dst` makes `out` its physical array. Raises InvalidArguments where `out` differs.
+    """
+    wanted = wanted_of_out(src, out.desc, dst, dtype)
+    if wanted is not None and wanted.inner_blks and _physical_of(wanted) == out.desc:
+        return Described(wanted, 0)
+    check_out(out.desc, wanted)
+    return out
+
+
+def wanted_of_out(src: MemoryDesc, out: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc | None:
+    """The descriptor that `dst` and `dtype` ask `out` to have; None where they leave it free."""
+    data_type = None if dtype is None else parse_type(dtype)
+    if dst is not None:
+        return target_desc(src, dst, data_type if isinstance(dst, MemoryDesc) else data_type or out.data_type)
+    if data_type is None or data_type is out.data_type:
+        return None
+    raise _differing(f"out {out}", f"its elements are {out.data_type}, not {data_type}")
+
+
+def check_out(out: MemoryDesc, wanted: MemoryDesc | None) -> None:
+    """Raise InvalidArguments unless `out` lies as wanted; how an empty tensor lies does not matter."""
+    if wanted is None or wanted == out:
+        return
+    is_alike = wanted.dims == out.dims and wanted.data_type is out.data_type
+    if is_alike and wanted.format_kind == "blocked" and not wanted.nelems:
+        return
+    raise _differing(f"out {out}; wanted {wanted}", _difference(out, wanted))
+
+
+def _physical_of(wanted: MemoryDesc) -> MemoryDesc | None:
+    """The plain descriptor of a physical array of a blocked descriptor; None where there is none."""
+    if wanted.offset0 or len(wanted.physical_shape) > MAX_NDIMS:
+        return None
+    return MemoryDesc.from_strides(wanted.physical_shape, wanted.data_type, wanted.physical_strides)
+
+
+def _difference(out: MemoryDesc, wanted: MemoryDesc) -> str:
+    if out.data_type is not wanted.data_type:
+        return f"its elements are {out.data_type}, not {wanted.data_type}"
+    if wanted.inner_blks and not out.inner_blks:
+        return f"a blocked dst wants its physical array, dense and of shape {wanted.physical_shape}"
+    if out.dims != wanted.dims:
+        return f"its shape is {out.dims}, not {wanted.dims}"
+    return f"its strides are {out.strides} elements, not {wanted.strides}"
+
+
+def _differing(where: str, why: str) -> InvalidArguments:
+    return InvalidArguments(
+        "reorder: out does not lie as dst and dtype say",
+        where=where,
+        why=why,
+        hint="pass dst=None to take the layout of out, or let reorder make the result",
+    )

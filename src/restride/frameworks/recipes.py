@@ -1,0 +1,219 @@
+"""What a reorder of NumPy arrays of one kind needs, worked out once: shapes, strides, types and formats.
+
+`for_new(...)` and `for_out(...)` find the recipe of a kind; a warm call is one look-up and one native call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.post_ops import SumOp
+from ..errors import InvalidArguments
+from ..primitives.problem import Problem, check_problem
+from ..primitives.reorder import is_same_place
+from ..runtime.alloc import Array, address_of, allocate, extent
+from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
+from ..runtime.cpu import Program
+from ..runtime.describe import Described, describe
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.views import element_type
+from .formats import out_desc, target_desc
+
+# Outputs from here on are aligned to a page, as streaming stores like it.
+_LARGE = 1 << 18
+_CPU = Engine("cpu")
+
+Run = Callable[[int, int, int], None]
+Shape = tuple[int, ...]
+NumpyType = np.dtype[Any]
+
+
+class Recipe:
+    """How to reorder arrays of one kind: `run(src, dst, params)` on the addresses of element offset 0.
+
+    `below`: how many bytes offset 0 of the source lies before the array's first element. `is_new` until the
+    first run.
+    """
+
+    __slots__ = ("below", "is_new", "problem", "program", "run")
+
+    def __init__(self, problem: Problem, below: int) -> None:
+        self.problem, self.below = check_problem(problem), below
+        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.is_new = True
+        self.run: Run = self._run_first
+
+    def prepare(self) -> None:
+        """Compile, and let later runs go straight to the machine code where nothing has to be decided."""
+        self.run = self.program.direct_call() or self.program.run
+        self.is_new = False
+
+    def _run_first(self, src: int, dst: int, params: int) -> None:
+        # Only now, when everything has been checked, is it worth compiling.
+        self.prepare()
+        self.run(src, dst, params)
+
+
+class NewRecipe(Recipe):
+    """How to reorder into a new result: `make()` gives its address and the result, still empty."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, problem: Problem, below: int) -> None:
+        super().__init__(problem, below)
+        self.make = _maker(problem.dst)
+
+
+class OutRecipe(Recipe):
+    """How to reorder into an array that is there."""
+
+    __slots__ = ("_dst", "_in_place", "_src", "out_below")
+
+    def __init__(self, problem: Problem, below: int, out_below: int) -> None:
+        super().__init__(problem, below)
+        self.out_below = out_below
+        self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
+        self._in_place = is_same_place(problem.src, problem.dst)
+
+    def check_apart(self, src: int, dst: int) -> None:
+        """Raise InvalidArguments where writing could change the source before it is read (N9)."""
+        if src + self._src[0] >= dst + self._dst[1] or dst + self._dst[0] >= src + self._src[1]:
+            return
+        if src == dst and self._in_place:
+            return
+        raise overlapping(self.problem)
+
+
+def overlapping(problem: Problem) -> InvalidArguments:
+    """The error for an `out` that shares bytes with `x`."""
+    return InvalidArguments(
+        "reorder: x and out overlap",
+        where=problem.where(),
+        why="elements would be written before they are read (N9)",
+        hint="pass another array, or a copy of x; in place works where layout and element size are the same",
+    )
+
+
+def _make_new(
+    shape: Shape, strides: Shape, dtype: NumpyType, dst: Any, to: Any, is_scaled: bool
+) -> NewRecipe:
+    source = _described(shape, strides, dtype)
+    problem = Problem(source.desc, target_desc(source.desc, dst, to), _flagged(is_scaled, False))
+    return NewRecipe(problem, source.below)
+
+
+def _make_out(x: Any, out: Any, dst: Any, to: Any, is_scaled: bool, is_summed: bool) -> OutRecipe:
+    source = _described(*x)
+    target = out_desc(source.desc, _described(*out), dst, to)
+    return OutRecipe(
+        Problem(source.desc, target.desc, _flagged(is_scaled, is_summed)), source.below, target.below
+    )
+
+
+def _find_new(*kind: Any) -> NewRecipe:
+    """With the first call only: the capacity is read when it is needed, not at import."""
+    _resize(get_primitive_cache_capacity())
+    return for_new(*kind)
+
+
+def _find_out(*kind: Any) -> OutRecipe:
+    _resize(get_primitive_cache_capacity())
+    return for_out(*kind)
+
+
+for_new: Callable[..., NewRecipe] = _find_new
+for_out: Callable[..., OutRecipe] = _find_out
+
+
+def _resize(capacity: int) -> None:
+    global for_new, for_out
+    for_new, for_out = lru_cache(capacity)(_make_new), lru_cache(capacity)(_make_out)
+
+
+follow_capacity(_resize)
+
+
+def _flagged(is_scaled: bool, is_summed: bool) -> Attr:
+    """Attributes that stand for any factors: the nest asks only whether there are some."""
+    return Attr(0.5 if is_scaled else 1.0, SumOp(0.5) if is_summed else None)
+
+
+def _described(shape: Shape, strides: Shape, dtype: NumpyType) -> Described:
+    """`describe` of any array of this kind; no element is touched."""
+    return describe(np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides, writeable=False))
+
+
+# --- addresses ------------------------------------------------------------------------------------------
+
+
+def _data_address(array: Array) -> int:
+    return _word(id(array) + _DATA_AT).value
+
+
+def _is_as_expected() -> bool:
+    """True where an array's object is Python's header and then the address of its data (NumPy's C API)."""
+    if sys.implementation.name != "cpython":
+        return False
+    probe = np.zeros(8, np.uint8)
+    return all(_data_address(part) == address_of(part) for part in (probe, probe[3:], probe[::-1]))
+
+
+_word = ctypes.c_size_t.from_address
+_DATA_AT = object.__basicsize__
+
+# NumPy's own way to tell an address builds a dict of six entries, five times as slow.
+data_address: Callable[[Array], int] = _data_address if _is_as_expected() else address_of
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+
+def _maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
+    """A function that makes an empty result of `md`, and its address."""
+    if md.inner_blks:
+        return lambda: _new_memory(md)
+    twin = element_type(md)
+    if md.size >= _LARGE or not _is_dense(md):
+        return lambda: _new_aligned(md, twin)
+    order = _outermost_first(md)
+    shape = tuple(md.dims[d] for d in order)
+    back = tuple(order.index(d) for d in range(md.ndims))
+    if back == tuple(range(md.ndims)):
+        return lambda: _addressed(np.empty(shape, twin))
+    return lambda: _addressed(np.empty(shape, twin).transpose(back))
+
+
+def _outermost_first(md: MemoryDesc) -> list[int]:
+    return sorted(range(md.ndims), key=lambda d: (-md.strides[d], -md.dims[d], d))
+
+
+def _is_dense(md: MemoryDesc) -> bool:
+    expected = 1
+    for d in reversed(_outermost_first(md)):
+        if md.dims[d] != 1 and md.strides[d] != expected:
+            return False
+        expected *= md.dims[d]
+    return md.offset0 == 0
+
+
+def _addressed(array: Array) -> tuple[int, Array]:
+    return data_address(array), array
+
+
+def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:
+    buffer = allocate(extent(md).needed)
+    return buffer.address, buffer.view(twin, md.dims, md.strides, md.offset0)
+
+
+def _new_memory(md: MemoryDesc) -> tuple[int, Memory]:
+    memory = Memory(md, _CPU)
+    return memory._address, memory
