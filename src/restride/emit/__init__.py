@@ -1,0 +1,1 @@
+"""Emission: a scheduled nest as LLVM IR text."""

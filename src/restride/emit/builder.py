@@ -1,4 +1,4 @@
-"""Just enough of an LLVM IR writer: typed values, fresh names, blocks. Text out; nothing of LLVM is imported."""
+"""Just enough of an LLVM IR writer: typed values, fresh names, blocks. Text out; LLVM is not imported."""
 
 from __future__ import annotations
 
@@ -158,7 +158,9 @@ class Builder:
         self.start(head)
         mark = len(self._lines)
         yield counter
-        self._lines.insert(mark, f"  {counter.ref} = phi i64 [ {start.ref}, %{before} ], [ {following.ref}, %{self.block} ]")
+        self._lines.insert(
+            mark, f"  {counter.ref} = phi i64 [ {start.ref}, %{before} ], [ {following.ref}, %{self.block} ]"
+        )
         self.line(f"{following.ref} = add nuw nsw i64 {counter.ref}, 1")
         self._branch("slt", following, stop, head, after)
         self.start(after)

@@ -50,7 +50,12 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
 
 
 def compute(
-    b: Builder, v: Value, old: Value | None, types: tuple[DataType, DataType], factors: Factors, can: Abilities
+    b: Builder,
+    v: Value,
+    old: Value | None,
+    types: tuple[DataType, DataType],
+    factors: Factors,
+    can: Abilities,
 ) -> Value:
     """`saturate(alpha * v + beta * old)`, rounded after each step; a NaN result is the one quiet NaN."""
     src, dst = types
@@ -59,7 +64,9 @@ def compute(
     if factors.alpha is not None:
         value = b.op("fmul", b.broadcast(factors.alpha, lanes), value)
     if factors.beta is not None and old is not None:
-        value = b.op("fadd", value, b.op("fmul", b.broadcast(factors.beta, lanes), _to_float(b, old, dst, can)))
+        value = b.op(
+            "fadd", value, b.op("fmul", b.broadcast(factors.beta, lanes), _to_float(b, old, dst, can))
+        )
     if not dst.is_integral:
         value = _canonical_nan(b, value)
     return _from_float(b, value, dst, can)
@@ -111,7 +118,9 @@ def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities) -> Valu
 def _float_to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
     lanes = lanes_of(value)
     low, high = (b.splat("float", lanes, f"{limit:.1f}") for limit in FLOAT_LIMITS[dst])
-    if dst is not DataType.u8:  # for u8 the lower limit is what a NaN must become: the comparison below does it
+    if (
+        dst is not DataType.u8
+    ):  # for u8 the lower limit is what a NaN must become: the comparison below does it
         ordered = b.compare("fcmp ord", value, value)
         value = b.select(ordered, value, b.splat("float", lanes, "0.0"))
     value = b.select(b.compare("fcmp ogt", value, low), value, low)
@@ -160,7 +169,9 @@ def _half_to_float(b: Builder, v: Value) -> Value:
     is_nan = b.compare("icmp ugt", magnitude, constant(0x7C00))
     is_special = b.compare("icmp uge", magnitude, constant(0x7C00))
     is_small = b.compare("icmp ult", magnitude, constant(0x400))
-    tiny = b.op("fmul", b.cast("uitofp", magnitude, "float"), b.splat("float", lanes_of(v), "0x3E70000000000000"))
+    tiny = b.op(
+        "fmul", b.cast("uitofp", magnitude, "float"), b.splat("float", lanes_of(v), "0x3E70000000000000")
+    )
     result = b.select(is_small, b.bitcast(tiny, "i32"), normal)
     result = b.select(is_nan, quiet, b.select(is_special, special, result))
     return b.bitcast(b.op("or", result, sign), "float")
@@ -177,7 +188,9 @@ def _float_to_half(b: Builder, bits: Value) -> Value:
     normal = b.op("sub", rounded, constant((127 - 15) << 10))
     # Adding 0.5, whose last place is the subnormal step 2**-24, rounds a small value half to even.
     half = b.splat("float", lanes_of(bits), "0.5")
-    small = b.op("sub", b.bitcast(b.op("fadd", b.bitcast(magnitude, "float"), half), "i32"), constant(0x3F000000))
+    small = b.op(
+        "sub", b.bitcast(b.op("fadd", b.bitcast(magnitude, "float"), half), "i32"), constant(0x3F000000)
+    )
     payload = b.op("and", b.op("lshr", magnitude, constant(13)), constant(0x1FF))
     quiet = b.op("or", payload, constant(0x7E00))
     result = b.select(b.compare("icmp ult", magnitude, constant(0x38800000)), small, normal)

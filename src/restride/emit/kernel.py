@@ -1,15 +1,16 @@
-"""Scheduled nests -> the text of one LLVM module with the entry `void restride(src, dst, params, part, parts)`.
+"""Scheduled nests -> the text of one LLVM module with the entry `void restride(src, dst, params, part,
+parts)`.
 
-`params` points at two floats, alpha and beta. The entry runs the share `part` of `parts` of every nest's grid, so
-that any number of threads can share a kernel, each calling it with its own part.
+`params` points at two floats, alpha and beta. The entry runs the share `part` of `parts` of every nest's
+grid, so that any number of threads can share a kernel, each calling it with its own part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..plan.nest import Axis, LoopNest
+from ..plan.nest import Axis, Compute
 from ..plan.schedule import Schedule
 from .builder import Builder, Value, i64
 from .convert import Abilities, Factors
@@ -38,7 +39,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
+class Cursor:
     """Where the loops stand: both addresses, and how many positions of each axis the tile covers."""
 
     src: Value
@@ -49,9 +50,9 @@ class _Cursor:
 def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
     """The IR text that runs all of `plans` in turn."""
     b = Builder()
-    factors = _factors(b, plans)
+    factors = load_factors(b, [plan.nest.compute for plan in plans])
     for plan in plans:
-        _Nest(b, plan, style, factors).emit()
+        NestWriter(b, plan, style, factors).emit()
     b.line("ret void")
     return module_text(b)
 
@@ -62,16 +63,18 @@ def module_text(b: Builder) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _factors(b: Builder, plans: Sequence[Schedule]) -> Factors:
+def load_factors(b: Builder, computes: Iterable[Compute]) -> Factors:
+    """Load alpha and beta, where any of the computations wants them."""
+    wanted = list(computes)
     alpha = beta = None
-    if any(p.nest.compute.scaled for p in plans):
+    if any(compute.scaled for compute in wanted):
         alpha = b.value("float", "load float, ptr %params, align 4")
-    if any(p.nest.compute.summed for p in plans):
+    if any(compute.summed for compute in wanted):
         beta = b.value("float", f"load float, {b.advance(Value('ptr', '%params'), 4)}, align 4")
     return Factors(alpha, beta)
 
 
-class _Nest:
+class NestWriter:
     """Writes the loops of one schedule."""
 
     def __init__(self, b: Builder, plan: Schedule, style: Style, factors: Factors) -> None:
@@ -93,7 +96,7 @@ class _Nest:
     def emit(self) -> None:
         """The grid loop over this part's share, and everything inside it."""
         b, plan = self.b, self.plan
-        start = self._start()
+        start = self.start()
         order = [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
         total = plan.steps()
         if not plan.grid:
@@ -101,17 +104,19 @@ class _Nest:
             with b.when("eq", Value("i64", "%part"), i64(0)):
                 self._loops(order, {}, start)
             return
-        low, high = self._share(total)
+        low, high = self.share(total)
         with b.loop(low, high) as step:
             self._loops(order, self._decode(step), start)
 
-    def _start(self) -> _Cursor:
+    def start(self) -> Cursor:
+        """Where the nest begins."""
         nest = self.nest
         src = self.b.advance(Value("ptr", "%src"), nest.src_base * nest.src_type.bits // 8)
         dst = self.b.advance(Value("ptr", "%dst"), nest.dst_base * nest.dst_type.bits // 8)
-        return _Cursor(src, dst, tuple((a.extent, a.valid) for a in nest.axes))
+        return Cursor(src, dst, tuple((a.extent, a.valid) for a in nest.axes))
 
-    def _share(self, total: int) -> tuple[Value, Value]:
+    def share(self, total: int) -> tuple[Value, Value]:
+        """This part's share of `total` steps: first, and one past the last."""
         b, part, parts = self.b, Value("i64", "%part"), Value("i64", "%parts")
         low = b.op("udiv", b.op("mul", part, i64(total)), parts)
         high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), i64(total)), parts)
@@ -126,13 +131,13 @@ class _Nest:
             step = self.b.op("udiv", step, i64(extent))
         return found
 
-    def _loops(self, order: list[int], steps: dict[int, Value], cursor: _Cursor) -> None:
+    def _loops(self, order: list[int], steps: dict[int, Value], cursor: Cursor) -> None:
         if not order:
             self._tile(cursor)
             return
         index, rest = order[0], order[1:]
 
-        def inside(moved: _Cursor) -> None:
+        def inside(moved: Cursor) -> None:
             self._loops(rest, steps, moved)
 
         if index in steps:
@@ -140,24 +145,24 @@ class _Nest:
         else:
             self._whole(index, cursor, inside)
 
-    def _whole(self, index: int, cursor: _Cursor, inside: Callable[[_Cursor], None]) -> None:
+    def _whole(self, index: int, cursor: Cursor, inside: Callable[[Cursor], None]) -> None:
         """All tiles of an axis: the full ones in a loop, the partial ones after it."""
         full, partial = self._partition(index)
         if full == 1:
-            inside(self._moved(index, i64(0), cursor, self._full_span(index)))
+            inside(self.moved(index, i64(0), cursor, self._full_span(index)))
         elif full:
             with self.b.loop(i64(0), i64(full)) as tile:
-                inside(self._moved(index, tile, cursor, self._full_span(index)))
+                inside(self.moved(index, tile, cursor, self._full_span(index)))
         for tile_number, span in partial:
-            inside(self._moved(index, i64(tile_number), cursor, span))
+            inside(self.moved(index, i64(tile_number), cursor, span))
 
-    def _block(self, index: int, step: Value, cursor: _Cursor, inside: Callable[[_Cursor], None]) -> None:
+    def _block(self, index: int, step: Value, cursor: Cursor, inside: Callable[[Cursor], None]) -> None:
         """The tiles of one grid step of an axis."""
         b = self.b
         tiles = next(g.tiles for g in self.plan.grid if g.axis == index)
         full, partial = self._partition(index)
         if tiles == 1 and not partial:
-            inside(self._moved(index, step, cursor, self._full_span(index)))
+            inside(self.moved(index, step, cursor, self._full_span(index)))
             return
         start = b.op("mul", step, i64(tiles))
         stop = b.op("add", start, i64(tiles))
@@ -165,10 +170,10 @@ class _Nest:
             limit = b.value("i1", f"icmp slt {stop}, {full}")
             stop = b.value("i64", f"select {limit}, {stop}, i64 {full}")
             with b.loop(start, stop) as tile:
-                inside(self._moved(index, tile, cursor, self._full_span(index)))
+                inside(self.moved(index, tile, cursor, self._full_span(index)))
         for tile_number, span in partial:
             with b.when("eq", step, i64(tile_number // tiles)):
-                inside(self._moved(index, i64(tile_number), cursor, span))
+                inside(self.moved(index, i64(tile_number), cursor, span))
 
     def _full_span(self, index: int) -> tuple[int, int]:
         return self.plan.chunks[index], self.plan.chunks[index]
@@ -184,13 +189,14 @@ class _Nest:
             partial.append((number, (count, min(max(valid - number * chunk, 0), count))))
         return full, partial
 
-    def _moved(self, index: int, tile: Value, cursor: _Cursor, span: tuple[int, int]) -> _Cursor:
+    def moved(self, index: int, tile: Value, cursor: Cursor, span: tuple[int, int]) -> Cursor:
+        """The cursor at one piece of an axis, which covers `span` (count, valid) of it."""
         axis, nest = self.nest.axes[index], self.nest
         chunk = self.plan.chunks[index]
         src = self._advance(cursor.src, axis, "src", tile, chunk * nest.src_type.bits // 8)
         dst = self._advance(cursor.dst, axis, "dst", tile, chunk * nest.dst_type.bits // 8)
         spans = (*cursor.spans[:index], span, *cursor.spans[index + 1 :])
-        return _Cursor(src, dst, spans)
+        return Cursor(src, dst, spans)
 
     def _advance(self, pointer: Value, axis: Axis, side: str, tile: Value, width: int) -> Value:
         stride = axis.src if side == "src" else axis.dst
@@ -202,7 +208,7 @@ class _Nest:
         slot = self.b.value("ptr", f"getelementptr i64, ptr {table}, {tile}")
         return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))
 
-    def _tile(self, cursor: _Cursor) -> None:
+    def _tile(self, cursor: Cursor) -> None:
         axes = tuple(
             _tile_axis(axis, chunk, span)
             for axis, chunk, span in zip(self.nest.axes, self.plan.chunks, cursor.spans, strict=True)
@@ -219,65 +225,3 @@ def _tile_axis(axis: Axis, chunk: int, span: tuple[int, int]) -> TileAxis:
     assert isinstance(axis.src, int)
     assert isinstance(axis.dst, int)
     return TileAxis(template, count, valid, axis.src, axis.dst)
-
-
-# --- the guarded form -----------------------------------------------------------------------------------------
-
-
-def emit_guarded(nest: LoopNest, style: Style) -> str:
-    """A nest with bounds, element by element with the bounds checked inside: for the few nests that peel too far."""
-    b = Builder()
-    factors = Factors(
-        b.value("float", "load float, ptr %params, align 4") if nest.compute.scaled else None,
-        b.value("float", f"load float, {b.advance(Value('ptr', '%params'), 4)}, align 4")
-        if nest.compute.summed
-        else None,
-    )
-    plan = Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", "too many partial blocks")
-    _Guarded(b, plan, style, factors).emit_all()
-    b.line("ret void")
-    return module_text(b)
-
-
-class _Guarded(_Nest):
-    """Loops over every axis; the outermost is shared by the parts."""
-
-    def emit_all(self) -> None:
-        """The outermost axis in shares, the others whole."""
-        low, high = self._share(self.nest.axes[0].extent)
-        zero: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
-        self._guarded_loop(0, low, high, self._start(), zero)
-
-    def _guarded_loop(self, index: int, low: Value, high: Value, cursor: _Cursor, at: tuple[Value, ...]) -> None:
-        axis = self.nest.axes[index]
-        with self.b.loop(low, high) as position:
-            moved = self._moved(index, position, cursor, (1, 1))
-            here = tuple(
-                self.b.op("add", value, self.b.op("mul", position, i64(axis.step))) if i == axis.bound else value
-                for i, value in enumerate(at)
-            )
-            if index + 1 < len(self.nest.axes):
-                self._guarded_loop(index + 1, i64(0), i64(self.nest.axes[index + 1].extent), moved, here)
-            else:
-                self._guarded_element(moved, here)
-
-    def _guarded_element(self, cursor: _Cursor, at: tuple[Value, ...]) -> None:
-        b, limits = self.b, self.nest.bounds
-        written = self._all_below(at, [bound.padded for bound in limits])
-        with b.when("eq", written, Value("i1", "true")):
-            read = self._all_below(at, [bound.size for bound in limits])
-            with b.when("eq", read, Value("i1", "true")):
-                emit_tile(b, self.spec, _ONE, cursor.src, cursor.dst, self.factors)
-            with b.when("eq", read, Value("i1", "false")):
-                emit_tile(b, self.spec, _NONE, cursor.src, cursor.dst, self.factors)
-
-    def _all_below(self, at: tuple[Value, ...], limits: list[int]) -> Value:
-        result = Value("i1", "true")
-        for value, limit in zip(at, limits, strict=True):
-            below = self.b.value("i1", f"icmp slt {value}, {limit}")
-            result = self.b.op("and", result, below)
-        return result
-
-
-_ONE = (TileAxis(1, 1, 1, 0, 0),)
-_NONE = (TileAxis(1, 1, 0, 0, 0),)

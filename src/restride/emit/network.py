@@ -1,11 +1,15 @@
-"""Register permutations as recipes: from registers loaded along the source to registers stored along the destination.
+"""Register permutations as recipes: from registers loaded along the source to registers stored along the
+destination.
 
-Elements of a tile are numbered. A register is a tuple with the element of each lane. A recipe is a list of shuffles of
-two registers each; it knows nothing of LLVM. Two makers:
+Elements of a tile are numbered. A register is a tuple with the element of each lane. A recipe is a list of
+shuffles of two registers each; it knows nothing of LLVM. Two makers:
 
-- `exchange`: every tile axis a power of two. An element number is then a row of bits, a register a choice of bits as
-  lanes, and each round swaps bits between lanes and register numbers: log2 rounds instead of one step per source.
-- `merge`: anything else. Each destination register is gathered from the few source registers that hold its elements.
+- `exchange`: every tile axis a power of two. An element number is then a row of bits, a register a choice of
+bits as
+  lanes, and each round swaps bits between lanes and register numbers: log2 rounds instead of one step per
+  source.
+- `merge`: anything else. Each destination register is gathered from the few source registers that hold its
+elements.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ class Recipe:
     rounds: tuple[int, ...] = ()
 
 
-# --- any permutation ------------------------------------------------------------------------------------------
+# --- any permutation ----------------------------------------------------------------------------------------
 
 
 def merge(loads: tuple[Lanes, ...], wanted: tuple[Lanes, ...]) -> Recipe:
@@ -75,7 +79,9 @@ class _Part:
     placed: frozenset[int]
 
 
-def _pick(lanes: Lanes, pair: list[int], loads: tuple[Lanes, ...], where: Places, shuffles: list[Shuffle]) -> _Part:
+def _pick(
+    lanes: Lanes, pair: list[int], loads: tuple[Lanes, ...], where: Places, shuffles: list[Shuffle]
+) -> _Part:
     first, second = pair[0], pair[-1]
     base = {second: len(loads[first]), first: 0}
     picked = [where[e] if e != NOTHING and where[e][0] in base else None for e in lanes]
@@ -102,7 +108,7 @@ def _append(a: int, b: int, mask: Lanes, loads: int, shuffles: list[Shuffle]) ->
     return _Part(loads + len(shuffles) - 1, placed)
 
 
-# --- powers of two --------------------------------------------------------------------------------------------
+# --- powers of two ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -138,10 +144,11 @@ class _State:
 
 @lru_cache(maxsize=512)
 def exchange(lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter: int) -> Recipe:
-    """Turn registers whose lane bits are `lane` into registers whose lane bits are `wanted` (innermost first).
+    """Turn registers whose lane bits are `lane` into registers whose lane bits are `wanted` (innermost
+    first).
 
-    Element numbers have `bits` bits; the bits in no lane number the registers, ascending. `quarter` is the number of
-    lane bits within 16 bytes, where interleaving two registers is a single instruction everywhere.
+    Element numbers have `bits` bits; the bits in no lane number the registers, ascending. `quarter` is the
+    number of lane bits within 16 bytes, where interleaving two registers is a single instruction everywhere.
     """
     outer = [b for b in range(bits) if b not in lane]
     state = _State(list(lane), outer, list(range(1 << len(outer))), loads=1 << len(outer))
@@ -154,7 +161,9 @@ def exchange(lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter:
     if tuple(state.lane) != wanted:
         _permute_lanes(state, wanted)
     names = _registers(state.lane, state.reg)
-    return Recipe(loads, tuple(state.shuffles), tuple(zip(state.values, names, strict=True)), tuple(state.rounds))
+    return Recipe(
+        loads, tuple(state.shuffles), tuple(zip(state.values, names, strict=True)), tuple(state.rounds)
+    )
 
 
 def _registers(lane: list[int], reg: list[int]) -> tuple[Lanes, ...]:
@@ -176,7 +185,7 @@ def _shared_prefix(lane: list[int], wanted: tuple[int, ...], quarter: int) -> in
 
 
 def _can_interleave(state: _State, wanted: tuple[int, ...], quarter: int) -> bool:
-    """Interleaving pops lane bits from the top: each wanted bit must be in a register number when its turn comes."""
+    """Interleaving pops lane bits from the top: a wanted bit must number registers when its turn comes."""
     lane, reg = list(state.lane), set(state.reg)
     low = _shared_prefix(lane, wanted, quarter)
     if low == quarter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 from .network import NOTHING, Lanes, Recipe, exchange, merge
@@ -134,7 +134,7 @@ def _is_run(lanes: Lanes, offsets: tuple[int, ...]) -> bool:
     real = [e for e in lanes if e != NOTHING]
     if lanes[: len(real)] != tuple(real):
         return False
-    return all(offsets[b] - offsets[a] == 1 for a, b in zip(real, real[1:], strict=False))
+    return all(offsets[b] - offsets[a] == 1 for a, b in pairwise(real))
 
 
 def prefix(flags: list[bool]) -> int | None:

@@ -41,7 +41,9 @@ class _Side:
         return b.advance(self.base, self.offsets[element] * self.data_type.bits // 8)
 
 
-def emit_tile(b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], src: Value, dst: Value, factors: Factors) -> None:
+def emit_tile(
+    b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], src: Value, dst: Value, factors: Factors
+) -> None:
     """Write the code of one tile whose first element is at `src` and `dst`."""
     lanes = spec.vector_bytes * 8 // spec.mid_type.bits
     places = layout(axes)
@@ -53,7 +55,9 @@ def emit_tile(b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], src: Value
     else:
         registers = [_load_register(b, spec, source, lanes_, factors) for lanes_ in plan.loads]
     is_zero = {r for r, lanes_ in enumerate(plan.loads) if spec.is_zero or not _any(lanes_, places.read)}
-    needed = _needed(plan.shuffles, [r for r, lanes_ in plan.stores if _any(lanes_, places.written)], len(registers))
+    needed = _needed(
+        plan.shuffles, [r for r, lanes_ in plan.stores if _any(lanes_, places.written)], len(registers)
+    )
     for number, step in enumerate(plan.shuffles):
         if number in plan.rounds:
             b.cut()
@@ -63,7 +67,11 @@ def emit_tile(b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], src: Value
         wanted = len(registers) in needed and len(registers) not in is_zero
         value = b.shuffle(registers[step.a], registers[step.b], step.mask) if wanted else registers[step.a]
         registers.append(value)
-    stores = [(min(places.dst[e] for e in ls if e != NOTHING), r, ls) for r, ls in plan.stores if _any(ls, places.written)]
+    stores = [
+        (min(places.dst[e] for e in ls if e != NOTHING), r, ls)
+        for r, ls in plan.stores
+        if _any(ls, places.written)
+    ]
     for _, register, lanes_ in sorted(stores, key=lambda s: s[0]):
         _store_register(b, spec, target, places, (registers[register], lanes_), factors)
 
@@ -109,7 +117,8 @@ def _zero_where(b: Builder, value: Value, absent: list[bool]) -> Value:
 
 
 def _prefetch(b: Builder, side: _Side, lanes: Lanes, ahead: int) -> None:
-    """Ask for what lies `ahead` bytes further in each source row: more rows are in flight than hardware follows.
+    """Ask for what lies `ahead` bytes further in each source row: more rows are in flight than hardware
+    follows.
 
     Into the second cache, which holds a whole block; a prefetch never faults, so it may point past the end.
     """
@@ -120,7 +129,7 @@ def _prefetch(b: Builder, side: _Side, lanes: Lanes, ahead: int) -> None:
             b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
 
 
-# --- loads ----------------------------------------------------------------------------------------------------
+# --- loads --------------------------------------------------------------------------------------------------
 
 
 def _load(b: Builder, can: Abilities, side: _Side, lanes: Lanes) -> Value:
@@ -186,7 +195,7 @@ def _prefix_mask(size: int, count: int) -> Value:
     return Value(vector("i1", size), f"<{flags}>")
 
 
-# --- stores ---------------------------------------------------------------------------------------------------
+# --- stores -------------------------------------------------------------------------------------------------
 
 
 def _store_register(

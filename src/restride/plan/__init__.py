@@ -1,0 +1,1 @@
+"""Plans: loop nests, their rewrites, what they mean and how they are scheduled."""

@@ -1,8 +1,8 @@
 """The numeric contract in plain NumPy: how one value becomes another (N1 to N6).
 
-This is the definition that every engine must match bit for bit. Conversions between floats round half to even and
-keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale, sum) yields
-the one quiet NaN 0x7FC00000.
+This is the definition that every engine must match bit for bit. Conversions between floats round half to even
+and keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale,
+sum) yields the one quiet NaN 0x7FC00000.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ def storage_dtype(data_type: DataType) -> np.dtype[Any]:
     return np.dtype({8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[data_type.bits])
 
 
+def _twin(data_type: DataType) -> np.dtype[Any]:
+    """The NumPy dtype with the values of `data_type`."""
+    assert data_type.numpy is not None
+    return data_type.numpy
+
+
 def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
     """True where the value stays in the integer domain: both sides integers and no attribute (N1)."""
     return compute.is_move and src in _INT_TYPES and dst in _INT_TYPES
@@ -44,7 +50,7 @@ def convert(
     if compute.is_move and src is dst:
         return bits
     if is_integer_move(src, dst, compute):
-        return _saturate_integers(bits.view(src.numpy), dst).view(storage_dtype(dst))
+        return _saturate_integers(bits.view(_twin(src)), dst).view(storage_dtype(dst))
     value = to_float(bits, src)
     if compute.is_move:
         return from_float(value, dst)
@@ -57,8 +63,8 @@ def convert(
 
 
 def _saturate_integers(values: Array, dst: DataType) -> Array:
-    limits = np.iinfo(dst.numpy)
-    return np.clip(values.astype(np.int64), limits.min, limits.max).astype(dst.numpy)
+    limits = np.iinfo(_twin(dst))
+    return np.clip(values.astype(np.int64), limits.min, limits.max).astype(_twin(dst))
 
 
 def to_float(bits: Array, src: DataType) -> Array:
@@ -69,7 +75,7 @@ def to_float(bits: Array, src: DataType) -> Array:
         return (bits.astype(np.uint32) << 16).view(np.float32)
     if src is DataType.f16:
         return _half_to_float(bits)
-    return bits.view(src.numpy).astype(np.float32)
+    return bits.view(_twin(src)).astype(np.float32)
 
 
 def _half_to_float(bits: Array) -> Array:
@@ -92,7 +98,8 @@ def from_float(value: Array, dst: DataType) -> Array:
     low, high = FLOAT_LIMITS[dst]
     clean = np.where(np.isnan(value), np.float32(0), value)
     rounded = np.rint(np.clip(clean, np.float32(low), np.float32(high)))
-    return rounded.astype(dst.numpy).view(storage_dtype(dst))
+    whole: Array = rounded.astype(_twin(dst))
+    return whole.view(storage_dtype(dst))
 
 
 def _float_to_bfloat(bits: Array) -> Array:

@@ -14,7 +14,7 @@ _BLOCK = 1 << 20
 
 
 def interpret(nest: LoopNest, src: Array, dst: Array, alpha: float = 1.0, beta: float = 0.0) -> None:
-    """Run `nest` on flat arrays of storage dtypes; element offset 0 is `src[0]` and `dst[0]`. Writes into `dst`."""
+    """Run `nest` on flat arrays of storage dtypes, writing into `dst`; offset 0 is the first of each."""
     if nest.is_empty:
         return
     axes = nest.axes
@@ -74,5 +74,3 @@ def _interpret_block(nest: LoopNest, src: Array, dst: Array, alpha: float, beta:
 
 def _along(axis: Axis, place: int, ndims: int) -> tuple[int, ...]:
     return tuple(axis.extent if i == place else 1 for i in range(ndims))
-
-

@@ -6,7 +6,8 @@ A nest says: *for every index, read here, convert, write there*. Its grammar::
     axis   := extent valid src dst [bound step]   one loop; src and dst are a stride or a table, in elements
     bound  := size padded                         of one logical dimension: read below size, zero below padded
 
-The index of a bounded dimension is the sum of `position * step` over the axes that name the bound. An index below
+The index of a bounded dimension is the sum of `position * step` over the axes that name the bound. An index
+below
 `size` is read, converted and written; one in [size, padded) writes zero; one at or past `padded` is skipped.
 An axis with `valid < extent` writes zero for the positions from `valid` on. Axes stand outermost first.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import prod
 
 from ..dtypes import DataType
@@ -75,7 +77,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """What happens to a value on its way: `dst = saturate(alpha * src + beta * dst)`, each factor optional (N1)."""
+    """What happens to a value: `dst = saturate(alpha * src + beta * dst)`, each factor optional (N1)."""
 
     scaled: bool = False
     summed: bool = False
@@ -113,11 +115,16 @@ class LoopNest:
         """Number of loop iterations."""
         return prod(a.extent for a in self.axes)
 
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written."""
+        return self.positions * (self.src_type.bits + self.dst_type.bits) // 8
+
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 
     def verify(self) -> LoopNest:
-        """Return self if well formed; raise ValueError otherwise (a fault of the planner, never of a user)."""
+        """Return self if well formed; else raise ValueError: a fault of the planner, never of a user."""
         for axis in self.axes:
             _verify_axis(self, axis)
         if any(not 0 <= b.size <= b.padded for b in self.bounds):
@@ -135,7 +142,9 @@ def _verify_axis(nest: LoopNest, axis: Axis) -> None:
         raise ValueError(f"axis {axis} names a bound that is not there")
     for table in (axis.src, axis.dst):
         if not isinstance(table, int) and (len(table) != axis.extent or table[:1] != (0,)):
-            raise ValueError(f"axis {axis} has a table of {len(table)} offsets, or one that does not begin at 0")
+            raise ValueError(
+                f"axis {axis} has a table of {len(table)} offsets, or one that does not begin at 0"
+            )
 
 
 def _offset(stride: Stride, position: int) -> int:
@@ -166,7 +175,7 @@ def _statement(nest: LoopNest) -> str:
     return f"dst = {nest.dst_type}({total})"
 
 
-# --- rewrites -------------------------------------------------------------------------------------------------
+# --- rewrites -----------------------------------------------------------------------------------------------
 
 
 def slice_axis(nest: LoopNest, index: int, start: int, extent: int, valid: int | None = None) -> LoopNest:
@@ -196,7 +205,7 @@ def linear_table(table: tuple[int, ...]) -> Stride:
     if len(table) < 2:
         return 0
     stride = table[1] - table[0]
-    is_line = table[0] == 0 and all(b - a == stride for a, b in zip(table, table[1:], strict=False))
+    is_line = table[0] == 0 and all(b - a == stride for a, b in pairwise(table))
     return stride if is_line else table
 
 
@@ -206,7 +215,7 @@ def peel(nest: LoopNest) -> tuple[LoopNest, ...]:
     `for 2 (dim 0 step 16): for 16 (dim 0 step 1)`, read below 17, zero below 32
     ->  `for 1: for 16`  and  `for 1: for 16 valid 1`.
     """
-    boxes = (nest,)
+    boxes: tuple[LoopNest, ...] = (nest,)
     for bound in range(len(nest.bounds)):
         boxes = tuple(box for whole in boxes for box in _peel_bound(whole, bound))
     return tuple(_unbound(box) for box in boxes if not box.is_empty)
@@ -270,7 +279,8 @@ def _cover(digits: list[tuple[int, int]], size: int, padded: int) -> Iterator[Pi
 
 
 def normalise(nest: LoopNest) -> LoopNest:
-    """The canonical form of a nest without bounds: unit axes dropped, contiguous axes fused, the rest ordered.
+    """The canonical form of a nest without bounds: unit axes dropped, contiguous axes fused, the rest
+    ordered.
 
     `for 2: src += 12, dst += 12` around `for 3: src += 4, dst += 4`  ->  `for 6: src += 4, dst += 4`.
     """

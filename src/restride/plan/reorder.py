@@ -11,14 +11,15 @@ from .nest import Axis, Bound, Compute, LoopNest, Stride, linear_table
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One digit of a dimension in one operand: the index advances by `step` where the offset advances by `stride`."""
+    """One digit of a dimension in one operand: `step` of the index is `stride` of the offset."""
 
     step: int
     stride: int
 
 
 def reorder_nest(src: MemoryDesc, dst: MemoryDesc, compute: Compute) -> LoopNest:
-    """The nest that moves every element of `src` to its place in `dst` and writes zero into the padding of `dst`.
+    """The nest that moves every element of `src` to its place in `dst` and writes zero into the padding of
+    `dst`.
 
     Both descriptors are concrete and of equal dims; the caller has checked both.
     """

@@ -1,0 +1,1 @@
+"""Targets: a nest in, object code out; no device needed."""

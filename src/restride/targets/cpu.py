@@ -1,4 +1,4 @@
-"""The CPU target: a nest in, object code out. Needs no device; any instruction set can be emitted on any machine."""
+"""The CPU target: a nest in, object code out, for any instruction set on any machine. Needs no device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..emit.convert import Abilities
-from ..emit.kernel import ENTRY, WHOLE, Style, emit_guarded, emit_kernel
+from ..emit.guarded import emit_guarded
+from ..emit.kernel import ENTRY, WHOLE, Style, emit_kernel
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.schedule import Schedule, schedule

@@ -1,0 +1,68 @@
+"""A nest with bounds, element by element, bounds checked inside: for nests that peel into too many boxes."""
+
+from __future__ import annotations
+
+from ..plan.nest import LoopNest
+from ..plan.schedule import Schedule
+from .builder import Builder, Value, i64
+from .kernel import Cursor, NestWriter, Style, load_factors, module_text
+from .shape import TileAxis
+from .tile import emit_tile
+
+
+def emit_guarded(nest: LoopNest, style: Style) -> str:
+    """The IR text of a nest with bounds, run element by element."""
+    b = Builder()
+    factors = load_factors(b, [nest.compute])
+    plan = Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", "too many partial blocks")
+    _Guarded(b, plan, style, factors).emit_all()
+    b.line("ret void")
+    return module_text(b)
+
+
+class _Guarded(NestWriter):
+    """Loops over every axis; the outermost is shared by the parts."""
+
+    def emit_all(self) -> None:
+        """The outermost axis in shares, the others whole."""
+        low, high = self.share(self.nest.axes[0].extent)
+        zero: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
+        self._guarded_loop(0, low, high, self.start(), zero)
+
+    def _guarded_loop(
+        self, index: int, low: Value, high: Value, cursor: Cursor, at: tuple[Value, ...]
+    ) -> None:
+        axis = self.nest.axes[index]
+        with self.b.loop(low, high) as position:
+            moved = self.moved(index, position, cursor, (1, 1))
+            here = tuple(
+                self.b.op("add", value, self.b.op("mul", position, i64(axis.step)))
+                if i == axis.bound
+                else value
+                for i, value in enumerate(at)
+            )
+            if index + 1 < len(self.nest.axes):
+                self._guarded_loop(index + 1, i64(0), i64(self.nest.axes[index + 1].extent), moved, here)
+            else:
+                self._guarded_element(moved, here)
+
+    def _guarded_element(self, cursor: Cursor, at: tuple[Value, ...]) -> None:
+        b, limits = self.b, self.nest.bounds
+        written = self._all_below(at, [bound.padded for bound in limits])
+        with b.when("eq", written, Value("i1", "true")):
+            read = self._all_below(at, [bound.size for bound in limits])
+            with b.when("eq", read, Value("i1", "true")):
+                emit_tile(b, self.spec, _ONE, cursor.src, cursor.dst, self.factors)
+            with b.when("eq", read, Value("i1", "false")):
+                emit_tile(b, self.spec, _NONE, cursor.src, cursor.dst, self.factors)
+
+    def _all_below(self, at: tuple[Value, ...], limits: list[int]) -> Value:
+        result = Value("i1", "true")
+        for value, limit in zip(at, limits, strict=True):
+            below = self.b.value("i1", f"icmp slt {value}, {limit}")
+            result = self.b.op("and", result, below)
+        return result
+
+
+_ONE = (TileAxis(1, 1, 1, 0, 0),)
+_NONE = (TileAxis(1, 1, 0, 0, 0),)

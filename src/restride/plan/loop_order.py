@@ -1,0 +1,124 @@
+"""In what order tiles run, and which loops threads share.
+
+The loops that go on along the source and along the destination are innermost, so that whole lines, and
+several of them, are moved before moving on; the rest follow the destination. The outer ones are the grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ..dtypes import DataType
+from .machine import Machine
+from .nest import LoopNest, Stride
+from .tiling import Chunks, contiguous
+
+# Bytes of a row that are moved before the next row's turn: on the side whose rows lie farther apart, and on
+# the other when that is the destination. Measured; flat within a factor of two.
+_FAR_BYTES = 1024
+_NEAR_BYTES = 256
+# Work below this many bytes is one grid step.
+_SMALL_BYTES = 1 << 15
+# Bytes of one grid step where an axis must be cut to make steps.
+_STEP_BYTES = 1 << 16
+# As many grid steps as make an even split among the threads of a large machine.
+_ENOUGH_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One loop of the grid: an axis, and how many tiles of it make one step."""
+
+    axis: int
+    tiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The loops around a tile: the grid, and the axes of the loops inside a grid step, outermost first."""
+
+    grid: tuple[Grid, ...]
+    inner: tuple[int, ...]
+
+
+def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
+    """The loops around tiles of `chunks`: outer ones make the grid, long inner ones are cut into blocks."""
+    order = _inner_order(nest, chunks)
+    if nest.moved_bytes <= _SMALL_BYTES or not order:
+        return Order((), tuple(order))
+    inner = order[-2:]
+    outer = [Grid(i, 1) for i in order[:-2]]
+    blocks = {index: _tiles(nest, chunks, index) for index in inner}
+    if len(inner) > 1:
+        inner = _block(nest, chunks, inner, blocks, machine)
+    _cut_for_threads(nest, chunks, outer, blocks)
+    cuts = [Grid(i, blocks[i]) for i in inner if blocks[i] < _tiles(nest, chunks, i)]
+    return Order((*outer, *cuts), tuple(inner))
+
+
+def _cut_for_threads(nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: dict[int, int]) -> None:
+    """Cut blocks further where the grid would have too few steps to share."""
+    for index in blocks:
+        steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
+        steps *= prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
+        if steps < _ENOUGH_STEPS:
+            pieces = min(-(-_ENOUGH_STEPS // steps), max(nest.moved_bytes // steps // _STEP_BYTES, 1))
+            blocks[index] = max(-(-blocks[index] // pieces), 1)
+
+
+def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:
+    """Axes that still need a loop, outermost first: along the source last, the destination before it."""
+    loops = [i for i, a in enumerate(nest.axes) if a.extent > chunks[i]]
+    last = _continuation(nest, chunks, "src", loops)
+    before = _continuation(nest, chunks, "dst", loops)
+    tail = [i for i in dict.fromkeys((before, last)) if i is not None]
+    return [i for i in loops if i not in tail] + tail
+
+
+def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -> int | None:
+    for index in contiguous(nest, side):
+        if index in loops:
+            return index
+    strides = {i: abs(s) for i in loops if isinstance(s := getattr(nest.axes[i], side), int)}
+    return min(strides, key=lambda i: strides[i], default=None)
+
+
+def _block(
+    nest: LoopNest, chunks: Chunks, inner: list[int], blocks: dict[int, int], machine: Machine
+) -> list[int]:
+    """Cut the two inner loops so that both sides see runs, and order them: the farther side's runs go
+    innermost.
+
+    Rows that lie pages apart cost most to leave (translation, open memory pages), so they are gone along
+    first. Where all of it is in the cache, and a tile reads only part of a line, the rest of the line comes
+    next.
+    """
+    across, along = inner
+    src_row = _reach(nest.axes[across].src) * nest.src_type.bits
+    dst_row = _reach(nest.axes[along].dst) * nest.dst_type.bits
+    is_part = chunks[along] * nest.src_type.bits < machine.line * 8 and _reach(nest.axes[along].src) == 1
+    by_source = src_row > dst_row or (is_part and nest.moved_bytes <= machine.l3)
+    run = _NEAR_BYTES if by_source else _FAR_BYTES
+    read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type, _FAR_BYTES)
+    written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, run)
+    blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
+    return [across, along] if by_source else [along, across]
+
+
+def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:
+    return -(-nest.axes[index].extent // chunks[index])
+
+
+def _run_tiles(stride: Stride, chunk: int, data_type: DataType, nbytes: int) -> int:
+    return max(nbytes * 8 // max(_reach(stride) * chunk * data_type.bits, 1), 1)
+
+
+def _reach(stride: Stride) -> int:
+    return abs(stride) if isinstance(stride, int) else 1
+
+
+def _even(tiles: int, block: int) -> int:
+    """A block size near `block` that cuts `tiles` evenly: 17 by 16 -> 9."""
+    pieces = max(round(tiles / block), 1)
+    return -(-tiles // pieces)

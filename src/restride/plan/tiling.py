@@ -1,0 +1,154 @@
+"""Which elements make a register tile.
+
+A tile takes as many consecutive elements of the destination as fill a register, and as many of the source as
+fill a cache line, so that both sides move in whole vectors and one network of shuffles connects them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ..dtypes import DataType
+from .machine import Machine
+from .nest import LoopNest
+
+# Copies keep this many registers in flight.
+_COPY_REGISTERS = 4
+# Extents up to this are permuted whole, even when they are no power of two.
+_SMALL_EXTENT = 8
+
+Chunks = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`chunks[i]` positions of axis i; the kind of kernel that makes it, and why."""
+
+    chunks: Chunks
+    kind: str
+    why: str
+
+
+def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
+    """The tile of a nest that is permuted in values of type `mid`."""
+    lanes = machine.vector_bytes * 8 // mid.bits
+    along_dst = contiguous(nest, "dst")
+    along_src = contiguous(nest, "src")
+    if nest.is_zero:
+        return Tile(_copy_chunks(nest, along_dst, lanes), "zero", "padding")
+    if not along_dst or not along_src:
+        return _strided(nest, along_dst, along_src, lanes)
+    first = along_dst[0]
+    shared = nest.axes[first].extent * mid.bits // 8
+    is_shared = first == along_src[0]
+    if is_shared and (shared >= min(32, machine.vector_bytes) or len(along_dst) == len(along_src) == 1):
+        return Tile(_copy_chunks(nest, along_dst, lanes), "copy", "one axis is contiguous on both sides")
+    chunks = _permute_chunks(nest, along_dst, along_src, lanes, mid, machine)
+    return Tile(chunks, "transpose", "the contiguous axes of the two sides differ")
+
+
+def contiguous(nest: LoopNest, side: str) -> list[int]:
+    """Axes that follow each other without a gap on one side ("src" or "dst"), innermost first."""
+    chain: list[int] = []
+    expected = 1
+    while True:
+        found = _axis_of_stride(nest, side, expected, chain)
+        if found is None:
+            return chain
+        chain.append(found)
+        expected *= nest.axes[found].extent
+
+
+def _axis_of_stride(nest: LoopNest, side: str, stride: int, taken: list[int]) -> int | None:
+    for index, axis in enumerate(nest.axes):
+        if index not in taken and axis.extent > 1 and getattr(axis, side) == stride and axis.is_linear:
+            return index
+    return None
+
+
+def _copy_chunks(nest: LoopNest, along: list[int], lanes: int) -> Chunks:
+    """A run of registers along the contiguous axis; where it is short, several rows of it."""
+    chunks = [1] * len(nest.axes)
+    if not along:
+        return tuple(chunks)
+    goal = _COPY_REGISTERS * lanes
+    extent = nest.axes[along[0]].extent
+    chunks[along[0]] = min(goal, extent)
+    rows = goal // max(extent, 1)
+    second = _next_in_destination(nest, along[0])
+    if rows > 1 and second is not None:
+        chunks[second] = min(_floor_power(rows), _floor_power(nest.axes[second].extent))
+    return tuple(chunks)
+
+
+def _next_in_destination(nest: LoopNest, index: int) -> int | None:
+    others = [
+        i for i, a in enumerate(nest.axes) if i != index and a.is_linear and (a.is_whole or nest.is_zero)
+    ]
+    return min(others, key=lambda i: abs(int(nest.axes[i].dst)), default=None)  # type: ignore[arg-type]
+
+
+def _strided(nest: LoopNest, along_dst: list[int], along_src: list[int], lanes: int) -> Tile:
+    """No contiguous axis on one side: lanes are loaded or stored one by one, computed as vectors."""
+    chunks = [1] * len(nest.axes)
+    linear = [i for i, a in enumerate(nest.axes) if a.is_linear and a.is_whole]
+    chosen = (along_dst or along_src or sorted(linear, key=lambda i: -nest.axes[i].extent))[:1]
+    for index in chosen:
+        chunks[index] = min(max(lanes // 2, 4), nest.axes[index].extent)
+    sides = [side for side, along in (("source", along_src), ("destination", along_dst)) if not along]
+    return Tile(tuple(chunks), "strided", f"no axis of the {' and '.join(sides)} is contiguous")
+
+
+def _permute_chunks(
+    nest: LoopNest, along_dst: list[int], along_src: list[int], lanes: int, mid: DataType, machine: Machine
+) -> Chunks:
+    chunks = _take(nest, along_dst, lanes, {})
+    rows = prod(chunks.values())
+    registers = 16 if machine.registers > 16 else 8
+    quarter = 128 // mid.bits
+    wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
+    chunks = _take(nest, along_src, wanted, chunks)
+    _shrink_odd(chunks, _SMALL_EXTENT * lanes)
+    return tuple(chunks.get(i, 1) for i in range(len(nest.axes)))
+
+
+def _shrink_odd(chunks: dict[int, int], most: int) -> None:
+    """Halve a tile with an odd extent until it has at most `most` elements: its registers are gathered."""
+    while prod(chunks.values()) > most and not all(map(_is_power, chunks.values())):
+        largest = max(chunks, key=lambda i: (_is_power(chunks[i]), chunks[i]))
+        chunks[largest] = chunks[largest] // 2 if chunks[largest] > 2 else 1
+
+
+def _take(nest: LoopNest, along: list[int], wanted: int, chunks: dict[int, int]) -> dict[int, int]:
+    """Grow `chunks` along a contiguous chain until `wanted` consecutive elements are in the tile.
+
+    A small odd extent, such as 3 channels, is taken whole once: then the tile is as many full registers of
+    it.
+    """
+    chunks = dict(chunks)
+    for index in along:
+        extent = nest.axes[index].extent
+        have = chunks.get(index, 1)
+        has_odd = any(not _is_power(chunk) for i, chunk in chunks.items() if i != index)
+        is_whole = _is_power(extent) or (extent <= _SMALL_EXTENT and not has_odd)
+        if extent > wanted or not is_whole:
+            chunks[index] = max(have, min(wanted, _ceil_power(extent)))
+            return chunks
+        chunks[index] = max(have, extent)
+        wanted //= extent if _is_power(extent) else 1
+        if wanted <= 1:
+            return chunks
+    return chunks
+
+
+def _is_power(n: int) -> bool:
+    return n & (n - 1) == 0
+
+
+def _floor_power(n: int) -> int:
+    return 1 << (max(n, 1).bit_length() - 1)
+
+
+def _ceil_power(n: int) -> int:
+    return 1 << (max(n, 1) - 1).bit_length()
