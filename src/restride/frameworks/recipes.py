@@ -22,7 +22,7 @@ from ..primitives.reorder import is_same_place
 from ..runtime.alloc import Array, address_of, allocate, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.cpu import Program
-from ..runtime.describe import Described, describe
+from ..runtime.describe import describe_kind
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.views import element_type
@@ -106,14 +106,14 @@ def overlapping(problem: Problem) -> InvalidArguments:
 def _make_new(
     shape: Shape, strides: Shape, dtype: NumpyType, dst: Any, to: Any, is_scaled: bool
 ) -> NewRecipe:
-    source = _described(shape, strides, dtype)
+    source = describe_kind(shape, strides, dtype)
     problem = Problem(source.desc, target_desc(source.desc, dst, to), _flagged(is_scaled, False))
     return NewRecipe(problem, source.below)
 
 
 def _make_out(x: Any, out: Any, dst: Any, to: Any, is_scaled: bool, is_summed: bool) -> OutRecipe:
-    source = _described(*x)
-    target = out_desc(source.desc, _described(*out), dst, to)
+    source = describe_kind(*x)
+    target = out_desc(source.desc, describe_kind(*out), dst, to)
     return OutRecipe(
         Problem(source.desc, target.desc, _flagged(is_scaled, is_summed)), source.below, target.below
     )
@@ -145,11 +145,6 @@ follow_capacity(_resize)
 def _flagged(is_scaled: bool, is_summed: bool) -> Attr:
     """Attributes that stand for any factors: the nest asks only whether there are some."""
     return Attr(0.5 if is_scaled else 1.0, SumOp(0.5) if is_summed else None)
-
-
-def _described(shape: Shape, strides: Shape, dtype: NumpyType) -> Described:
-    """`describe` of any array of this kind; no element is touched."""
-    return describe(np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides, writeable=False))
 
 
 # --- addresses ------------------------------------------------------------------------------------------

@@ -48,8 +48,15 @@ def describe(x: Any, format: Format | MemoryDesc = None) -> Described:
     Raises InvalidArguments for arrays that no descriptor can say, with the way out.
     """
     _check_array(x)
-    own = _of_strides(x.shape, x.strides, x.dtype)
+    own = describe_kind(x.shape, x.strides, x.dtype)
     return own if format is None else _confirmed(x, own, format)
+
+
+def describe_kind(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Described:
+    """The descriptor of any array of this shape, strides in bytes, and type; errors as `describe`."""
+    if shape:
+        return _of_strides(shape, strides, dtype)
+    raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
 
 
 def _check_array(x: object) -> None:
@@ -57,8 +64,6 @@ def _check_array(x: object) -> None:
         raise _refused(f"{type(x).__name__} is no NumPy array", "pass np.asarray(x), or np.from_dlpack(x)")
     if isinstance(x, np.ma.MaskedArray):
         raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
-    if x.ndim == 0:
-        raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
 
 
 @lru_cache(maxsize=1024)
