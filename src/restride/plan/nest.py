@@ -17,7 +17,6 @@ Rewrites are functions from nest to nest (or to a tuple of nests that together m
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -141,10 +140,8 @@ def _verify_axis(nest: LoopNest, axis: Axis) -> None:
     if axis.bound >= len(nest.bounds) or (axis.bound >= 0 and axis.step < 1):
         raise ValueError(f"axis {axis} names a bound that is not there")
     for table in (axis.src, axis.dst):
-        if not isinstance(table, int) and (len(table) != axis.extent or table[:1] != (0,)):
-            raise ValueError(
-                f"axis {axis} has a table of {len(table)} offsets, or one that does not begin at 0"
-            )
+        if not isinstance(table, int) and len(table) != axis.extent:
+            raise ValueError(f"axis {axis} has a table of {len(table)} offsets")
 
 
 def _offset(stride: Stride, position: int) -> int:
@@ -279,29 +276,42 @@ def _cover(digits: list[tuple[int, int]], size: int, padded: int) -> Iterator[Pi
 
 
 def normalise(nest: LoopNest) -> LoopNest:
-    """The canonical form of a nest without bounds: unit axes dropped, contiguous axes fused, the rest
-    ordered.
+    """The canonical form of a nest without bounds: contiguous axes fused, unit axes dropped, others ordered.
 
     `for 2: src += 12, dst += 12` around `for 3: src += 4, dst += 4`  ->  `for 6: src += 4, dst += 4`.
     """
-    axes = [_forget_source(a) for a in nest.axes] if nest.is_zero else list(nest.axes)
-    axes = [a for a in axes if a.extent != 1]
     if nest.is_zero:
-        axes = [dataclasses.replace(a, valid=a.extent) for a in axes]
-    axes = _fuse_all(axes)
-    axes.sort(key=_outermost_first)
-    if nest.is_zero:
-        axes = _mark_zero(axes)
-    return replace(nest, axes=tuple(axes), src_base=0 if nest.is_zero else nest.src_base)
+        return _normalise_zero(nest)
+    return _fold_units(replace(nest, axes=_ordered(nest.axes)))
 
 
-def _mark_zero(axes: list[Axis]) -> list[Axis]:
-    marked = axes or [Axis(extent=1, src=0, dst=0)]
-    return [replace(marked[0], valid=0), *marked[1:]]
+def _normalise_zero(nest: LoopNest) -> LoopNest:
+    """Zeros have no source: axes fuse by the destination alone, and one of them says that nothing is read."""
+    written = tuple(_forget_source(a) for a in nest.axes)
+    whole = _fold_units(replace(nest, axes=_ordered(written), src_base=0))
+    first = whole.axes[0] if whole.axes else Axis(extent=1, src=0, dst=0)
+    return replace(whole, axes=(replace(first, valid=0), *whole.axes[1:]))
+
+
+def _ordered(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    units = [a for a in axes if a.extent == 1]
+    fused = _fuse_all([a for a in axes if a.extent != 1])
+    return (*units, *sorted(fused, key=_outermost_first))
+
+
+def _fold_units(nest: LoopNest) -> LoopNest:
+    """Drop axes of one position; what their tables say goes into the bases."""
+    units = [a for a in nest.axes if a.extent == 1]
+    return replace(
+        nest,
+        axes=tuple(a for a in nest.axes if a.extent != 1),
+        src_base=nest.src_base + sum(a.src_offset(0) for a in units),
+        dst_base=nest.dst_base + sum(a.dst_offset(0) for a in units),
+    )
 
 
 def _forget_source(axis: Axis) -> Axis:
-    return replace(axis, src=0, bound=-1, step=0)
+    return replace(axis, src=0, bound=-1, step=0, valid=axis.extent)
 
 
 def _outermost_first(axis: Axis) -> tuple[int, int]:
