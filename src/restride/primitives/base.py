@@ -33,6 +33,8 @@ class Implementation(Protocol):
 
 
 _implementations: LruCache[Any] = shared_cache()
+_NO_DESC = MemoryDesc()
+DEFAULT_ATTR = Attr()
 
 
 class PrimitiveDescBase:
@@ -50,9 +52,9 @@ class PrimitiveDescBase:
     _impl: Any
 
     def _empty(self) -> None:
-        self._src = self._dst = MemoryDesc()
+        self._src = self._dst = _NO_DESC
         self._src_engine = self._dst_engine = self._engine = None
-        self._attr, self._impl = Attr(), None
+        self._attr, self._impl = DEFAULT_ATTR, None
 
     def __bool__(self) -> bool:
         return self._impl is not None
@@ -86,7 +88,7 @@ class PrimitiveDescBase:
 
     def scratchpad_desc(self) -> MemoryDesc:
         """The zero descriptor: no scratchpad is ever needed (N12, R33)."""
-        return MemoryDesc()
+        return _NO_DESC
 
     def get_engine(self) -> Engine:
         """The engine that runs the primitive."""
@@ -117,9 +119,9 @@ class PrimitiveDescBase:
             hint = f"use one of {', '.join(_MD_QUERIES)}"
             raise InvalidArguments(f"query_md: unknown query {short_repr(what)}", hint=hint)
         if what == "exec_arg_md":
-            return self._exec_args().get(number, MemoryDesc())
+            return self._exec_args().get(number, _NO_DESC)
         found = {"src": self._src, "dst": self._dst}.get(what)
-        return found if found is not None and number == 0 else MemoryDesc()
+        return found if found is not None and number == 0 else _NO_DESC
 
     def query_s64(self, what: str) -> int:
         """An integer by its name: "memory_consumption_s64" is 0 (R33)."""
@@ -215,26 +217,31 @@ def _is_output(arg: int) -> bool:
 
 def check_memory(kind: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
     """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38)."""
-    what = f"{kind}.execute: {name} will not do"
+    # No message is put together for a memory that will do: to print a descriptor takes 40 us.
     if not isinstance(memory, Memory):
-        why = f"{type(memory).__name__} is no rs.Memory"
-        raise InvalidArguments(what, where=f"primitive {desc}", why=why, hint="pass rs.Memory(md, engine)")
+        raise _unfit(
+            kind, name, desc, f"{type(memory).__name__} is no rs.Memory", "pass rs.Memory(md, engine)"
+        )
     if not memory:
-        hint = "give it a descriptor and an engine"
-        raise InvalidArguments(what, where=f"primitive {desc}", why="the memory is empty", hint=hint)
-    where = f"memory {memory.desc}; primitive {desc}"
+        raise _unfit(kind, name, desc, "the memory is empty", "give it a descriptor and an engine")
     if memory.desc != desc:
         hint = "make the primitive from this memory's descriptor, or reorder into the primitive's"
-        raise InvalidArguments(what, where=where, why="its descriptor is not the primitive's", hint=hint)
+        raise _unfit(kind, name, desc, "its descriptor is not the primitive's", hint, memory)
     if memory.engine is not engine:
         why = f"it is on engine {memory.engine}, the primitive expects {engine}"
-        raise InvalidArguments(what, where=where, why=why, hint="make the memory on the primitive's engine")
+        raise _unfit(kind, name, desc, why, "make the memory on the primitive's engine", memory)
     if memory._mapped:
-        hint = "call unmap_data() first"
-        raise InvalidArguments(what, where=where, why="the memory is mapped (M38)", hint=hint)
+        raise _unfit(kind, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory)
     if memory._address == 0 and desc.nelems:
         hint = "call set_data_handle, or leave data out to allocate"
-        raise InvalidArguments(what, where=where, why="the memory has no buffer", hint=hint)
+        raise _unfit(kind, name, desc, "the memory has no buffer", hint, memory)
+
+
+def _unfit(
+    kind: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
+) -> InvalidArguments:
+    where = f"memory {memory.desc}; primitive {desc}" if memory else f"primitive {desc}"
+    return InvalidArguments(f"{kind}.execute: {name} will not do", where=where, why=why, hint=hint)
 
 
 def check_destination(kind: str, memory: Memory) -> None:

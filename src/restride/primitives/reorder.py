@@ -15,6 +15,7 @@ from ..runtime.stream import Stream
 from ..verbose import flags, write
 from .args import ARG_FROM, ARG_TO
 from .base import (
+    DEFAULT_ATTR,
     PrimitiveDescBase,
     check_destination,
     check_memory,
@@ -120,7 +121,7 @@ def _frozen(positional: tuple[Any, ...], keyword: PrimitiveAttr | None) -> Attr:
         raise _usage("attr is given twice")
     attr = positional[0] if positional else keyword
     if attr is None:
-        return Attr()
+        return DEFAULT_ATTR
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
     raise _usage(f"attr is no rs.PrimitiveAttr but {type(attr).__name__}")
