@@ -19,11 +19,12 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from ..desc.build import Format
 from ..desc.layout import block_products
 from ..desc.memory_desc import MemoryDesc
-from ..desc.tags import GenericTag, Tag, parse_tag
+from ..desc.tags import MAX_NDIMS, GenericTag, Tag, parse_tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments, OutOfMemory
+from ..errors import OutOfMemory
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -112,67 +113,66 @@ def _data(file: BinaryIO, header: Header) -> Array:
 
 def _described(header: Header, meaning: Meaning) -> MemoryDesc:
     """The descriptor of the array as its header, or the person who asks, says that it lies."""
-    found: MemoryDesc = about_file(header.path, _stored if header.stored else _said, header, meaning)
-    return found
+    return _stored(header, meaning) if header.stored else _said(header, meaning)
 
 
 def _stored(header: Header, meaning: Meaning) -> MemoryDesc:
     """The file's own descriptor, which what is said besides must not contradict."""
     stored = header.stored or MemoryDesc()
+    if meaning == _NOTHING:
+        return stored
     dims = stored.dims if meaning.dims is None else meaning.dims
-    said = MemoryDesc(dims, meaning.data_type or stored.data_type, meaning.src or stored.tag)
+    said = _desc(header, dims, meaning.data_type or stored.data_type, meaning.src or stored.tag)
     if said == stored:
         return stored
-    raise InvalidArguments(
-        "the options contradict the file",
-        where=f"options {said}; file {stored}",
-        why="its header holds a descriptor, which says otherwise",
-        hint="leave --src, --dims and --src-dtype out",
-    )
+    why = "its header holds a descriptor, which the options contradict"
+    hint = "leave --src, --dims and --src-dtype out"
+    raise bad_file(header.path, why, hint, f"options {said}; file {stored}")
 
 
 def _said(header: Header, meaning: Meaning) -> MemoryDesc:
     """The descriptor of an ordinary .npy file, read as `meaning` says."""
     data_type = DataType.parse(header.dtype)
     axes = range(len(header.shape))
-    plain = MemoryDesc(header.shape, data_type, Tag(tuple(reversed(axes) if header.is_fortran else axes)))
+    order = Tag(tuple(reversed(axes) if header.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
+    plain = _desc(header, header.shape, data_type, order)
     if meaning.src is None and meaning.dims is None:
         return plain
     if meaning.dims is not None:
-        return _checked(MemoryDesc(meaning.dims, data_type, meaning.src), plain)
-    tag = _tag_of_physical(meaning.src or "", plain.dims)
+        return _checked(header, _desc(header, meaning.dims, data_type, meaning.src), plain)
+    tag = _tag_of_physical(header, meaning.src or "")
     if not tag.inner_blks:
         return plain.permute_axes(tag.order)
-    return _checked(MemoryDesc(_whole_dims(plain.dims, tag), data_type, tag), plain)
+    return _checked(header, _desc(header, _whole_dims(plain.dims, tag), data_type, tag), plain)
 
 
-def _checked(said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
+def _desc(header: Header, dims: tuple[int, ...], data_type: DataType, format: Format) -> MemoryDesc:
+    """A descriptor of the tensor in the file; what is wrong with it is the file's fault."""
+    found: MemoryDesc = about_file(header.path, MemoryDesc, dims, data_type, format)
+    return found
+
+
+def _checked(header: Header, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
     """`said`, where the array in the file can be its physical array."""
     if said.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
         return said
-    raise InvalidArguments(
-        "the array in the file does not lie as the options say",
-        where=f"options {said}; array {plain}",
-        why=f"the physical array would be of shape {said.physical_shape}, in C order",
-        hint="--dims gives the logical extents, without padding",
-    )
+    why = f"as the options say, its array would be of shape {said.physical_shape}, in C order"
+    hint = "--dims gives the logical extents, without padding"
+    raise bad_file(header.path, why, hint, f"options {said}; array {plain}")
 
 
-def _tag_of_physical(src: str, shape: tuple[int, ...]) -> Tag:
-    """The tag that `src` is for a physical array of `shape`."""
+def _tag_of_physical(header: Header, src: str) -> Tag:
+    """The tag that `src` is for the file's array, taken as the physical one."""
     tag = parse_tag(src)
-    ndims = len(shape) - len(tag.inner_blks)
+    ndims = len(header.shape) - len(tag.inner_blks)
     if ndims >= 1 and isinstance(tag, GenericTag):
         tag = tag.resolve(ndims)
-    if isinstance(tag, Tag) and tag.ndims == ndims and shape[ndims:] == tag.inner_blks:
+    if isinstance(tag, Tag) and tag.ndims == ndims and header.shape[ndims:] == tag.inner_blks:
         return tag
     blocks = f", the last of them the blocks {tag.inner_blks}" if tag.inner_blks else ""
-    raise InvalidArguments(
-        f"the array in the file is no physical array of {src}",
-        where=f"shape {shape}",
-        why=f"its axes must be those of {tag} in the order of memory{blocks}",
-        hint="leave --src out for a row-major array; --dst says what to make of it",
-    )
+    why = f"its axes are not those of {tag} in the order of memory{blocks}"
+    hint = "leave --src out for a row-major array; --dst says what to make of it"
+    raise bad_file(header.path, why, hint, f"--src {src}, array of shape {header.shape}")
 
 
 def _whole_dims(shape: tuple[int, ...], tag: Tag) -> tuple[int, ...]:

@@ -117,7 +117,8 @@ def about_file(path: str, function: Callable[..., Any], *args: Any) -> Any:
     try:
         return function(*args)
     except Error as error:
-        raise bad_file(path, error.why or error.what, error.hint, error.where) from None
+        why = f"{error.what}: {error.why}" if error.why else error.what
+        raise bad_file(path, why, error.hint, error.where) from None
 
 
 def _header_text(file: BinaryIO, path: str) -> tuple[int, bytes, int]:
@@ -208,7 +209,10 @@ def _check_type(header: Header) -> None:
     if dtype.kind == "V" and dtype.names is None and dtype.isbuiltin != 2:
         hint = "--src-dtype names their type, for example --src-dtype bf16"
         raise bad_file(path, f"its elements are {dtype.itemsize} bytes each of no known type", hint)
-    about_file(path, describe, np.empty(0, dtype))
+    try:
+        describe(np.empty(0, dtype))
+    except Error as error:
+        raise bad_file(path, error.why, error.hint) from None
 
 
 def _check_length(header: Header, length: int) -> None:

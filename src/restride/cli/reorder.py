@@ -62,9 +62,9 @@ def _reordered(source: Memory, options: argparse.Namespace) -> tuple[Memory, flo
     desc = target_desc(source.desc, options.dst, options.dtype)
     _check_memory(desc)
     target = Memory(desc, source.engine)
-    factors = {"scale": options.scale, "zero_point": options.zero_point}
+    factors = {"scale": options.scale, "zero_point": options.zero_point or None}
     start = time.perf_counter()
-    reorder(source, desc, out=target, **{name: value for name, value in factors.items() if value is not None})
+    reorder(source, desc, out=target, **factors)
     return target, time.perf_counter() - start
 
 

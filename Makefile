@@ -1,0 +1,69 @@
+# What a person can do here: `make` lists it. Each target builds what it needs into .venv on first use.
+# PYTHON=python3.12 make test picks the interpreter, make bench ARGS="--quick" passes arguments on.
+
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+SILERO := silero-vad>=6.2,<7
+DOC_TESTS := $(wildcard tests/test_docs*.py)
+
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all bench lint docs clean
+
+help: ## list what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and memcpy
+	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
+	@$(call try,.demo/.has-silero,the silero-vad wheel: there will be no model)
+	@$(PY) -m restride demo --data .demo $(ARGS)
+
+test: lint ## lint, then the tests, in parallel
+	$(PY) -m pytest -n auto $(ARGS)
+
+test-all: lint ## the slow tests too, and those against torch and oneDNN where they can be installed
+	@$(call try,$(VENV)/.has-demo,scikit-image: its tests are skipped)
+	@$(call try,$(VENV)/.has-bench,torch: its tests are skipped)
+	@$(call try,$(VENV)/.has-onednn,oneDNN: its tests are skipped)
+	$(PY) -m pytest -n auto -m '' $(ARGS)
+
+bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into benchmarks/results
+	@$(call try,$(VENV)/.has-bench,torch and matplotlib: the report lacks them)
+	@$(call try,$(VENV)/.has-onednn,oneDNN: the report lacks it)
+	$(PY) -m restride.bench $(ARGS)
+
+lint: $(VENV)/.has-test ## style, format and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+docs: $(VENV)/.has-test ## check the documents: their examples run, their links lead somewhere
+	$(if $(DOC_TESTS),$(PY) -m pytest $(DOC_TESTS) $(ARGS),@echo "there are no document tests")
+
+clean: ## remove what make has made, the environment too
+	rm -rf .venv .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps tell what an environment has, so that a complete one is used without a network.
+
+$(PY):
+	$(PYTHON) -m venv $(VENV) || { rm -f $(PY); exit 1; }
+
+$(VENV)/.has-core: pyproject.toml | $(PY)
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.has-%: pyproject.toml | $(PY)
+	$(PIP) install -e '.[$*]'
+	@touch $@
+
+.demo/.has-silero: | $(PY)
+	$(PIP) download --no-deps --only-binary :all: --dest .demo '$(SILERO)'
+	@touch $@
+
+# try(target, what is missing without it): a failure is told, and does not stop.
+try = $(MAKE) --no-print-directory $(1) || echo "could not get $(2)"
