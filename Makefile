@@ -54,16 +54,19 @@ $(PY):
 	$(PYTHON) -m venv $(VENV) || { rm -f $(PY); exit 1; }
 
 $(VENV)/.has-core: pyproject.toml | $(PY)
-	$(PIP) install -e .
+	@echo "installing restride into $(VENV)"
+	@$(PIP) install -e .
 	@touch $@
 
 $(VENV)/.has-%: pyproject.toml | $(PY)
-	$(PIP) install -e '.[$*]'
+	@echo "installing restride[$*] into $(VENV)"
+	@$(PIP) install -e '.[$*]'
 	@touch $@
 
 .demo/.has-silero: | $(PY)
-	$(PIP) download --no-deps --only-binary :all: --dest .demo '$(SILERO)'
+	@echo "downloading $(SILERO) into .demo, to read it"
+	@$(PIP) download --no-deps --only-binary :all: --dest .demo '$(SILERO)'
 	@touch $@
 
 # try(target, what is missing without it): a failure is told, and does not stop.
-try = $(MAKE) --no-print-directory $(1) || echo "could not get $(2)"
+try = $(MAKE) --silent --no-print-directory $(1) || echo "could not get $(2)"

@@ -71,9 +71,10 @@ def _picture(name: str) -> Array:
     folder = _package("skimage")
     if folder is None:
         raise InvalidArguments("scikit-image is not installed: pip install 'restride[demo]'")
-    image = importlib.import_module("PIL.Image").open(folder / "data" / name)
-    with image:
-        return np.array(image.convert("RGB"))
+    image: Array = importlib.import_module("skimage.io").imread(folder / "data" / name)
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] < 3:
+        raise InvalidArguments(f"{name} is no colour photograph")
+    return np.ascontiguousarray(image[:, :, :3])
 
 
 def _model(folder: Path) -> tuple[bytes, str]:
