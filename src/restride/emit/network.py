@@ -111,6 +111,15 @@ def _append(a: int, b: int, mask: Lanes, loads: int, shuffles: list[Shuffle]) ->
 # --- powers of two ------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One round: registers that differ in bit `position` of their number meet in two shuffles."""
+
+    position: int
+    low: Lanes
+    high: Lanes
+
+
 @dataclass(slots=True)
 class _State:
     """Which element bit each lane position and each register-number position stands for."""
@@ -122,15 +131,23 @@ class _State:
     loads: int = 0
     rounds: list[int] = field(default_factory=list)
 
-    def pair(self, position: int, low: Lanes, high: Lanes) -> None:
-        """Replace each pair of registers that differ in one bit of their number by two shuffles of them."""
-        for i in range(len(self.values)):
-            if i >> position & 1:
+    def run(self, steps: list[_Step]) -> None:
+        """Run rounds group by group: registers that never meet in these rounds need not be alive together."""
+        mixed = sum(1 << position for position in {step.position for step in steps})
+        groups = {number & ~mixed for number in range(len(self.values))}
+        for group in sorted(groups):
+            members = [n for n in range(len(self.values)) if n & ~mixed == group]
+            for step in steps:
+                self._meet(step, members)
+                self.rounds.append(len(self.shuffles))
+
+    def _meet(self, step: _Step, members: list[int]) -> None:
+        for i in members:
+            if i >> step.position & 1:
                 continue
-            x, y = self.values[i], self.values[i | 1 << position]
-            self.values[i] = self._shuffle(x, y, low)
-            self.values[i | 1 << position] = self._shuffle(x, y, high)
-        self.rounds.append(len(self.shuffles))
+            x, y = self.values[i], self.values[i | 1 << step.position]
+            self.values[i] = self._shuffle(x, y, step.low)
+            self.values[i | 1 << step.position] = self._shuffle(x, y, step.high)
 
     def single(self, mask: Lanes) -> None:
         """Permute the lanes of every register."""
@@ -156,8 +173,8 @@ def exchange(lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter:
     quarter = min(quarter, len(lane))
     if set(state.lane) != set(wanted) or list(wanted[:quarter]) != state.lane[:quarter]:
         if _can_interleave(state, wanted, quarter):
-            _interleave(state, wanted, quarter)
-        _swap_in(state, wanted)
+            state.run(_interleave(state, wanted, quarter))
+        state.run(_swap_in(state, wanted))
     if tuple(state.lane) != wanted:
         _permute_lanes(state, wanted)
     names = _registers(state.lane, state.reg)
@@ -199,14 +216,16 @@ def _can_interleave(state: _State, wanted: tuple[int, ...], quarter: int) -> boo
     return True
 
 
-def _interleave(state: _State, wanted: tuple[int, ...], quarter: int) -> None:
+def _interleave(state: _State, wanted: tuple[int, ...], quarter: int) -> list[_Step]:
     low = _shared_prefix(state.lane, wanted, quarter)
     masks = _interleave_masks(low, quarter, len(state.lane))
+    steps = []
     for target in reversed(wanted[low:quarter]):
         position = state.reg.index(target)
-        state.pair(position, *masks)
+        steps.append(_Step(position, *masks))
         state.reg[position] = state.lane[quarter - 1]
         state.lane[low:quarter] = [target, *state.lane[low : quarter - 1]]
+    return steps
 
 
 @lru_cache(maxsize=64)
@@ -227,15 +246,17 @@ def _unpack(low: int, quarter: int, total: int, top: int) -> Lanes:
     return tuple(source(i) for i in range(1 << total))
 
 
-def _swap_in(state: _State, wanted: tuple[int, ...]) -> None:
+def _swap_in(state: _State, wanted: tuple[int, ...]) -> list[_Step]:
     """Swap each wanted bit that numbers registers with a lane bit that is not wanted."""
+    steps = []
     for place, target in enumerate(wanted):
         if target in state.lane:
             continue
         spare = place if state.lane[place] not in wanted else _spare(state.lane, wanted)
         position = state.reg.index(target)
-        state.pair(position, *_swap_masks(spare, len(state.lane)))
+        steps.append(_Step(position, *_swap_masks(spare, len(state.lane))))
         state.reg[position], state.lane[spare] = state.lane[spare], target
+    return steps
 
 
 def _spare(lane: list[int], wanted: tuple[int, ...]) -> int:

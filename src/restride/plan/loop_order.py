@@ -14,10 +14,9 @@ from .machine import Machine
 from .nest import LoopNest, Stride
 from .tiling import Chunks, contiguous
 
-# Bytes of a row that are moved before the next row's turn: on the side whose rows lie farther apart, and on
-# the other when that is the destination. Measured; flat within a factor of two.
-_FAR_BYTES = 1024
-_NEAR_BYTES = 256
+# Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
+# way changes little.
+_RUN_BYTES = 1024
 # Work below this many bytes is one grid step.
 _SMALL_BYTES = 1 << 15
 # Bytes of one grid step where an axis must be cut to make steps.
@@ -87,22 +86,18 @@ def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -
 def _block(
     nest: LoopNest, chunks: Chunks, inner: list[int], blocks: dict[int, int], machine: Machine
 ) -> list[int]:
-    """Cut the two inner loops so that both sides see runs, and order them: the farther side's runs go
-    innermost.
+    """Cut the two inner loops so that both sides see runs of `_RUN_BYTES`, and order them.
 
-    Rows that lie pages apart cost most to leave (translation, open memory pages), so they are gone along
-    first. Where all of it is in the cache, and a tile reads only part of a line, the rest of the line comes
-    next.
+    Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But where all of it is
+    in the cache, and a tile reads only part of a line, the rest of the line comes next.
     """
     across, along = inner
-    src_row = _reach(nest.axes[across].src) * nest.src_type.bits
-    dst_row = _reach(nest.axes[along].dst) * nest.dst_type.bits
-    is_part = chunks[along] * nest.src_type.bits < machine.line * 8 and _reach(nest.axes[along].src) == 1
-    by_source = src_row > dst_row or (is_part and nest.moved_bytes <= machine.l3)
-    run = _NEAR_BYTES if by_source else _FAR_BYTES
-    read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type, _FAR_BYTES)
-    written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, run)
+    read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type)
+    written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type)
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
+    is_part = chunks[along] * nest.src_type.bits < machine.line * 8 and _reach(nest.axes[along].src) == 1
+    steps = {index: _reach(nest.axes[index].dst) * chunks[index] for index in inner}
+    by_source = steps[along] < steps[across] or (is_part and nest.moved_bytes < machine.l3)
     return [across, along] if by_source else [along, across]
 
 
@@ -110,8 +105,8 @@ def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:
     return -(-nest.axes[index].extent // chunks[index])
 
 
-def _run_tiles(stride: Stride, chunk: int, data_type: DataType, nbytes: int) -> int:
-    return max(nbytes * 8 // max(_reach(stride) * chunk * data_type.bits, 1), 1)
+def _run_tiles(stride: Stride, chunk: int, data_type: DataType) -> int:
+    return max(_RUN_BYTES * 8 // max(_reach(stride) * chunk * data_type.bits, 1), 1)
 
 
 def _reach(stride: Stride) -> int:

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Vector registers, how wide and how many, and the data caches, in bytes."""
+    """Vector registers, how wide and how many, and the data caches, in bytes.
+
+    Lines whose addresses differ by a multiple of `page` share a set of the first cache, which holds `ways` of
+    them.
+    """
 
     vector_bytes: int = 16
     registers: int = 16
     l2: int = 1 << 20
     l3: int = 16 << 20
     line: int = 64
+    page: int = 4096
+    ways: int = 8

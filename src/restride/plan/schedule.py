@@ -75,10 +75,21 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
             return _split_partial(nest, index, machine)
     order = order_loops(nest, tile.chunks, machine)
     plan = Schedule(nest, tile.chunks, order.grid, order.inner, mid, tile.kind, tile.why)
-    if nest.moved_bytes < machine.l3:
+    if nest.moved_bytes < machine.l2:
         return (plan,)
-    ahead = _AHEAD_BYTES if tile.kind == "transpose" else 0
-    return (replace(plan, streams=_writes_whole_lines(plan, machine), prefetch=ahead),)
+    is_large = nest.moved_bytes >= machine.l3
+    return (replace(plan, streams=is_large and _writes_whole_lines(plan, machine), prefetch=_ahead(plan)),)
+
+
+def _ahead(plan: Schedule) -> int:
+    """How far ahead to ask for the source: along the rows of a transpose, to a jumping copy's next tile."""
+    if plan.kind == "transpose":
+        return _AHEAD_BYTES
+    if plan.kind != "copy" or not plan.inner:
+        return 0
+    axis, chunk = plan.nest.axes[plan.inner[-1]], plan.chunks[plan.inner[-1]]
+    step = abs(axis.src) * chunk * plan.nest.src_type.bits // 8 if isinstance(axis.src, int) else 0
+    return step if step > _AHEAD_BYTES and plan.inner[-1] not in contiguous(plan.nest, "src")[:1] else 0
 
 
 def middle_type(nest: LoopNest) -> DataType:

@@ -7,7 +7,7 @@ fill a cache line, so that both sides move in whole vectors and one network of s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from ..dtypes import DataType
 from .machine import Machine
@@ -108,9 +108,27 @@ def _permute_chunks(
     registers = 16 if machine.registers > 16 else 8
     quarter = 128 // mid.bits
     wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
+    if _rows_collide(nest, chunks, machine):
+        wanted = max(wanted, min(lanes, machine.line * 8 // nest.src_type.bits))
     chunks = _take(nest, along_src, wanted, chunks)
     _shrink_odd(chunks, _SMALL_EXTENT * lanes)
     return tuple(chunks.get(i, 1) for i in range(len(nest.axes)))
+
+
+def _rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bool:
+    """True where the source rows of a tile fall into the same few sets of the first cache.
+
+    Then a line read in part is gone before its rest is read: whole lines must be read at once. Only without a
+    conversion, and where registers are many: such a tile is large and takes long to compile.
+    """
+    if nest.src_type is not nest.dst_type or machine.registers <= 16 or nest.moved_bytes < machine.l2:
+        return False
+    for index, rows in chunks.items():
+        stride = nest.axes[index].src
+        step = abs(stride) * nest.src_type.bits // 8 if isinstance(stride, int) else 0
+        if step and rows * gcd(step, machine.page) > machine.ways * machine.page:
+            return True
+    return False
 
 
 def _shrink_odd(chunks: dict[int, int], most: int) -> None:
