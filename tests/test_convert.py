@@ -110,8 +110,8 @@ def _check(types: tuple[DataType, DataType], what: Compute, alpha: float, beta: 
         bad = np.flatnonzero(got != wanted)
         i = int(bad[0])
         pytest.fail(
-            f"{isa_id(isa)}: {types[0]} {int(src[i]):#x} to {types[1]} (held {int(old[i]):#x}, {what}, {alpha}, "
-            f"{beta}) gave {int(got[i]):#x}, not {int(wanted[i]):#x}; {bad.size} of {src.size} differ"
+            f"{isa_id(isa)}: {types[0]} {int(src[i]):#x} to {types[1]} (held {int(old[i]):#x}, {what}, "
+            f"{alpha}, {beta}) gave {int(got[i]):#x} for {int(wanted[i]):#x}; {bad.size} of {src.size} differ"
         )
 
 

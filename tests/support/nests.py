@@ -68,13 +68,13 @@ def _with_destination(draw: st.DrawFn, axes: list[Axis]) -> list[Axis]:
 def _places(extent: int, stride: int) -> st.SearchStrategy[Stride]:
     strides = st.sampled_from((stride, stride, -stride))
     tables = st.permutations(range(extent)).map(lambda order: tuple(i * stride for i in order))
-    return st.one_of(strides, tables) if extent > 1 else strides
+    return st.one_of(strides, tables)
 
 
 def _source(extent: int) -> st.SearchStrategy[Stride]:
     strides = st.sampled_from((0, 1, 2, 3, 4, 6, 12, -1, -4))
     tables = st.lists(st.integers(0, 30), min_size=extent, max_size=extent).map(tuple)
-    return st.one_of(strides, strides, tables) if extent > 1 else strides
+    return st.one_of(strides, strides, tables)
 
 
 def _lift(moves: list[Stride]) -> int:
