@@ -49,12 +49,15 @@ from .primitives.args import (
 from .primitives.reorder import Reorder
 from .runtime.alloc import NO_DATA
 from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
-from .runtime.engine import Engine
+from .runtime.engine import Engine, EngineKind
 from .runtime.event import Event
 from .runtime.memory import Memory
 from .runtime.pool import get_num_threads, set_num_threads
-from .runtime.stream import Stream
+from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
+from .version import VERSION
+
+__version__ = VERSION
 
 undef = DataType.undef
 f16 = DataType.f16
@@ -69,8 +72,6 @@ f8_e5m2 = DataType.f8_e5m2
 f8_e4m3 = DataType.f8_e4m3
 s4 = DataType.s4
 u4 = DataType.u4
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ARG_ATTR_OUTPUT_SCALES",
@@ -103,42 +104,44 @@ __all__ = [
     "ARG_VARIANCE",
     "ARG_WEIGHTS",
     "ARG_WORKSPACE",
+    "NO_DATA",
+    "RUNTIME_DIM",
+    "RUNTIME_F32_VAL",
     "DataType",
     "Engine",
+    "EngineKind",
     "Error",
     "Event",
     "FormatTag",
     "InvalidArguments",
     "Memory",
     "MemoryDesc",
-    "NO_DATA",
     "OutOfMemory",
     "Plan",
     "PostOps",
     "PrimitiveAttr",
-    "RUNTIME_DIM",
-    "RUNTIME_F32_VAL",
     "Reorder",
     "RuntimeFailure",
     "Status",
     "Stream",
+    "StreamFlags",
     "Unimplemented",
     "__version__",
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "f8_e4m3",
+    "f8_e5m2",
     "f16",
     "f32",
     "f64",
-    "f8_e4m3",
-    "f8_e5m2",
     "get_num_threads",
     "get_primitive_cache_capacity",
     "plan",
     "reorder",
-    "s32",
     "s4",
     "s8",
+    "s32",
     "set_num_threads",
     "set_primitive_cache_capacity",
     "u4",

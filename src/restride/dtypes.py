@@ -21,7 +21,8 @@ class _Row(NamedTuple):
 
 
 def _twin(scalar: Any) -> np.dtype[Any]:
-    return np.dtype(scalar)
+    dtype: np.dtype[Any] = np.dtype(scalar)
+    return dtype
 
 
 _TABLE = {
@@ -107,7 +108,7 @@ class DataType(enum.Enum):
             raise _unknown(value)
         try:
             dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
-        except (TypeError, ValueError):
+        except Exception:  # a foreign object may raise anything when asked for its dtype
             raise _unknown(value) from None
         found = None if dtype is None else _BY_NUMPY.get(dtype)
         if found is None:
@@ -118,10 +119,17 @@ class DataType(enum.Enum):
 _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.numpy is not None}
 
 
+def _shown(value: object) -> str:
+    try:
+        return repr(str(value)[:60])
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
 def _unknown(value: object) -> InvalidArguments:
     names = ", ".join(name for name in DataType.__members__ if name != "undef")
     return InvalidArguments(
-        f"unknown data type {str(value)[:60]!r}",
+        f"unknown data type {_shown(value)}",
         why="restride has no element type of that name",
         hint=f"use one of {names}, or the NumPy / ml_dtypes type of the same width",
     )

@@ -27,8 +27,8 @@ class Status(enum.IntEnum):
 class Error(Exception):
     """Root of all errors that restride raises (`dnnl::error`).
 
-    `what` names the call that failed, `where` the descriptors or arguments, `why` the reason, `hint` the way out.
-    `.status` is the oneDNN status, `.message` the whole text.
+    `what` names the call that failed, `where` the descriptors or arguments, `why` the reason, `hint` the way
+    out. `.status` is the oneDNN status, `.message` the whole text.
     """
 
     status = Status.runtime_error
@@ -36,7 +36,9 @@ class Error(Exception):
     def __init__(self, what: str, *, where: str = "", why: str = "", hint: str = "") -> None:
         self.what, self.where, self.why, self.hint = what, where, why, hint
         lines = [what]
-        lines += [f"  {name}: {text}" for name, text in (("where", where), ("why", why), ("hint", hint)) if text]
+        lines += [
+            f"  {name}: {text}" for name, text in (("where", where), ("why", why), ("hint", hint)) if text
+        ]
         self.message = "\n".join(lines)
         super().__init__(self.message)
 

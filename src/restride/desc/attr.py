@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from .parse import parse_int, parse_ints, short_repr
+from .parse import is_scalar, parse_int, parse_ints, short_repr
 from .post_ops import PostOps, SumOp, f32_bits, missing, to_f32
 
 _RUNTIME_F32_BITS = 0x7FC000D0
@@ -118,7 +118,7 @@ class PrimitiveAttr:
         _parse_arg("set_zero_points", arg)
         _parse_mask("set_zero_points", mask)
         if zero_points is not None:
-            many = zero_points if np.ndim(zero_points) else (zero_points,)
+            many = (zero_points,) if is_scalar(zero_points) else zero_points
             parse_ints(many, "set_zero_points: zero_points")
         raise missing("zero points are")
 
@@ -174,7 +174,7 @@ def _parse_scales(call: str, scales: Any) -> list[float]:
     """One or more scales, each rounded to f32. The runtime placeholder is recognised by its bits (R24)."""
     if isinstance(scales, str | bytes | dict):
         raise InvalidArguments(f"{call}: scales is {short_repr(scales)}", why="scales are real numbers")
-    many = list(scales) if np.ndim(scales) else [scales]
+    many = [scales] if is_scalar(scales) else list(scales)
     if any(isinstance(value, float) and _is_runtime(value) for value in many):
         raise missing("scales that are passed at execution are")
     return [to_f32(value, f"{call}: scales[{i}]") for i, value in enumerate(many)]

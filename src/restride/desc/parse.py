@@ -45,13 +45,24 @@ def parse_int(value: object, name: str) -> int:
     raise fail(f"{name} is {short_repr(value)}", f"it must be an integer, not {type(value).__name__}")
 
 
+def is_scalar(value: object) -> bool:
+    """True for one value, False for a sequence of any kind, ragged ones included."""
+    try:
+        return bool(np.ndim(value) == 0)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+
+
 def parse_ints(values: object, name: str) -> tuple[int, ...]:
     """A sequence of integers as a tuple; errors name the index."""
     if isinstance(values, str | bytes | Set | Mapping) or not isinstance(values, Iterable):
         hint = f"write {name}=({values},)" if isinstance(values, int) else ""
         raise fail(f"{name} is {short_repr(values)}", "it must be a sequence of integers", hint)
-    # Bounded, because a generator may never end.
-    items = list(islice(values, _MAX_ITEMS + 1))
+    try:
+        # Bounded, because a generator may never end.
+        items = list(islice(values, _MAX_ITEMS + 1))
+    except TypeError:
+        raise fail(f"{name} is {short_repr(values)}", "it must be a sequence of integers") from None
     if len(items) > _MAX_ITEMS:
         raise fail(f"{name} has more than {_MAX_ITEMS} entries", f"a tensor has at most {MAX_NDIMS} axes")
     return tuple(parse_int(value, f"{name}[{i}]") for i, value in enumerate(items))

@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from .memory_desc import MemoryDesc
-from .parse import parse_int, short_repr
+from .parse import is_scalar, parse_int, short_repr
 
 _NAN_BITS = 0x7FC00000
 
@@ -49,7 +49,9 @@ def missing(what: str) -> Unimplemented:
 
 def to_f32(value: Any, name: str) -> float:
     """`value` rounded to f32, as a Python float; inf and NaN are values. Errors name `name`."""
-    if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating) or np.ndim(value):
+    if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating) or not is_scalar(
+        value
+    ):
         raise InvalidArguments(f"{name} is {short_repr(value)}", why="it must be one real number")
     try:
         wide = float(value)

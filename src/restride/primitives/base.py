@@ -13,13 +13,16 @@ from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from ..runtime.cache import LruCache, shared_cache
 from ..runtime.engine import Engine
+from ..runtime.facts import header
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..verbose import Line, flags, write
+from ..verbose import Line, flags, set_header, write
 from .args import ARG_SCRATCHPAD, name_of
 
 Args = dict[int, Memory]
 _MOST_ARGS = 4096
+
+set_header(header)
 
 
 class Implementation(Protocol):
@@ -189,6 +192,7 @@ def _distinct(kind: str, args: object) -> Args:
             raise InvalidArguments(
                 f"{kind}.execute: The same argument kind {number} is passed multiple times",
                 where=f"argument {name_of(number)}",
+                why="an argument names one memory (R06)",
                 hint="pass each argument once",
             )
         found[number] = memory

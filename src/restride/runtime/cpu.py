@@ -66,8 +66,7 @@ _kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache())
 
 
 def _kernel_of(lowered: Lowered, moved_bytes: int) -> Kernel:
-    key = (lowered.nest, lowered.isa, lowered.streams)
-    kernel, _ = _kernels.get_or_make(key, lambda: Kernel(lowered, moved_bytes))
+    kernel, _ = _kernels.get_or_make(lowered.key, lambda: Kernel(lowered, moved_bytes))
     return kernel
 
 

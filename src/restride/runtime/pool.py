@@ -18,6 +18,7 @@ import time
 import weakref
 
 from restride import settings
+from restride.desc.parse import short_repr
 from restride.errors import InvalidArguments
 from restride.runtime.workers import Team, open_team
 
@@ -120,9 +121,10 @@ def _parse_threads(threads: int) -> int:
         number = None
     if number is None or not 1 <= number <= _MOST_THREADS:
         raise InvalidArguments(
-            "the number of threads is not usable",
-            where=f"threads={threads!r:.80}",
-            why=f"an integer from 1 to {_MOST_THREADS} is expected",
+            "set_num_threads: not a number of threads",
+            where=f"threads={short_repr(threads)}",
+            why=f"it must be an integer from 1 to {_MOST_THREADS}",
+            hint="1 keeps all work on the calling thread; RESTRIDE_NUM_THREADS sets the number at the start",
         )
     return number
 

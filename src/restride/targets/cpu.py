@@ -41,6 +41,11 @@ class Lowered:
         """True where streaming stores ask for a destination aligned to a cache line."""
         return any(plan.streams for plan in self.schedules)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the code depends on besides the compiler; equal normal forms have equal keys."""
+        return (self.schedules or self.nest, self.isa)
+
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         style = style_of(self.isa)
@@ -94,8 +99,7 @@ def object_code(lowered: Lowered) -> bytes:
     The key names the nest and everything its code depends on, so that a hit costs no code generation.
     """
     kept = store.default_store()
-    facts = (lowered.nest, lowered.caches, lowered.streams, _revision())
-    key = store.object_key(repr(facts), lowered.isa)
+    key = store.object_key(repr((lowered.key, _revision())), lowered.isa)
     found = kept.get(key)
     if found is None:
         found = compile_ir(lowered.ir(), lowered.isa)

@@ -26,6 +26,7 @@ from restride import settings
 from restride.targets import jit
 from restride.targets.isa import Isa
 from restride.targets.llvm import llvm
+from restride.version import VERSION
 
 _MAGIC = b"restride object\x01"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
@@ -63,11 +64,9 @@ def object_key(ir_text: str, isa: Isa) -> str:
 
 @functools.cache
 def _versions() -> tuple[str, ...]:
-    # The package stands above this layer: its version is looked up, not imported.
-    own = getattr(sys.modules["restride"], "__version__", "")
     binding = llvm()
     compiler = ".".join(map(str, binding.llvm_version_info))
-    return _MAGIC.hex(), str(own), str(sys.modules["llvmlite"].__version__), compiler
+    return _MAGIC.hex(), VERSION, str(sys.modules["llvmlite"].__version__), compiler
 
 
 @dataclass(frozen=True)
