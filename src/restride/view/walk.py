@@ -1,7 +1,7 @@
 """A layout walked from its lowest offset to its highest, one run of the innermost level at a time.
 
 Long walks leave lines out, so that the cost does not grow with the layout: of every level the first few
-positions are kept and the last one, where padding lies.
+positions are kept and, as far as that goes, the last one, where padding lies.
 """
 
 from __future__ import annotations
@@ -60,13 +60,19 @@ class Walk:
         return cls(offset, tuple(position), tuple(outer), row, tuple(ends))
 
     def lines(self, most: int) -> Iterator[Line]:
-        """The lines from low offsets to high, at most about `most` of them."""
+        """The lines from low offsets to high: about `most` of them at most, the first and last among them."""
         extents = [level.extent for level in self.outer]
+        last = tuple(n - 1 for n in extents)
         before: tuple[int, ...] | None = None
         for digits in product(*(some(n, k) for n, k in zip(extents, budget(extents, most), strict=True))):
-            changed, skipped = (None, 0) if before is None else _step(before, digits, extents)
-            yield Line(*self._start(digits), changed, skipped)
+            yield self._line(digits, before, extents)
             before = digits
+        if before is not None and before != last:
+            yield self._line(last, before, extents)
+
+    def _line(self, digits: Sequence[int], before: Sequence[int] | None, extents: Sequence[int]) -> Line:
+        changed, skipped = (None, 0) if before is None else _step(before, digits, extents)
+        return Line(*self._start(digits), changed, skipped)
 
     def _start(self, digits: Sequence[int]) -> tuple[int, tuple[int, ...]]:
         position, offset = list(self.position), self.offset
