@@ -1,0 +1,134 @@
+"""What a reorder must write, straight from `MemoryDesc.offset`: no nest and no plan has a part in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+import restride as rs
+from restride.plan.contract import convert, storage_dtype
+from restride.plan.nest import Compute
+
+Array = npt.NDArray[np.generic]
+_MARGIN = 192
+_CANARY = 0xA5
+POISON = 0xFF
+
+
+def positions(md: rs.MemoryDesc, extents: tuple[int, ...]) -> Array:
+    """The element offset of each position of `extents`: those of the axes add up (M10)."""
+    zero = (0,) * md.ndims
+    total = np.full((1,) * md.ndims, md.offset(*zero) if 0 not in extents else 0, np.int64)
+    for axis, n in enumerate(extents):
+        along = [_moved(md, axis, i) for i in range(n)]
+        total = total + np.array(along, np.int64).reshape([n if d == axis else 1 for d in range(md.ndims)])
+    return total
+
+
+def _moved(md: rs.MemoryDesc, axis: int, i: int) -> int:
+    zero = [0] * md.ndims
+    start = md.offset(*zero)
+    zero[axis] = i
+    return md.offset(*zero) - start
+
+
+def expected(
+    src: Array,
+    src_md: rs.MemoryDesc,
+    dst: Array,
+    dst_md: rs.MemoryDesc,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+) -> Array:
+    """The storage `dst` as a reorder must leave it; both storages are flat, element offset 0 first."""
+    wanted = dst.copy()
+    if not dst_md.nelems:
+        return wanted
+    compute = Compute(scaled=alpha != 1.0, summed=beta != 0.0)
+    values = src[positions(src_md, src_md.dims)]
+    places = positions(dst_md, dst_md.dims)
+    written = convert(values, dst[places], src_md.data_type, dst_md.data_type, compute, alpha, beta)
+    wanted[positions(dst_md, dst_md.padded_dims)] = 0
+    wanted[places] = written
+    return wanted
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A memory in the midst of canaries, `start` bytes past an aligned address."""
+
+    whole: Array
+    memory: rs.Memory
+
+    @property
+    def storage(self) -> Array:
+        """The elements as bits, from offset 0 on."""
+        return self.memory.data.view(storage_dtype(self.memory.desc.data_type))
+
+    def check_canaries(self) -> None:
+        """Nothing beside the memory was written."""
+        start = self.memory.get_data_handle() - self.whole.ctypes.data if self.memory.desc.nelems else 0
+        outside = np.concatenate([self.whole[:start], self.whole[start + self.memory.data.nbytes :]])
+        assert (outside == _CANARY).all() or not self.memory.desc.nelems
+
+
+def guarded(md: rs.MemoryDesc, engine: rs.Engine, start: int = 0, fill: int = POISON) -> Guarded:
+    """A memory of `md` that holds `fill` in every byte."""
+    low, high = md.extent_range() if md.nelems else (0, 0)
+    nbytes = md.data_type.nbytes(max(high, low + md.size * 8 // md.data_type.bits))
+    whole = np.full(nbytes + 3 * _MARGIN, _CANARY, np.uint8)
+    first = -whole.ctypes.data % 64 + 64 + start
+    inside = whole[first : first + nbytes]
+    inside[:] = fill
+    return Guarded(whole, rs.Memory(md, engine, inside))
+
+
+def random_bits(held: Guarded, seed: int) -> None:
+    """Fill a memory with random bits: NaN payloads, subnormals and infinities among them."""
+    view = held.memory.data.view(np.uint8)
+    view[:] = np.random.default_rng(seed).integers(0, 256, view.size, np.uint8)
+
+
+def check_reorder(
+    src_md: rs.MemoryDesc,
+    dst_md: rs.MemoryDesc,
+    engine: rs.Engine,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    starts: tuple[int, int] = (0, 0),
+    seed: int = 0,
+) -> None:
+    """A reorder by the primitive writes what `MemoryDesc.offset` says, zero padding, and nothing else."""
+    src, dst = guarded(src_md, engine, starts[0]), guarded(dst_md, engine, starts[1])
+    random_bits(src, seed)
+    if beta:
+        random_bits(dst, seed + 1)
+    wanted = expected(src.storage, src_md, dst.storage, dst_md, alpha, beta)
+    before = src.storage.copy()
+    primitive = rs.Reorder(src.memory, dst.memory, attr_of(alpha, beta))
+    primitive.execute(rs.Stream(engine), src.memory, dst.memory)
+    np.testing.assert_array_equal(dst.storage, wanted)
+    np.testing.assert_array_equal(src.storage, before)
+    src.check_canaries()
+    dst.check_canaries()
+
+
+def attr_of(alpha: float, beta: float) -> rs.PrimitiveAttr:
+    """Attributes with an output scale and a sum."""
+    attr = rs.PrimitiveAttr()
+    attr.set_output_scales(0, [alpha])
+    if beta:
+        ops = rs.PostOps()
+        ops.append_sum(beta)
+        attr.set_post_ops(ops)
+    return attr
+
+
+def every_index(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All logical indices, last axis fastest."""
+    return itertools.product(*map(range, dims))

@@ -1,0 +1,268 @@
+"""The reorder primitive: what it computes, in place too, and what it cannot do (R09 to R12, R37 to R39)."""
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.by_offset import POISON, attr_of, check_reorder, expected, guarded, random_bits
+from support.errors import refused
+
+CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
+STREAM = rs.Stream(CPU)
+PD = rs.Reorder.PrimitiveDesc
+NCHW = rs.MemoryDesc((2, 17, 3, 5), "f32", "nchw")
+BLOCKED = rs.MemoryDesc((2, 17, 3, 5), "f32", "nChw16c")
+ANY = rs.MemoryDesc((2, 17, 3, 5), "f32", "any")
+
+
+def desc(dims, data_type, format):
+    return rs.MemoryDesc(dims, data_type, format)
+
+
+def pair(src=NCHW, dst=BLOCKED, engine=CPU):
+    return rs.Memory(src, engine), rs.Memory(dst, engine)
+
+
+# What it computes (R09, R11, R39, M42, N14)
+
+MOVES = [
+    ((7,), "a", "a"),
+    ((33, 18), "ab", "ba"),
+    ((70, 37), "ba", "BA16a16b"),
+    ((2, 3, 9, 11), "nhwc", "nchw"),
+    ((2, 17, 3, 5), "nchw", "nhwc"),
+    ((2, 17, 3, 5), "nchw", "nChw16c"),
+    ((2, 17, 3, 5), "nChw16c", "nchw"),
+    ((2, 17, 3, 5), "nhwc", "nChw8c"),
+    ((2, 40, 3, 5), "nChw16c", "nChw8c"),
+    ((35, 20, 3, 3), "oihw", "OIhw4i16o4i"),
+    ((20, 35, 3, 3), "OIhw16i16o", "hwio"),
+    ((2, 8, 9, 3, 3), "goihw", "Goihw8g"),
+    ((17, 4, 3, 2, 3), "ncdhw", "ndhwc"),
+    ((2, 1, 3, 1, 2, 2, 1, 2, 3, 1, 2, 2), "abcdefghijkl", "lkjihgfedcba"),
+    ((1, 1, 1, 1), "nchw", "nChw16c"),
+    ((96, 5), "Ab32a", "Ab48a"),
+]
+
+
+@pytest.mark.parametrize(("dims", "src", "dst"), MOVES, ids=lambda value: str(value).replace(" ", ""))
+@pytest.mark.parametrize("data_type", ["f32", "u8"])
+def test_each_element_and_all_padding_lands_where_the_descriptor_says(dims, src, dst, data_type):
+    check_reorder(desc(dims, data_type, src), desc(dims, data_type, dst), CPU)
+
+
+@pytest.mark.parametrize(("dims", "src", "dst"), MOVES[4:8], ids=lambda value: str(value).replace(" ", ""))
+def test_the_reference_engine_does_the_same(dims, src, dst):
+    check_reorder(desc(dims, "f32", src), desc(dims, "s8", dst), REF, alpha=0.5, beta=-0.25)
+
+
+def test_gaps_of_a_strided_destination_stay_as_they_are():
+    check_reorder(NCHW, desc(NCHW.dims, "f32", (600, 32, 8, 1)), CPU)
+    check_reorder(desc((9, 7), "u8", (16, 2)), desc((9, 7), "u8", (1, 24)), CPU)
+    check_reorder(desc((9, 7), "f32", (16, 2)), desc((9, 7), "f32", (16, 2)), CPU)
+
+
+def test_windows_of_larger_tensors_are_read_and_written_alone():
+    whole = desc((9, 70, 11), "f32", "aBc16b")
+    window = whole.submemory_desc((5, 22, 7), (3, 48, 2))
+    plain = desc((8, 54, 9), "bf16", "abc").submemory_desc((5, 22, 7), (1, 32, 1))
+    check_reorder(window, plain, CPU)
+    check_reorder(plain, window, CPU)
+
+
+def test_two_sources_make_one_destination_through_submemories():
+    parts = [np.arange(6, dtype="f4").reshape(2, 3), -np.arange(8, dtype="f4").reshape(2, 4)]
+    whole = rs.Memory(desc((2, 7), "f32", "ab"), CPU)
+    whole.data[:] = np.nan
+    for part, start in zip(parts, (0, 3), strict=True):
+        src = rs.Memory.from_numpy(part)
+        window = whole.desc.submemory_desc(part.shape, (0, start))
+        dst = rs.Memory(window, CPU, whole)
+        rs.Reorder(src, dst).execute(STREAM, src, dst)
+    np.testing.assert_array_equal(whole.physical(), np.concatenate(parts, axis=1))
+
+
+@pytest.mark.parametrize("strides", [(0, 1), (1, 0), (0, 0), (3, 1), (-9, 2), (-7, -1), (2, 2)])
+def test_sources_may_repeat_overlap_and_run_backwards(strides):
+    dims = (6, 7)
+    start = sum((n - 1) * -s for n, s in zip(dims, strides, strict=True) if s < 0)
+    src = rs.MemoryDesc.from_strides(dims, "f32", strides, start)
+    check_reorder(src, desc(dims, "f32", "ba"), CPU)
+    check_reorder(src, desc(dims, "s8", "AB4a4b"), CPU)
+
+
+def test_destinations_may_run_backwards():
+    dst = rs.MemoryDesc.from_strides((6, 7), "f32", (-7, 1), 35)
+    check_reorder(desc((6, 7), "f32", "ba"), dst, CPU)
+
+
+@pytest.mark.parametrize(
+    ("dims", "dst"),
+    [
+        ((0, 16, 8, 8), "nchw"),
+        ((0, 5, 8, 8), "nChw8c"),
+        ((0, 5, 8, 8), "nChw16c"),
+        ((13, 0, 3, 3), "nChw16c"),
+        ((16, 31, 0, 3), "OIhw16i16o"),
+        ((32, 16, 3, 0), "nhwc"),
+    ],
+)
+@pytest.mark.parametrize("engine", [CPU, REF], ids=str)
+def test_tensors_without_elements_are_reordered_by_doing_nothing(dims, dst, engine):
+    src_md, dst_md = desc(dims, "f32", "nchw"), desc(dims, "u8", dst)
+    for data in (None, rs.NO_DATA, bytearray(b"\xff" * 64)):
+        src, dst_mem = rs.Memory(src_md, engine, data), rs.Memory(dst_md, engine, data)
+        r = rs.Reorder(src, dst_mem)
+        r.execute(rs.Stream(engine), src, dst_mem)
+        r.execute(rs.Stream(engine), {rs.ARG_FROM: src, rs.ARG_TO: dst_mem})
+        assert data is None or data is rs.NO_DATA or bytes(data) == b"\xff" * 64
+
+
+@pytest.mark.parametrize("starts", [(1, 0), (0, 1), (3, 2), (61, 63)])
+@pytest.mark.parametrize("data_type", ["f32", "bf16"])
+def test_buffers_may_begin_at_any_byte(starts, data_type):
+    check_reorder(desc(NCHW.dims, data_type, "nchw"), desc(NCHW.dims, data_type, "nhwc"), CPU, starts=starts)
+    check_reorder(desc((999,), data_type, "a"), desc((999,), data_type, "a"), CPU, starts=starts)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.5, 0.0), (1.0, 1.0), (2.0, -0.5), (0.0, 1.0), (-0.0, 0.0)])
+def test_output_scale_and_sum_make_alpha_src_plus_beta_dst(alpha, beta):
+    for src_type, dst_type in (("f32", "f32"), ("s32", "u8"), ("u8", "f16")):
+        src, dst = desc(NCHW.dims, src_type, "nhwc"), desc(NCHW.dims, dst_type, "nChw16c")
+        check_reorder(src, dst, CPU, alpha=alpha, beta=beta)
+
+
+def test_a_sum_writes_zeros_into_padding_that_held_something():
+    check_reorder(NCHW, BLOCKED, CPU, beta=1.0)
+
+
+def test_beta_zero_does_not_read_the_destination():
+    src, dst = pair(desc((5,), "f32", "a"), desc((5,), "f32", "a"))
+    src.data[:], dst.data[:] = 3.0, np.nan
+    attr = rs.PrimitiveAttr()
+    ops = rs.PostOps()
+    ops.append_sum(0.0)
+    attr.set_post_ops(ops)
+    rs.Reorder(src, dst, attr).execute(STREAM, src, dst)
+    np.testing.assert_array_equal(dst.data, np.full(5, 3.0, "f4"))
+
+
+# In place (N9, R37)
+
+SAME_PLACE = [
+    ("f32", "f32", 1.0, 0.0),
+    ("f32", "s32", 1.0, 0.0),
+    ("s32", "f32", 0.5, 0.0),
+    ("bf16", "f16", 1.0, 0.0),
+    ("u8", "s8", 1.0, 0.0),
+    ("f32", "f32", 2.0, 0.5),
+]
+
+
+@pytest.mark.parametrize(("src_type", "dst_type", "alpha", "beta"), SAME_PLACE)
+@pytest.mark.parametrize("format", ["nchw", "nhwc", "nChw16c", (600, 32, 8, 1)], ids=str)
+def test_types_of_one_size_convert_in_place(src_type, dst_type, alpha, beta, format):
+    src_md, dst_md = desc(NCHW.dims, src_type, format), desc(NCHW.dims, dst_type, format)
+    held = guarded(src_md, CPU)
+    random_bits(held, 3)
+    dst = rs.Memory(dst_md, CPU, held.memory.data.view(np.uint8))
+    wanted = expected(held.storage, src_md, held.storage, dst_md, alpha, beta)
+    r = rs.Reorder(held.memory, dst, attr_of(alpha, beta))
+    r.execute(STREAM, held.memory, dst)
+    np.testing.assert_array_equal(held.storage, wanted)
+    held.check_canaries()
+
+
+@pytest.mark.parametrize("n", [*range(1, 40), 63, 64, 65, 127, 129, 1000])
+def test_in_place_conversion_has_no_tail_that_is_read_too_late(n):
+    data = np.linspace(-1e9, 1e9, n, dtype=np.float32)
+    wanted = np.rint(np.clip(data, -(2.0**31), 2147483520.0)).astype(np.int32)
+    src = rs.Memory(desc((n,), "f32", "a"), CPU, data)
+    dst = rs.Memory(desc((n,), "s32", "a"), CPU, data.view(np.uint8))
+    rs.Reorder(src, dst).execute(STREAM, src, dst)
+    np.testing.assert_array_equal(data.view(np.int32), wanted)
+
+
+@pytest.mark.parametrize("shift", [-16, -4, -1, 1, 4, 16])
+def test_buffers_that_overlap_by_part_are_refused_before_a_byte_is_written(shift):
+    md = desc((32,), "f32", "a")
+    whole = np.full(256, POISON, np.uint8)
+    src, dst = rs.Memory(md, CPU, whole[64:192]), rs.Memory(md, CPU, whole[64 + shift : 192 + shift])
+    r = rs.Reorder(src, dst)
+    with refused("overlap", "N9", where=(md,)):
+        r.execute(STREAM, src, dst)
+    assert (whole == POISON).all()
+
+
+@pytest.mark.parametrize(
+    "dst", [desc((4, 4), "f32", "ba"), desc((4, 4), "s8", "ab"), desc((4, 4), "bf16", "ab")]
+)
+def test_another_layout_or_element_size_is_no_conversion_in_place(dst):
+    src = rs.Memory(desc((4, 4), "f32", "ab"), CPU)
+    onto = rs.Memory(dst, CPU, src.data.view(np.uint8))
+    r = rs.Reorder(src, onto)
+    with refused("overlap"):
+        r.execute(STREAM, src, onto)
+
+
+def test_neighbouring_buffers_do_not_overlap():
+    whole = np.zeros(64, np.float32)
+    whole[:32] = np.arange(32)
+    src, dst = (rs.Memory(desc((32,), "f32", "a"), CPU, part) for part in (whole[:32], whole[32:]))
+    rs.Reorder(src, dst).execute(STREAM, src, dst)
+    np.testing.assert_array_equal(whole[32:], np.arange(32))
+
+
+# What it refuses when it is made (R10, R38, N8, N15)
+
+
+@pytest.mark.parametrize(
+    ("dst", "why"),
+    [
+        (desc((2, 17, 3), "f32", "abc"), "src has 4 dims, dst has 3"),
+        (desc((2, 16, 3, 5), "f32", "nchw"), "dim 1 is 17 in src and 16 in dst"),
+        (desc((1, 1, 1, 1), "f32", "nchw"), "dim 0 is 2 in src and 1 in dst"),
+    ],
+)
+def test_other_shapes_are_refused_and_never_broadcast(dst, why):
+    with refused(why, where=(NCHW, dst)):
+        PD(CPU, NCHW, CPU, dst)
+
+
+def test_any_and_empty_descriptors_are_refused_by_name():
+    for args, name in (((CPU, ANY, CPU, NCHW), "src"), ((CPU, NCHW, CPU, ANY), "dst")):
+        with refused(f"reorder: {name}", "'any'", where=(NCHW, ANY)):
+            PD(*args)
+    with refused("reorder: src", "it is empty"):
+        PD(CPU, rs.MemoryDesc(), CPU, NCHW)
+
+
+@pytest.mark.parametrize("strides", [(0, 15, 5, 1), (255, 15, 5, 0), (15, 5, 3, 1), (1, 1, 1, 1)])
+def test_destinations_that_share_memory_are_refused(strides):
+    dst = rs.MemoryDesc.from_strides(NCHW.dims, "f32", strides)
+    with refused("share memory", "N8", where=(NCHW, dst)):
+        PD(CPU, NCHW, CPU, dst)
+
+
+def test_stride_zero_is_free_where_a_dim_is_one():
+    src = rs.Memory(desc((1, 5), "f32", "ab"), CPU)
+    dst = rs.Memory(rs.MemoryDesc.from_strides((1, 5), "f32", (0, 1)), CPU)
+    src.data[:] = np.arange(5)
+    rs.Reorder(src, dst).execute(STREAM, src, dst)
+    np.testing.assert_array_equal(dst.data, np.arange(5))
+
+
+@pytest.mark.parametrize("data_type", ["f64", "boolean", "f8_e5m2", "f8_e4m3"])
+def test_types_without_conversions_are_copied_and_nothing_else(data_type):
+    md, plain = desc((3, 5), data_type, "ab"), desc((3, 5), "f32", "ab")
+    check_reorder(md, desc((3, 5), data_type, "BA4b2a"), CPU)
+    check_reorder(md, desc((3, 5), data_type, "ba"), REF)
+    for args in ((CPU, md, CPU, plain), (CPU, plain, CPU, md), (CPU, md, CPU, md, attr_of(2.0, 0.0))):
+        with refused(data_type, "not provided", kind=rs.Unimplemented, where=(md,)):
+            PD(*args)
+
+
+def test_dims_known_only_later_are_not_provided():
+    md = desc((rs.RUNTIME_DIM, 17, 3, 5), "f32", "nchw")
+    with refused("only at execution", kind=rs.Unimplemented, where=(NCHW, md)):
+        PD(CPU, md, CPU, NCHW)
