@@ -1,7 +1,7 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `plan`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`,
-`Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
+Arrays: `reorder`, `plan`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model:
+`Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
 from .arrays import reorder
