@@ -1,9 +1,11 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
 Arrays: `reorder`, `plan`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model:
-`Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
+`Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is
+not.
 """
 
+from . import version
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
@@ -55,9 +57,8 @@ from .runtime.memory import Memory
 from .runtime.pool import get_num_threads, set_num_threads
 from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
-from .version import VERSION
 
-__version__ = VERSION
+__version__ = version.VERSION
 
 undef = DataType.undef
 f16 = DataType.f16

@@ -1,0 +1,121 @@
+"""The public names: all there, all documented, and shipped with their types."""
+
+import inspect
+import subprocess
+import sys
+import tomllib
+import types
+import typing
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import restride as rs
+
+ROOT = Path(__file__).parent.parent
+TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 s32 s8 u8 s4 u4 boolean undef"
+ARRAYS = "reorder plan Plan set_num_threads get_num_threads verbose"
+MODEL = """
+    MemoryDesc FormatTag DataType Memory NO_DATA Engine Stream Event PrimitiveAttr PostOps Reorder Error
+    Status InvalidArguments Unimplemented OutOfMemory RuntimeFailure set_primitive_cache_capacity
+    get_primitive_cache_capacity arg_attr_multiple_post_op RUNTIME_DIM RUNTIME_F32_VAL
+"""
+QUERIES = """
+    src_desc dst_desc get_src_engine get_dst_engine get_engine impl_info_str query_s64 query_md
+    get_primitive_attr get_kind scratchpad_desc scratchpad_engine __bool__
+"""
+MEMBERS = {
+    "MemoryDesc": """
+        dims ndims data_type padded_dims strides inner_blks inner_idxs offset0 size nelems tag offset index
+        physical_shape physical_strides submemory_desc reshape permute_axes is_zero
+    """,
+    "FormatTag": "parse any undef a nchw nhwc acdb",
+    "Memory": """
+        from_numpy desc engine data physical to_numpy get_data_handle set_data_handle map_data unmap_data
+        __dlpack__ __dlpack_device__ __array__
+    """,
+    "Engine": "get_count kind index",
+    "Stream": "wait engine flags",
+    "PrimitiveAttr": """
+        set_output_scales get_output_scales set_scales get_scales set_zero_points get_zero_points set_post_ops
+        get_post_ops set_scratchpad_mode get_scratchpad_mode
+    """,
+    "PostOps": """
+        append_sum append_eltwise append_binary kind get_params_sum get_params_eltwise get_params_binary
+    """,
+    "Reorder": "PrimitiveDesc execute execute_sycl get_primitive_desc",
+    "Plan": "schedule ir asm",
+}
+
+
+@pytest.mark.parametrize("name", f"{TYPES} {ARRAYS} {MODEL}".split())
+def test_every_name_of_the_interface_is_there(name):
+    assert name in rs.__all__
+    assert hasattr(rs, name)
+
+
+def test_every_exported_name_exists_once_and_is_not_private():
+    assert len(rs.__all__) == len(set(rs.__all__))
+    for name in rs.__all__:
+        assert hasattr(rs, name), name
+        assert name == "__version__" or not name.startswith("_")
+
+
+def test_nothing_public_is_left_out_of_the_list():
+    found = {name for name, value in vars(rs).items() if not isinstance(value, types.ModuleType)}
+    assert {name for name in found if not name.startswith("_")} <= set(rs.__all__)
+
+
+@pytest.mark.parametrize("owner", MEMBERS)
+def test_every_member_of_the_interface_is_there(owner):
+    for name in MEMBERS[owner].split():
+        assert hasattr(getattr(rs, owner), name), f"{owner}.{name}"
+
+
+def test_the_descriptor_of_a_reorder_has_every_query():
+    for name in QUERIES.split():
+        assert hasattr(rs.Reorder.PrimitiveDesc, name), name
+
+
+@pytest.mark.parametrize("name", rs.__all__)
+def test_functions_and_classes_say_what_they_do(name):
+    value = getattr(rs, name)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        assert (value.__doc__ or "").strip(), name
+
+
+@pytest.mark.parametrize("name", ["reorder", "plan"])
+def test_array_functions_take_their_options_by_name_only(name):
+    parameters = inspect.signature(getattr(rs, name)).parameters
+    kinds = {p.name: p.kind for p in parameters.values()}
+    options = "src dtype scale zero_point axis beta post_ops out engine"
+    assert list(kinds) == ["x", "dst", *options.split()]
+    assert all(kinds[option] is inspect.Parameter.KEYWORD_ONLY for option in options.split())
+
+
+def test_public_signatures_have_types():
+    for function in (rs.reorder, rs.plan, rs.Memory.from_numpy, rs.Reorder.execute, rs.set_num_threads):
+        hints = typing.get_type_hints(function)
+        assert "return" in hints, function
+
+
+def test_the_version_is_one_and_the_same():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" in project["dynamic"]
+    assert rs.__version__.count(".") == 2
+
+
+def test_the_wheel_ships_every_module_its_types_and_its_licence(tmp_path):
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = Path(rs.__file__).parent
+    modules = {f"restride/{path.relative_to(package).as_posix()}" for path in package.rglob("*.py")}
+    assert modules <= names
+    assert "restride/py.typed" in names
+    assert wheel.name == f"restride-{rs.__version__}-py3-none-any.whl"
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.startswith("tests") or name.endswith((".so", ".pyc"))]
