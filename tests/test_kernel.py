@@ -74,7 +74,7 @@ _LARGE = {
     "transpose": (MemoryDesc((3, 70, 9, 31), "f32", "abcd"), MemoryDesc((3, 70, 9, 31), "f32", "acdb")),
     "blocks": (MemoryDesc((2, 70, 9, 31), "f32", "abcd"), MemoryDesc((2, 70, 9, 31), "u8", "aBcd16b")),
     "tables": (MemoryDesc((997, 13), "f32", "Ab32a"), MemoryDesc((997, 13), "f32", "Ab48a")),
-    "strided": (MemoryDesc((130, 97), "s32", (300, 3)), MemoryDesc((130, 97), "s32", (2, 261))),
+    "strided": (MemoryDesc((520, 97), "s32", (300, 3)), MemoryDesc((520, 97), "s32", (2, 1041))),
     "guarded": (MemoryDesc((3,) * 8, "f32", "abcdefgh"), MemoryDesc((3,) * 8, "f32", "ABCDEFgh2a2b2c2d2e2f")),
 }
 _ISA = runnable()[0]

@@ -23,7 +23,6 @@ from restride.targets.isa import Isa
 
 from .cases import CASES, Case
 from .kernels import (
-    COMMON,
     POISON,
     TINY,
     Bytes,
@@ -105,7 +104,7 @@ def run_case(case: Case, isa: Isa, *, at_end: bool, parts: int) -> None:
     target.write(before[dst_low:].tobytes())
     to = target.address - dst_low
     streams = to % _LINE == 0 and cpu.lower(nest, isa, TINY).streams
-    kernel = compiled(nest, isa, streams, TINY if streams else COMMON)
+    kernel = compiled(nest, isa, streams, TINY)
     kernel(source.address - src_low, to, *case.factors, parts=parts)
     problem = difference(_bytes(target.read()), wanted[dst_low:], nest.dst_type)
     if problem or target.around() - {POISON}:

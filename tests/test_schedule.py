@@ -1,0 +1,243 @@
+"""Schedules keep the meaning, reach every position once, and fit the machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.dtypes import DataType
+from restride.plan.machine import Machine
+from restride.plan.nest import Axis, Compute, LoopNest, normalise, peel
+from restride.plan.reorder import reorder_nest
+from restride.plan.schedule import Schedule, middle_type, schedule
+from restride.plan.tiling import contiguous
+from support.descriptors import pairs
+from support.nests import meaning, nests
+
+_SSE, _AVX2 = Machine(), Machine(vector_bytes=32)
+_AVX512, _NEON = Machine(vector_bytes=64, registers=32), Machine(registers=32)
+_MACHINES = [_SSE, _AVX2, _AVX512, _NEON]
+_machines = st.sampled_from([*_MACHINES, *(dataclasses.replace(m, l2=1, l3=1) for m in _MACHINES)])
+# A tile is straight-line code: its size is compile time.
+_MOST_IN_A_TILE = 64 * 64
+
+
+def _boxes(src: MemoryDesc, dst: MemoryDesc, compute: Compute | None = None) -> list[LoopNest]:
+    return [normalise(box) for box in peel(reorder_nest(src, dst, compute or Compute()))]
+
+
+def _plans(src: MemoryDesc, dst: MemoryDesc, machine: Machine = _AVX512) -> list[Schedule]:
+    return [plan for box in _boxes(src, dst) for plan in schedule(box, machine)]
+
+
+def _problem(dims: tuple[int, ...], src: str, dst: str, machine: Machine = _AVX512) -> list[Schedule]:
+    """`src` and `dst` are a data type and a tag."""
+    made = (MemoryDesc(dims, *text.split()) for text in (src, dst))
+    return _plans(*made, machine)
+
+
+# --- the whole nest ----------------------------------------------------------------------------------------
+
+
+@given(nests(bounded=False), _machines)
+def test_schedules_do_together_what_the_nest_does(nest: LoopNest, machine: Machine) -> None:
+    normal = normalise(nest)
+    parts = [plan.nest for plan in schedule(normal, machine)]
+    assert meaning(*parts, like=nest) == meaning(nest)
+
+
+@given(nests(bounded=False), _machines)
+def test_parts_of_a_schedule_write_no_place_twice(nest: LoopNest, machine: Machine) -> None:
+    normal = normalise(nest)
+    assert sum(plan.nest.positions for plan in schedule(normal, machine)) == normal.positions
+
+
+@settings(max_examples=150)
+@given(pairs(max_ndims=5), _machines)
+def test_loops_reach_every_tile_once(pair: tuple[MemoryDesc, MemoryDesc], machine: Machine) -> None:
+    for plan in _plans(*pair, machine):
+        _check_loops(plan)
+
+
+def _check_loops(plan: Schedule) -> None:
+    grid = {g.axis: g.tiles for g in plan.grid}
+    assert len(grid) == len(plan.grid)
+    assert len(set(plan.inner)) == len(plan.inner)
+    for index in range(len(plan.nest.axes)):
+        tiles = plan.tiles(index)
+        if index not in grid:
+            assert tiles == 1 or index in plan.inner
+            continue
+        block, steps = grid[index], plan.grid_extent(next(g for g in plan.grid if g.axis == index))
+        assert block >= 1
+        assert block == 1 or index in plan.inner
+        assert (steps - 1) * block < tiles <= steps * block
+    assert plan.steps() == prod(plan.grid_extent(g) for g in plan.grid)
+
+
+@settings(max_examples=150)
+@given(pairs(max_ndims=5), _machines)
+def test_tiles_fit(pair: tuple[MemoryDesc, MemoryDesc], machine: Machine) -> None:
+    for plan in _plans(*pair, machine):
+        assert prod(plan.chunks) <= _MOST_IN_A_TILE
+        for chunk, axis in zip(plan.chunks, plan.nest.axes, strict=True):
+            assert 1 <= chunk < 2 * axis.extent or chunk == axis.extent
+            assert chunk == 1 or axis.is_linear
+            assert axis.is_whole or plan.nest.is_zero or chunk > 1
+
+
+@settings(max_examples=150)
+@given(pairs(max_ndims=5), _machines, st.booleans())
+def test_streaming_is_for_what_outgrows_the_caches_and_keeps_nothing(
+    pair: tuple[MemoryDesc, MemoryDesc], machine: Machine, summed: bool
+) -> None:
+    for box in _boxes(*pair, Compute(summed=summed)):
+        for plan in schedule(box, machine):
+            assert not plan.streams or (not summed and box.moved_bytes >= machine.l3)
+            assert not plan.without_streams().streams
+            assert plan.without_streams().nest == plan.nest
+            if plan.streams:
+                assert box.dst_base * box.dst_type.bits // 8 % machine.line == 0
+                assert contiguous(plan.nest, "dst")
+
+
+# --- families ----------------------------------------------------------------------------------------------
+
+_KINDS = [
+    ("copy", (1000,), "f32 a", "f32 a"),
+    ("copy", (64, 64), "f32 ab", "bf16 ab"),
+    ("copy", (2, 64, 9, 9), "f32 nChw16c", "f32 nhwc"),
+    ("transpose", (64, 64), "f32 ab", "f32 ba"),
+    ("transpose", (2, 64, 9, 9), "f32 nchw", "f32 nhwc"),
+    ("transpose", (2, 64, 9, 9), "f32 nhwc", "s8 nchw"),
+    ("transpose", (2, 3, 90, 90), "u8 nhwc", "f32 nchw"),
+    ("transpose", (2, 64, 9, 9), "f32 nchw", "f32 nChw16c"),
+    ("transpose", (64, 64), "s8 ab", "s8 BA16a64b4a"),
+]
+
+
+@pytest.mark.parametrize("machine", _MACHINES, ids=["sse", "avx2", "avx512", "neon"])
+@pytest.mark.parametrize(("kind", "dims", "src", "dst"), _KINDS)
+def test_known_problems_get_their_kernel(
+    kind: str, dims: tuple[int, ...], src: str, dst: str, machine: Machine
+) -> None:
+    (plan,) = _problem(dims, src, dst, machine)
+    assert plan.kind == kind
+    assert plan.why
+
+
+def test_what_is_contiguous_on_no_side_is_called_strided() -> None:
+    """Never a silent slow path."""
+    (plan,) = _plans(MemoryDesc((40, 50), "f32", (200, 3)), MemoryDesc((40, 50), "f32", "ab"))
+    assert plan.kind == "strided"
+    assert "source" in plan.why
+    assert "destination" not in plan.why
+    (both,) = _plans(MemoryDesc((40, 50), "f32", (200, 3)), MemoryDesc((40, 50), "f32", (2, 100)))
+    assert "source and destination" in both.why
+    assert not both.streams
+
+
+def test_padding_is_a_box_of_zeros_or_part_of_a_tile() -> None:
+    whole, tail = _problem((2, 17, 9, 9), "f32 nchw", "f32 nChw16c")
+    assert whole.nest.axes != tail.nest.axes
+    assert any(axis.valid == 1 for axis in tail.nest.axes)
+    plans = _problem((2, 16), "f32 ab", "f32 AB16a4b")
+    assert sum(plan.nest.positions for plan in plans) == 16 * 16
+
+
+def test_an_axis_read_in_part_outside_the_tile_splits_the_nest() -> None:
+    nest = LoopNest(DataType.f32, DataType.f32, (Axis(40, 70, 70, valid=9), Axis(64, 1, 1)))
+    read, zero = schedule(nest, _AVX512)
+    assert not read.nest.is_zero
+    assert zero.nest.is_zero
+    assert zero.kind == "zero"
+    assert read.nest.positions + zero.nest.positions == nest.positions
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "compute", "middle"),
+    [
+        ("f32", "u8", Compute(), "u8"),
+        ("u8", "f32", Compute(), "u8"),
+        ("f32", "f32", Compute(), "f32"),
+        ("f32", "u8", Compute(scaled=True), "u8"),
+        ("s32", "bf16", Compute(), "bf16"),
+        ("f32", "u8", Compute(summed=True), "f32"),
+        ("u8", "f32", Compute(summed=True), "u8"),
+    ],
+)
+def test_values_are_permuted_while_they_are_narrow(src: str, dst: str, compute: Compute, middle: str) -> None:
+    """With a sum they are finished where the old destination is at hand."""
+    nest = LoopNest(DataType[src], DataType[dst], (Axis(4, 1, 1),), compute=compute)
+    assert middle_type(nest) is DataType[middle]
+
+
+def test_contiguous_axes_follow_each_other_without_a_gap() -> None:
+    nest = LoopNest(
+        DataType.f32,
+        DataType.f32,
+        (Axis(3, 40, 1), Axis(1, 1, 3), Axis(5, 8, 3), Axis(8, 1, 20), Axis(2, 120, 200)),
+    )
+    assert contiguous(nest, "src") == [3, 2, 0, 4]
+    assert contiguous(nest, "dst") == [0, 2]
+
+
+# --- loops -------------------------------------------------------------------------------------------------
+
+_LARGE = [
+    ((64, 256, 28, 28), "f32 nchw", "f32 nhwc"),
+    ((64, 256, 28, 28), "f32 nChw16c", "f32 nchw"),
+    ((4096, 4096), "u8 ab", "u8 ba"),
+    ((1, 3, 2048, 2048), "u8 nhwc", "f32 nchw"),
+    ((2**25,), "f32 a", "bf16 a"),
+    ((4096, 4096), "s8 ab", "s8 BA16a64b4a"),
+    ((8, 2**22), "f32 ab", "f32 ba"),
+    ((2**22, 8), "f32 ab", "f32 ba"),
+]
+
+
+@pytest.mark.parametrize("machine", _MACHINES, ids=["sse", "avx2", "avx512", "neon"])
+@pytest.mark.parametrize(("dims", "src", "dst"), _LARGE)
+def test_large_work_is_cut_into_steps_for_many_threads(
+    dims: tuple[int, ...], src: str, dst: str, machine: Machine
+) -> None:
+    (plan,) = _problem(dims, src, dst, machine)
+    assert plan.steps() >= 32
+    assert 1 <= len(plan.inner) <= 2
+
+
+def test_small_work_is_one_step() -> None:
+    for dims, src, dst in (
+        ((32, 32), "f32 ab", "f32 ba"),
+        ((4000,), "f32 a", "f32 a"),
+        ((1,), "f32 a", "u8 a"),
+    ):
+        (plan,) = _problem(dims, src, dst)
+        assert plan.steps() == 1
+
+
+def test_planning_a_schedule_is_quick_whatever_the_size() -> None:
+    boxes = _boxes(MemoryDesc((2**40, 70, 3), "u8", "abc"), MemoryDesc((2**40, 70, 3), "u8", "caB16b"))
+    start = time.perf_counter()
+    for box in boxes:
+        schedule(box, _AVX512)
+    assert time.perf_counter() - start < 0.1
+
+
+def test_text_tells_tile_loops_and_reason() -> None:
+    (plan,) = _problem((64, 256, 28, 28), "f32 nchw", "f32 nhwc")
+    text = str(plan)
+    assert text.startswith("transpose (the contiguous axes of the two sides differ): tile ")
+    assert "of 256" in text
+    assert "grid [axis " in text
+    assert "inner axes [" in text
+    assert "streaming stores" in text
+    assert "\n" not in text
+    (one,) = _problem((1,), "f32 a", "f32 a")
+    assert "tile 1;" in str(one)
