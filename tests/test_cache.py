@@ -1,0 +1,317 @@
+"""The cache of primitives and kernels: what is kept, what is made once, and how large it may get (P16)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import restride as rs
+from restride.runtime import cpu
+from restride.runtime.cache import LruCache
+from support.errors import refused
+
+CPU = rs.Engine("cpu")
+STREAM = rs.Stream(CPU)
+THREADS = 64
+
+
+@pytest.fixture
+def capacity():
+    """Sets the capacity; afterwards it is what it was."""
+    before = rs.get_primitive_cache_capacity()
+    yield rs.set_primitive_cache_capacity
+    rs.set_primitive_cache_capacity(before)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Counts the kernels that are loaded, by nest."""
+    counts: Counter[object] = Counter()
+
+    class Counted(cpu.Kernel):
+        __slots__ = ()
+
+        def __init__(self, lowered, moved_bytes):
+            counts[lowered.nest] += 1
+            super().__init__(lowered, moved_bytes)
+
+    monkeypatch.setattr(cpu, "Kernel", Counted)
+    return counts
+
+
+# The cache by itself
+
+
+def lru(size: int) -> LruCache[object]:
+    return LruCache(lambda: size)
+
+
+def test_a_value_is_made_once_and_found_ever_after():
+    cache, made = lru(4), []
+    for _ in range(3):
+        value, _ = cache.get_or_make("a", lambda: made.append(1) or "A")
+        assert value == "A"
+    assert made == [1]
+    assert cache.get_or_make("a", lambda: None) == ("A", True)
+
+
+def test_the_least_recently_used_goes_first():
+    cache = lru(2)
+    for key in "abacab":
+        cache.get_or_make(key, lambda key=key: key.upper())
+    assert cache.get_or_make("a", lambda: "new") == ("A", True)
+    assert cache.get_or_make("b", lambda: "new") == ("B", True)
+    assert cache.get_or_make("c", lambda: "new") == ("new", False)
+    assert len(cache) == 2
+
+
+def test_no_capacity_keeps_nothing():
+    cache = lru(0)
+    assert [cache.get_or_make("a", object)[1] for _ in range(3)] == [False] * 3
+    assert len(cache) == 0
+
+
+def test_trimming_keeps_the_newest():
+    cache = lru(10)
+    for key in range(10):
+        cache.get_or_make(key, lambda key=key: key + 100)
+    cache.trim(3)
+    assert [cache.get_or_make(key, lambda: None)[1] for key in (7, 8, 9)] == [True] * 3
+    assert len(cache) == 3
+
+
+def test_a_failure_is_told_to_who_asked_and_not_kept():
+    cache = lru(4)
+
+    def fail():
+        raise rs.RuntimeFailure("no luck")
+
+    for _ in range(2):
+        with pytest.raises(rs.RuntimeFailure):
+            cache.get_or_make("a", fail)
+    assert cache.get_or_make("a", lambda: 1) == (1, False)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8])
+def test_those_who_ask_meanwhile_wait_for_the_one_that_is_being_made(size):
+    cache, made, gate = lru(size), [], threading.Barrier(16)
+
+    def make():
+        made.append(1)
+        time.sleep(0.05)
+        return object()
+
+    def ask(_):
+        gate.wait(10)
+        return cache.get_or_make("a", make)[0]
+
+    with ThreadPoolExecutor(16) as pool:
+        values = list(pool.map(ask, range(16)))
+    assert len(made) == 1
+    assert len(set(map(id, values))) == 1
+
+
+def test_different_values_are_made_at_the_same_time():
+    cache, both = lru(4), threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(cache.get_or_make, key, lambda: both.wait(10) is not None) for key in "ab"]
+        assert all(done.result(10)[0] for done in asked)
+
+
+def test_making_a_value_may_ask_for_itself_as_a_signals_handler_would():
+    cache = lru(4)
+    inner = cache.get_or_make("a", lambda: cache.get_or_make("a", lambda: "inner")[0] + " again")
+    assert inner[0] == "inner again"
+
+
+def test_after_a_failure_those_who_waited_try_themselves():
+    cache, gate, failures = lru(4), threading.Barrier(8), [3]
+
+    def make():
+        time.sleep(0.01)
+        failures[0] -= 1
+        if failures[0] >= 0:
+            raise rs.RuntimeFailure("no luck")
+        return "made"
+
+    def ask(_):
+        gate.wait(10)
+        try:
+            return cache.get_or_make("a", make)[0]
+        except rs.RuntimeFailure:
+            return "failed"
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = Counter(pool.map(ask, range(8)))
+    assert answers == {"failed": 3, "made": 5}
+
+
+# The capacity
+
+
+def test_the_capacity_is_1024_unless_said_otherwise():
+    code = "import restride as rs; print(rs.get_primitive_cache_capacity())"
+    assert run(code) == "1024"
+    assert run(code, RESTRIDE_PRIMITIVE_CACHE_CAPACITY="7") == "7"
+    assert run(code, ONEDNN_PRIMITIVE_CACHE_CAPACITY="8") == "8"
+    assert run(code, DNNL_PRIMITIVE_CACHE_CAPACITY="9", ONEDNN_PRIMITIVE_CACHE_CAPACITY="8") == "8"
+
+
+def run(code: str, **env: str) -> str:
+    """What a fresh process prints; the caches on disk play no part."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_CAPACITY")}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(
+        command, env=kept | {"RESTRIDE_CACHE_DIR": ""} | env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+CREATED = """
+import io, os, sys
+import numpy as np
+import restride as rs
+os.environ.update({environment})
+x = np.zeros((3, 5), "f4")
+md, to = rs.MemoryDesc((3, 5), "f32", "ab"), rs.MemoryDesc((3, 5), "f32", "ba")
+cpu = rs.Engine("cpu")
+sys.stderr = told = io.StringIO()
+rs.verbose("profile_create")
+{set_up}
+for _ in range(3):
+    rs.Reorder.PrimitiveDesc(cpu, md, cpu, to)
+for _ in range(3):
+    rs.reorder(x, "ba", dtype="s8")
+print([line.split(",")[3] for line in told.getvalue().splitlines() if ",create:" in line])
+"""
+HITS = "['create:cache_miss', 'create:cache_hit', 'create:cache_hit'" + (
+    ", 'create:cache_miss', 'create:cache_hit', 'create:cache_hit']"
+)
+MISSES = str(["create:cache_miss"] * 6)
+
+
+def test_primitives_and_arrays_tell_hits_from_misses():
+    assert run(CREATED.format(environment={}, set_up="")) == HITS
+
+
+def test_the_environment_is_read_with_the_first_use_not_at_import():
+    zero = {"RESTRIDE_PRIMITIVE_CACHE_CAPACITY": "0"}
+    assert run(CREATED.format(environment=zero, set_up="")) == MISSES
+    assert run(CREATED.format(environment={}, set_up=""), **zero) == MISSES
+
+
+def test_the_setter_wins_over_the_environment():
+    zero = {"RESTRIDE_PRIMITIVE_CACHE_CAPACITY": "0"}
+    set_up = "rs.set_primitive_cache_capacity(4)"
+    assert run(CREATED.format(environment=zero, set_up=set_up)) == HITS
+    set_up = "rs.set_primitive_cache_capacity(0)"
+    assert run(CREATED.format(environment={}, set_up=set_up)) == MISSES
+
+
+def test_an_unusable_environment_is_told_at_the_first_use_by_its_name():
+    code = """
+import numpy as np, restride as rs
+asks = [
+    rs.get_primitive_cache_capacity,
+    lambda: rs.reorder(np.zeros((3, 5), "f4"), "ba"),
+    lambda: rs.reorder(np.zeros((3, 5), "f4"), "ba"),
+    lambda: rs.reorder(rs.Memory.from_numpy(np.zeros((3, 5), "f4")), "ba"),
+]
+for ask in asks:
+    try:
+        ask()
+    except rs.InvalidArguments as error:
+        assert "RESTRIDE_PRIMITIVE_CACHE_CAPACITY" in error.message
+        continue
+    print("not told")
+rs.set_primitive_cache_capacity(3)
+print(rs.reorder(np.ones((3, 5), "f4"), "ba").sum())
+"""
+    for value in ("many", "-1", "1e3", "99999999999999999999"):
+        assert run(code, RESTRIDE_PRIMITIVE_CACHE_CAPACITY=value) == "15.0"
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.0, "5", None, True, 2**31, 10**400, [], np.float32(3)], ids=str)
+def test_what_is_no_capacity_is_refused_and_changes_nothing(wrong):
+    before = rs.get_primitive_cache_capacity()
+    with refused("set_primitive_cache_capacity"):
+        rs.set_primitive_cache_capacity(wrong)
+    assert rs.get_primitive_cache_capacity() == before
+
+
+@pytest.mark.parametrize("number", [0, 1, 5, 2**31 - 1, np.int64(6), np.uint8(7)])
+def test_the_capacity_is_what_was_set(capacity, number):
+    capacity(number)
+    assert rs.get_primitive_cache_capacity() == number
+
+
+# One compile per key
+
+
+def fresh_dims(salt: int) -> tuple[int, int]:
+    """Dims that no other test makes a kernel for."""
+    return 1000 + salt, 7
+
+
+@pytest.mark.parametrize("size", [1024, 1])
+def test_64_threads_that_want_one_kernel_compile_it_once(capacity, compiled, size):
+    capacity(size)
+    dims = fresh_dims(size)
+    x = np.random.default_rng(0).standard_normal(dims, np.float32)
+    gate = threading.Barrier(THREADS)
+
+    def work(i: int):
+        gate.wait(20)
+        if i % 2:
+            return rs.reorder(x, "ba", dtype="f16")
+        src, dst = rs.Memory.from_numpy(x), rs.Memory(rs.MemoryDesc(dims, "f16", "ba"), CPU)
+        rs.Reorder(src, dst).execute(STREAM, src, dst)
+        return np.asarray(dst)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = list(pool.map(work, range(THREADS)))
+    assert sum(compiled.values()) == 1
+    for result in results:
+        np.testing.assert_array_equal(result, x.astype(np.float16))
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_many_kernels_in_a_small_cache_are_all_right(capacity, size):
+    capacity(size)
+    gate = threading.Barrier(12)
+
+    def work(i: int) -> bool:
+        gate.wait(20)
+        x = np.arange(5 * (i % 4 + 3), dtype=np.float32).reshape(5, -1)
+        got = [rs.reorder(x, "ba", dtype="s32") for _ in range(4)]
+        return all((result == x).all() for result in got)
+
+    with ThreadPoolExecutor(12) as pool:
+        assert all(pool.map(work, range(12)))
+
+
+def test_a_smaller_capacity_forgets_at_once(capacity, compiled):
+    x = np.zeros(fresh_dims(500), np.float32)
+    rs.reorder(x, "ba", dtype="bf16")
+    rs.reorder(x, "ba", dtype="bf16")
+    assert sum(compiled.values()) == 1
+    capacity(0)
+    capacity(1024)
+    rs.reorder(x, "ba", dtype="bf16")
+    assert sum(compiled.values()) == 2
+
+
+def test_equal_problems_share_a_kernel_however_they_are_spelled(compiled):
+    x = np.zeros((1, *fresh_dims(501)), np.float32)
+    for dst in ("acb", rs.FormatTag.acb, (7007 * 1001, 1, 1501), rs.MemoryDesc(x.shape, "f32", "acb")):
+        rs.reorder(x, dst)
+    assert sum(compiled.values()) == 1
