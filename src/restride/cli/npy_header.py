@@ -78,12 +78,17 @@ def encode_header(desc: MemoryDesc) -> bytes:
     """
     dtype = describe_type(desc)
     is_known = dtype.isbuiltin == 1
-    descr = dtype.str if is_known else f"|V{dtype.itemsize}"
+    # Not by equality, which does not see where axes of one element stand: an NHWC file has its axes in order.
+    is_row_major = desc.layout == MemoryDesc(desc.dims, desc.data_type).layout
+    fields = {
+        "descr": dtype.str if is_known else f"|V{dtype.itemsize}",
+        "fortran_order": False,
+        "shape": desc.dims if is_known and is_row_major else desc.physical_shape,
+    }
     buffer = io.BytesIO()
-    fields = {"descr": descr, "fortran_order": False, "shape": desc.physical_shape}
     np.lib.format.write_array_header_1_0(buffer, fields)
     plain = buffer.getvalue()
-    if is_known and desc == MemoryDesc(desc.dims, desc.data_type):
+    if is_known and is_row_major:
         return plain
     lead = len(_MAGIC) + 4
     text = plain[lead:].rstrip() + f" {_MARK}{json.dumps(desc.to_json())}".encode()
@@ -184,8 +189,8 @@ def _stored(path: str, text: bytes) -> MemoryDesc | None:
 def _check_shape(path: str, shape: tuple[int, ...]) -> None:
     if not shape:
         raise bad_file(path, "an array of no axes has no memory format", "save x.reshape(1)")
-    if any(type(n) is not int or n < 0 for n in shape):
-        raise bad_file(path, "its header is damaged: an extent is no whole number of 0 or more")
+    if any(type(n) is not int or not 0 <= n < 2**63 for n in shape):
+        raise bad_file(path, "its header is damaged: an extent is no whole number from 0 to 2**63 - 1")
 
 
 def _typed(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]:

@@ -58,13 +58,15 @@ def _header(text: bytes) -> dict[str, dict[str, Any]]:
         raise _damaged("the header is no JSON object")
     entries = {name: entry for name, entry in found.items() if name != "__metadata__"}
     for name, entry in entries.items():
-        if (
-            not isinstance(entry, dict)
-            or entry.get("dtype") not in _TYPES
-            or not _is_shape(entry.get("shape"))
-        ):
+        if not _is_entry(entry):
             raise _damaged(f"tensor {name[:60]!r} has no known type, or no shape")
     return entries
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
+        return False
+    return entry["dtype"] in _TYPES and _is_shape(entry.get("shape"))
 
 
 def _is_shape(value: object) -> bool:

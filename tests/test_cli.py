@@ -1,0 +1,294 @@
+"""The command line: answers, JSON, exit statuses, and errors in one form without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import restride
+from restride.cli.main import main
+
+_RESTRIDE = (sys.executable, "-m", "restride")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a failing command says: nothing on stdout, an error without a traceback on stderr."""
+    status = main(arguments)
+    out, err = capsys.readouterr()
+    assert status in (1, 2)
+    assert not out
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+    return f"{status} {err}"
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert not err
+    return out
+
+
+# The way in
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, "--help")
+    for name in ("demo", "reorder", "show", "explain", "bench", "info"):
+        assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("name", ["demo", "reorder", "show", "explain", "info"])
+def test_every_command_has_help_and_json(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    text = answered(capsys, name, "--help")
+    assert text.startswith(f"usage: restride {name} ")
+    assert "--json" in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(capsys, "--version") == f"restride {restride.__version__}\n"
+
+
+def test_no_command_or_an_unknown_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failed(capsys).startswith("2 error: restride: no command given")
+    assert "did you mean restride show?" in failed(capsys, "shwo")
+    assert failed(capsys, "\x00" * 5000).startswith("2 ")
+    assert failed(capsys, "--jsn", "info").startswith("2 ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show",),
+        ("show", "nchw"),
+        ("show", "nchw", "1x2x3"),
+        ("show", "nnchw", "1x2x3x4"),
+        ("show", "", "1x2"),
+        ("show", "any", "1x2"),
+        ("show", "undef", "1x2"),
+        ("show", "\U0001f600", "1x2"),
+        ("show", "a" * 10_000, "1x2"),
+        ("show", "ab", "1x2", "3"),
+        ("show", "ab", "1x2", "--dtype", "f33"),
+        ("show", "ab", "1x2", "--dtype", "undef"),
+        ("show", "ab", "1x2", "--jso"),
+        ("show", "ab", "x".join(["1000000000"] * 9)),
+        ("show", "x.npy", "--dtype", "f32"),
+        ("explain", "ab", f"{2**40}x{2**40}"),
+        ("explain", "nChw2147483648c", "1x1x1x1"),
+        ("reorder", "a.npy"),
+        ("reorder", "a.npy", "b.npy"),
+        ("reorder", "a.npy", "b.npy", "--dst", "nchw8"),
+        ("reorder", "a.npy", "b.npy", "--dst", "any"),
+        ("reorder", "a.npy", "b.npy", "--scale", "much"),
+        ("reorder", "a.npy", "b.npy", "--dst", "ab", "--zero-point", "1.5"),
+        ("reorder", "a.npy", "b.npy", "--dst", "ab", "--dims", "1xx"),
+        ("demo", "--rounds"),
+        ("info", "more"),
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40].encode("ascii", "replace").decode(),
+)
+def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    assert failed(capsys, *arguments).startswith("2 ")
+
+
+@pytest.mark.parametrize(
+    ("text", "caret"), [("1xx2", 2), ("", 0), ("1x-2", 2), ("1x2.5", 3), ("1x2x", 4), ("١x2", 0), ("1,2", 1)]
+)
+def test_a_caret_points_at_the_fault_in_dims(
+    capsys: pytest.CaptureFixture[str], text: str, caret: int
+) -> None:
+    lines = failed(capsys, "show", "ab", text).splitlines()
+    assert lines[2] == " " * (len("  where: ") + caret) + "^"
+
+
+def test_a_caret_points_at_the_fault_in_a_tag(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = failed(capsys, "show", "nnchw", "1x2x3x4").splitlines()
+    assert lines[1:3] == ["  where: nnchw", "          ^"]
+    assert lines[-1] == "  hint: did you mean 'nchw'?"
+
+
+def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reorder", "/nowhere/a.npy", "b.npy", "--dst", "ab", "--json"]) == 1
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["what"] == "cannot read /nowhere/a.npy"
+    assert error["status"] == "runtime_error"
+    assert set(error) == {"what", "where", "why", "hint", "status"}
+    assert err.startswith("error: cannot read /nowhere/a.npy\n  why: ")
+    assert main(["show", "nnchw", "1x2", "--json"]) == 2
+    assert "nnchw" in json.loads(capsys.readouterr().out)["error"]["what"]
+
+
+# The commands
+
+
+def test_show_draws_and_explain_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "    64  0 0 0  16 ░░ ░░" in answered(capsys, "show", "nChw16c", "1x17x2x2")
+    assert "    c//16*64 + h*32 + w*16 + c%16\n" in answered(capsys, "explain", "nChw16c", "1x17x2x2")
+    assert "s8 1x2 ab" in answered(capsys, "explain", "ab", "1x2", "--dtype", "s8")
+
+
+def test_show_and_explain_as_json_have_all_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("show", "explain"):
+        found = json.loads(answered(capsys, command, "nChw16c", "1x17x2x2", "--json"))
+        desc = restride.MemoryDesc((1, 17, 2, 2), "f32", "nChw16c")
+        assert restride.MemoryDesc.from_json(found) == desc
+        assert found["size"] == desc.size
+        assert found["axes"] == ["n", "c", "h", "w"]
+    assert json.loads(answered(capsys, "show", "ab", "1x2", "--json"))["picture"][0] == "f32 1x2 ab"
+
+
+def test_info_tells_versions_engines_and_caches(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(answered(capsys, "info", "--json"))
+    assert found["versions"]["restride"] == restride.__version__
+    assert found["versions"]["numpy"] == np.__version__
+    assert found["engines"] == {"cpu": 1, "gpu": 0, "reference": 1}
+    assert found["instruction_set"]["chosen"] in found["instruction_set"]["available"]
+    assert found["instruction_set"]["vector_bytes"] in (16, 32, 64)
+    assert found["caches"]["line"] > 0
+    assert found["threads"]["used"] >= 1
+    assert found["object_cache"]["path"] or not found["object_cache"]["enabled"]
+    text = answered(capsys, "info")
+    for word in ("versions", "engines", "instruction set", "caches", "threads", "object cache"):
+        assert f"\n{word}" in f"\n{text}"
+
+
+def test_info_shows_the_settings_in_force(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "SSE41")
+    found = json.loads(answered(capsys, "info", "--json"))
+    assert found["settings"]["ONEDNN_MAX_CPU_ISA"] == "SSE41"
+    assert found["instruction_set"]["limit"] == "SSE41"
+    assert found["instruction_set"]["vector_bytes"] == 16
+    monkeypatch.setenv("RESTRIDE_MAX_CPU_ISA", "bogus")
+    assert failed(capsys, "info").startswith("1 error: MAX_CPU_ISA names no instruction set")
+
+
+def test_reorder_says_what_it_did(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    np.save("a.npy", np.zeros((1, 17, 2, 2), np.float32))
+    text = answered(capsys, "reorder", "a.npy", "b.npy", "--dst", "nChw16c", "--dtype", "s8")
+    assert "b.npy  s8 1x17x2x2 aBcd16b  128 bytes" in text
+    found = json.loads(answered(capsys, "reorder", "b.npy", "c.npy", "--dst", "nhwc", "--json"))
+    assert found["source"]["path"] == "b.npy"
+    assert restride.MemoryDesc.from_json(found["target"]["desc"]).tag == "acdb"
+    assert found["seconds"] > 0
+    assert "s8 1x17x2x2 aBcd16b" in answered(capsys, "explain", "b.npy")
+
+
+def test_bench_is_handed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--list", "--rows", "4096x4096"]) == 0
+    assert "4096x4096" in capsys.readouterr().out
+    assert main(["bench", "--no-such-option"]) == 2
+
+
+# The process
+
+
+def test_commands_are_imported_when_called() -> None:
+    code = (
+        "import sys; from restride.cli.main import main; main(['show', 'ab', '2x3']);"
+        "print([m for m in sys.modules if m.startswith(('restride.bench', 'restride.cli.demo', 'skimage'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_is_silent() -> None:
+    command = [*_RESTRIDE, "explain", "nChw16c", "1x17x2x2", "--json"]
+    # The pipe's read end is closed before anything is written.
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.returncode == 141
+    assert not done.stderr
+
+
+def test_closed_and_full_outputs_do_not_end_in_a_traceback() -> None:
+    closed = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m restride show ab 2x3 >&-"], capture_output=True, text=True
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
+    if not Path("/dev/full").exists():
+        return
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*_RESTRIDE, "show", "ab", "2x3"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot write to standard output\n  why: No space left")
+    assert done.stderr.count("\n") == 2
+
+
+def test_output_in_ascii_where_that_is_all_there_is() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [*_RESTRIDE, "show", "nChw16c", "1x17x2x2"]
+    done = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert b"16 ## ##" in done.stdout
+
+
+def test_no_colour_but_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b" not in answered(capsys, "show", "aB16b", "1x17")
+    monkeypatch.setattr("restride.cli.output.is_terminal", lambda stream: True)
+    assert "\x1b[2m░░" in answered(capsys, "show", "aB16b", "1x17")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in answered(capsys, "show", "aB16b", "1x17")
+
+
+def test_interruption_is_status_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("restride.cli.show.described", interrupt)
+    assert main(["show", "ab", "1x2"]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+
+
+def test_running_out_of_memory_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("restride.cli.show.described", refuse)
+    assert failed(capsys, "show", "ab", "1x2").startswith("1 error: out of memory")
+
+
+def test_system_errors_name_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "no", "some/file")
+
+    monkeypatch.setattr("restride.cli.show.described", refuse)
+    assert "  where: some/file\n  why: Permission denied" in failed(capsys, "show", "ab", "1x2")
+
+
+def test_file_names_that_are_no_text_are_escaped(here: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.npy")
+    np.save(name, np.zeros(4, np.float32))
+    done = subprocess.run(
+        [*_RESTRIDE, "reorder", name, name, "--dtype", "s8"], capture_output=True, check=True
+    )
+    assert rb"caf\udce9.npy" in done.stdout
+    assert np.load(name).dtype == np.int8
