@@ -1,0 +1,161 @@
+"""`rs.reorder` on whatever array or memory there is, and on what is none."""
+
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import restride as rs
+from support.errors import refused
+
+CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
+DIMS = (2, 5, 3, 4)
+STRIDES = {"nchw": (60, 12, 4, 1), "nhwc": (60, 1, 20, 5)}
+
+
+@pytest.fixture
+def x():
+    return np.arange(120, dtype=np.float32).reshape(DIMS)
+
+
+def strides_of(array):
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def check_nhwc(got, x):
+    assert type(got) is np.ndarray
+    assert got.shape == x.shape
+    assert strides_of(got) == STRIDES["nhwc"]
+    np.testing.assert_array_equal(got, x)
+
+
+def test_engines_meet_on_the_host(x):
+    for held, out, engine in (
+        (rs.Memory.from_numpy(x, None, REF), rs.Memory(rs.MemoryDesc(DIMS, "f32"), CPU), None),
+        (x, rs.Memory(rs.MemoryDesc(DIMS, "f32"), REF), None),
+        (rs.Memory.from_numpy(x), np.zeros(DIMS, "f4"), REF),
+        (rs.Memory.from_numpy(x, None, REF), np.zeros(DIMS, "f4"), CPU),
+    ):
+        assert rs.reorder(held, None, out=out, engine=engine) is out
+        np.testing.assert_array_equal(np.asarray(out), x)
+    assert rs.reorder(rs.Memory.from_numpy(x, None, REF), "nChw16c").engine is REF
+
+
+def test_a_memory_goes_in_and_an_array_comes_out(x):
+    got = rs.reorder(rs.Memory.from_numpy(x), "nhwc")
+    check_nhwc(got, x)
+    np.testing.assert_array_equal(rs.reorder(rs.reorder(x, "nChw16c"), "nhwc"), x)
+
+
+# x
+
+SOURCES = {
+    "fortran": lambda x: np.asfortranarray(x),
+    "reversed": lambda x: x[::-1, :, ::-1],
+    "every second": lambda x: x[:, ::2],
+    "broadcast": lambda x: np.broadcast_to(x[:1], DIMS),
+    "one repeated": lambda x: np.broadcast_to(np.float32(3), DIMS),
+    "window": lambda x: x[:, 1:4, 1:, :2],
+    "sliding": lambda x: np.lib.stride_tricks.sliding_window_view(x[0, 0, 0], 2),
+    "one element": lambda x: x[:1, :1, :1, :1],
+    "unaligned": lambda x: np.frombuffer(b"x" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(DIMS),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("dtype", [None, "u8"])
+def test_arrays_are_read_as_they_lie(x, name, dtype):
+    source = SOURCES[name](x)
+    tag = "ba" if source.ndim == 2 else "nhwc"
+    got = rs.reorder(source, tag, dtype=dtype)
+    np.testing.assert_array_equal(got, source)
+    np.testing.assert_array_equal(rs.reorder(source, None, dtype=dtype), source)
+    np.testing.assert_array_equal(rs.reorder(source, tag, dtype=dtype, engine=REF), source)
+
+
+def test_an_unaligned_out_is_written(x):
+    whole = np.full(1 + x.nbytes + 7, 0xA5, np.uint8)
+    out = whole[1 : 1 + x.nbytes].view(np.float32).reshape(DIMS)
+    rs.reorder(x, None, out=out)
+    np.testing.assert_array_equal(out, x)
+    assert whole[0] == 0xA5
+    assert (whole[1 + x.nbytes :] == 0xA5).all()
+
+
+@pytest.mark.parametrize("dims", [(0,), (3, 0), (0, 5, 8, 8), (2, 0, 3, 3), (1, 0, 0, 0)])
+def test_nothing_becomes_nothing(dims):
+    x = np.empty(dims, np.float32)
+    tags = ["a", "ba", None, "nhwc"][len(dims) - 1]
+    got = rs.reorder(x, tags, dtype="u8")
+    assert (got.shape, got.dtype) == (dims, np.uint8)
+    out = np.empty(dims, np.float32)
+    assert rs.reorder(x, tags, out=out) is out
+    assert rs.reorder(x, None, out=x) is x
+    if len(dims) == 4:
+        assert rs.reorder(x, "nChw16c").desc.size == 0
+
+
+def test_twelve_axes_are_moved_and_thirteen_refused():
+    x = np.arange(2**12, dtype=np.float32).reshape((2,) * 12)
+    np.testing.assert_array_equal(rs.reorder(x, "lkjihgfedcba"), x)
+    for ndim in (13, 64):
+        with refused(f"{ndim} axes"):
+            rs.reorder(np.zeros((1,) * ndim, np.float32), None)
+
+
+STRANGE = {
+    "big-endian": (np.zeros(3, ">f4"), "newbyteorder"),
+    "objects": (np.array([1, None]), "astype"),
+    "text": (np.array(["a"]), "astype"),
+    "bytes": (np.array([b"a"]), "view"),
+    "dates": (np.array(["2020-01-01"], "M8[D]"), "astype"),
+    "durations": (np.array([1], "m8[s]"), "astype"),
+    "complex": (np.zeros(3, "c8"), "np.stack"),
+    "records": (np.zeros(3, [("a", "f4")]), "x['a']"),
+    "raw": (np.zeros(3, "V3"), "astype"),
+    "raw of nothing": (np.zeros(3, "V0"), "astype"),
+    "strings": (np.array(["a"], np.dtypes.StringDType()), "astype"),
+    "long": (np.zeros(3, "i8"), "int32"),
+    "longdouble": (np.zeros(3, np.longdouble), "astype"),
+    "no axes": (np.array(1.0, "f4"), "reshape(1)"),
+    "odd strides": (np.zeros(4, [("a", "u1"), ("b", "f4")])["b"], "ascontiguousarray"),
+    "masked": (np.ma.zeros(3, "f4"), "filled"),
+    "list": ([1.0, 2.0], "asarray"),
+    "number": (1.5, "asarray"),
+    "nothing": (None, "asarray"),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_arrays_that_have_no_descriptor_are_refused_with_the_way_out(name):
+    array, hint = STRANGE[name]
+    kinds = [lambda: rs.reorder(array, None), lambda: rs.reorder(array, "ba", engine=CPU)]
+    if isinstance(array, np.ndarray):
+        kinds.append(lambda: rs.reorder(np.zeros(array.shape, "f4"), None, out=array))
+    for ask in kinds:
+        with pytest.raises(rs.InvalidArguments) as caught:
+            ask()
+        assert hint in caught.value.hint, caught.value.message
+
+
+def test_four_bit_arrays_are_refused_with_the_way_out():
+    with refused("s4", kind=rs.Unimplemented):
+        rs.reorder(np.zeros(3, ml_dtypes.int4), None)
+
+
+def test_subclasses_go_in_and_plain_arrays_come_out(x, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        matrix = np.matrix(x[0, 0])
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=DIMS)
+    mapped[:] = x
+
+    class Mine(np.ndarray):
+        """An array of somebody else's kind."""
+
+    for source, tag in ((matrix, "ba"), (mapped, "nhwc"), (x.view(Mine), "nhwc")):
+        got = rs.reorder(source, tag)
+        assert type(got) is np.ndarray
+        np.testing.assert_array_equal(got, source)
+    assert rs.reorder(x, None, out=mapped) is mapped
