@@ -211,9 +211,8 @@ def test_kernels_of_other_facts_are_kept_apart(tmp_path: Path, monkeypatch: pyte
         cpu.lower(replace(nest, dst_base=1), avx2, COMMON),
         cpu.lower(replace(nest, src_type=DataType.s32), avx2, COMMON),
     ]
-    for low in different:
+    for low in (*different, *different):
         assert cpu.object_code(low) == jit.compile_ir(low.ir(), low.isa)
-    assert len(list((tmp_path / "cache").iterdir())) == len(different)
 
 
 def test_another_revision_of_the_compiler_finds_nothing(

@@ -26,7 +26,9 @@ from support.kernels import (
     Kernel,
     check,
     compiled,
+    compute_of,
     destination,
+    difference,
     expected,
     isa_id,
     random_source,
@@ -65,6 +67,33 @@ def test_buffers_may_begin_at_any_byte(name: str, shift: tuple[int, int]) -> Non
     case = named(name)
     src, dst = _source(case, shift[0]), _destination(case, shift[1])
     check(case.nest, src, dst, runnable(), factors=case.factors)
+
+
+_IN_PLACE = [
+    (MemoryDesc((1003,), "f32", "a"), "s32", 1.0, 0.0),
+    (MemoryDesc((1003,), "f32", "a"), "f32", 0.5, 0.25),
+    (MemoryDesc((9, 37), "f16", (50, 1)), "bf16", 1.0, 0.0),
+    (MemoryDesc((9, 37), "u8", (3, 40)), "s8", 1.0, 0.0),
+    (MemoryDesc((2, 17, 5), "f32", "aBc16b"), "s32", 1.0, 0.0),
+    (MemoryDesc((70, 65), "s8", "BA16a64b4a"), "u8", 3.0, 0.0),
+    (MemoryDesc((3,) * 6, "f32", "ABCDEF2a2b2c2d2e2f"), "s32", 1.0, 0.0),
+]
+
+
+@pytest.mark.parametrize("case", _IN_PLACE, ids=[str(case[0]) for case in _IN_PLACE])
+def test_a_tensor_can_be_converted_where_it_lies(case: tuple[MemoryDesc, str, float, float]) -> None:
+    """N9: one buffer for both sides, where layouts and element sizes agree."""
+    src, dst_type, alpha, beta = case
+    dst = MemoryDesc.from_json({**src.to_json(), "data_type": dst_type})
+    nest = reorder_nest(src, dst, compute_of(alpha, beta))
+    start = random_source(src, 1)
+    tame(start, src.data_type, 2)
+    wanted = expected(nest, start, start, alpha, beta)
+    for isa in runnable():
+        data = room(start.size)
+        data[:] = start
+        compiled(nest, isa)(data.ctypes.data, data.ctypes.data, alpha, beta, parts=3)
+        assert not difference(data, wanted, nest.dst_type), isa_id(isa)
 
 
 # --- shares ------------------------------------------------------------------------------------------------
