@@ -8,7 +8,7 @@ from ..dtypes import DataType
 from ..plan.nest import Compute
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, Factors, bits_type, compute, convert, zeros
-from .network import NOTHING, Lanes
+from .network import NOTHING, Lanes, Recipe
 from .shape import Layout, TileAxis, layout, piece, prefix, recipe
 
 
@@ -50,39 +50,38 @@ def emit_tile(
     plan = recipe(axes, lanes, 128 // spec.mid_type.bits, spec.permute_cost)
     source = _Side(src, spec.src_type, places.src, places.read)
     target = _Side(dst, spec.dst_type, places.dst, places.written)
-    if spec.is_zero:
-        registers = [zeros(spec.mid_type, len(lanes_)) for lanes_ in plan.loads]
-    else:
-        registers = [_load_register(b, spec, source, lanes_, factors) for lanes_ in plan.loads]
-    is_zero = {r for r, lanes_ in enumerate(plan.loads) if spec.is_zero or not _any(lanes_, places.read)}
-    needed = _needed(
-        plan.shuffles, [r for r, lanes_ in plan.stores if _any(lanes_, places.written)], len(registers)
-    )
+    stores = [(register, ids) for register, ids in plan.stores if _any(ids, places.written)]
+    loaded = [_load_register(b, spec, source, ids, factors) for ids in plan.loads]
+    registers = _permute(b, plan, loaded, {register for register, _ in stores})
+    for register, ids in sorted(stores, key=lambda store: _first_offset(store[1], places)):
+        _store_register(b, spec, target, places, (registers[register], ids), factors)
+
+
+def _first_offset(lanes: Lanes, places: Layout) -> int:
+    return min(places.dst[element] for element in lanes if element != NOTHING)
+
+
+def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: set[int]) -> list[Value]:
+    """Run a recipe's shuffles; those that reach no store, or have nothing but zeros to move, are left out."""
+    registers = list(loaded)
+    needed = _needed(plan, stored)
     for number, step in enumerate(plan.shuffles):
         if number in plan.rounds:
             b.cut()
+        a, c = registers[step.a], registers[step.b]
         # A shuffle of zeros is written as the zero it is: LLVM 22 aborts on storing one that interleaves.
-        if step.a in is_zero and step.b in is_zero:
-            is_zero.add(len(registers))
-        wanted = len(registers) in needed and len(registers) not in is_zero
-        value = b.shuffle(registers[step.a], registers[step.b], step.mask) if wanted else registers[step.a]
-        registers.append(value)
-    stores = [
-        (min(places.dst[e] for e in ls if e != NOTHING), r, ls)
-        for r, ls in plan.stores
-        if _any(ls, places.written)
-    ]
-    for _, register, lanes_ in sorted(stores, key=lambda s: s[0]):
-        _store_register(b, spec, target, places, (registers[register], lanes_), factors)
+        is_zero = a.ref == c.ref == "zeroinitializer"
+        is_wanted = len(registers) in needed and not is_zero
+        registers.append(b.shuffle(a, c, step.mask) if is_wanted else a)
+    return registers
 
 
-def _needed(shuffles: tuple[object, ...], stored: list[int], loads: int) -> set[int]:
+def _needed(plan: Recipe, stored: set[int]) -> set[int]:
     """Registers that reach a store; a tail tile stores few."""
     needed = set(stored)
-    for number in range(len(shuffles) - 1, -1, -1):
-        if loads + number in needed:
-            step = shuffles[number]
-            needed |= {step.a, step.b}  # type: ignore[attr-defined]
+    for number in range(len(plan.shuffles) - 1, -1, -1):
+        if len(plan.loads) + number in needed:
+            needed |= {plan.shuffles[number].a, plan.shuffles[number].b}
     return needed
 
 
@@ -95,7 +94,7 @@ def _converts_early(spec: TileSpec) -> bool:
 
 
 def _load_register(b: Builder, spec: TileSpec, side: _Side, lanes: Lanes, factors: Factors) -> Value:
-    if not _any(lanes, side.present):
+    if spec.is_zero or not _any(lanes, side.present):
         return zeros(spec.mid_type, len(lanes))
     if spec.prefetch:
         _prefetch(b, side, lanes, spec.prefetch)
