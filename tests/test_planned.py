@@ -1,0 +1,173 @@
+"""`rs.plan`: what would run, told without running it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import restride as rs
+from restride.runtime import cpu
+from support.errors import refused
+
+CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
+DIMS = (2, 17, 3, 5)
+X = np.arange(510, dtype=np.float32).reshape(DIMS)
+NCHW = rs.MemoryDesc(DIMS, "f32", "nchw")
+
+
+@pytest.fixture
+def threads():
+    before = rs.get_num_threads()
+    yield rs.set_num_threads
+    rs.set_num_threads(before)
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch):
+    """To load a kernel fails."""
+
+    def fail(*_):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(cpu, "Kernel", fail)
+
+
+def test_a_plan_tells_bytes_padding_kernel_and_reason(nothing_runs):
+    plan = rs.plan(X, "nChw16c", dtype="s8")
+    assert plan.src == NCHW
+    assert plan.dst == rs.MemoryDesc(DIMS, "s8", "nChw16c")
+    assert plan.bytes_moved == 510 * 4 + 2 * 32 * 15
+    assert plan.padding == 2 * 15 * 15
+    assert plan.impl.startswith("jit:")
+    assert plan.why
+    assert plan.threads == 1
+
+
+def test_plans_say_what_the_primitive_says():
+    for dst, dtype in (("nhwc", None), ("nChw16c", "s8"), (None, "bf16"), ("nchw", None)):
+        plan = rs.plan(X, dst, dtype=dtype)
+        pd = rs.Reorder.PrimitiveDesc(CPU, plan.src, CPU, plan.dst)
+        assert plan.impl == pd.impl_info_str
+
+
+def test_the_whole_kernel_can_be_read(nothing_runs):
+    plan = rs.plan(X, "nhwc")
+    assert "dst = f32(src)" in plan.nest
+    assert "define" in plan.ir
+    assert "ret" in plan.asm
+    assert plan.schedule
+    text = str(plan)
+    for part in (str(plan.src), str(plan.dst), plan.impl, plan.why, "nest", "schedule", "moves"):
+        assert part in text
+    assert repr(plan).startswith("Plan(")
+
+
+def test_a_plan_cannot_be_changed():
+    plan = rs.plan(X, "nhwc")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.threads = 7
+
+
+@pytest.mark.parametrize(
+    "x", [X, NCHW, rs.Memory.from_numpy(X), rs.Memory(NCHW, CPU, rs.NO_DATA)], ids=lambda v: type(v).__name__
+)
+def test_arrays_memories_and_descriptors_are_planned_alike(x):
+    plan = rs.plan(x, "nhwc")
+    assert (plan.src, plan.dst) == (NCHW, rs.MemoryDesc(DIMS, "f32", "nhwc"))
+    assert plan.impl == rs.plan(X, "nhwc").impl
+
+
+def test_a_tensor_larger_than_memory_can_be_planned(nothing_runs):
+    plan = rs.plan(rs.MemoryDesc((1 << 20, 1 << 20, 3), "u8", "abc"), "acb")
+    assert plan.bytes_moved == 2 * 3 << 40
+
+
+def test_factors_show_in_the_nest():
+    assert "alpha * src" in rs.plan(X, "nhwc", scale=0.5).nest
+    assert "beta * dst" in rs.plan(X, "nhwc", beta=0.5).nest
+    assert "alpha" not in rs.plan(X, "nhwc", scale=1.0, beta=0).nest
+    assert rs.plan(X, "nhwc", beta=0.5).bytes_moved == 3 * X.nbytes
+
+
+def test_gaps_move_no_bytes():
+    assert rs.plan(X, (255 << 20, 15 << 20, 5 << 20, 1 << 20)).bytes_moved == 2 * X.nbytes
+    assert rs.plan(X[:, ::2], None).bytes_moved == 2 * X[:, ::2].nbytes
+
+
+def test_nothing_to_do_is_planned_too(nothing_runs):
+    plan = rs.plan(np.empty((0, 3, 2, 2), np.float32), "nChw16c")
+    assert (plan.bytes_moved, plan.padding, plan.threads) == (0, 0, 1)
+    assert plan.impl == "jit:nothing"
+    assert plan.ir == plan.asm == ""
+    assert "nothing" in str(plan)
+
+
+def test_the_reference_engine_compiles_nothing():
+    plan = rs.plan(X, "nhwc", engine=REF)
+    assert (plan.impl, plan.threads, plan.ir) == ("ref:any", 1, "")
+    assert rs.plan(rs.Memory.from_numpy(X, None, REF), "nhwc").impl == "ref:any"
+
+
+def test_small_work_is_for_one_thread_and_large_for_all(threads):
+    large = rs.MemoryDesc((64, 64, 56, 56), "f32", "nchw")
+    for count in (1, 2, 5):
+        threads(count)
+        assert rs.plan(X, "nhwc").threads == 1
+        assert rs.plan(large, "nhwc").threads == count
+        assert ("1 thread" if count == 1 else f"up to {count} threads") in str(rs.plan(large, "nhwc"))
+
+
+def test_out_says_where_it_goes():
+    out = np.empty((2, 3, 5, 17), np.int8).transpose(0, 3, 1, 2)
+    assert rs.plan(X, None, out=out).dst == rs.MemoryDesc(DIMS, "s8", "nhwc")
+    assert rs.plan(X, "nhwc", out=out).dst.data_type is rs.s8
+    physical = np.empty((2, 2, 3, 5, 16), np.float32)
+    assert rs.plan(X, "nChw16c", out=physical).dst == rs.MemoryDesc(DIMS, "f32", "nChw16c")
+    memory = rs.Memory(rs.MemoryDesc(DIMS, "u8", "nChw8c"), CPU)
+    assert rs.plan(X, None, out=memory).dst == memory.desc
+    with refused("out does not lie"):
+        rs.plan(X, "nchw", out=out)
+    with refused("out is no array"):
+        rs.plan(X, "nchw", out=5)
+
+
+def test_a_physical_array_is_planned_with_src():
+    md = rs.MemoryDesc(DIMS, "f32", "nChw16c")
+    assert rs.plan(rs.reorder(X, "nChw16c").physical(), "nchw", src=md).src == md
+    with refused("src with a descriptor"):
+        rs.plan(NCHW, "nhwc", src="nchw")
+
+
+WRONG = [
+    ((X, "nhw"), {}, rs.InvalidArguments),
+    ((X, "any"), {}, rs.InvalidArguments),
+    ((X, (0, 0, 0, 0)), {}, rs.InvalidArguments),
+    ((X, {}), {}, rs.InvalidArguments),
+    ((X, None), {"dtype": "f31"}, rs.InvalidArguments),
+    ((X, None), {"dtype": "f64"}, rs.Unimplemented),
+    ((X, None), {"scale": "2"}, rs.InvalidArguments),
+    ((X, None), {"scale": [1.0]}, rs.Unimplemented),
+    ((X, None), {"scale": [[1], [2, 3]]}, rs.Unimplemented),
+    ((X, None), {"beta": {}}, rs.InvalidArguments),
+    ((X, None), {"beta": np.ones(3)}, rs.InvalidArguments),
+    ((X, None), {"zero_point": 0}, rs.Unimplemented),
+    ((X, None), {"axis": 1}, rs.Unimplemented),
+    ((X, None), {"post_ops": rs.PostOps()}, rs.Unimplemented),
+    ((X, None), {"engine": "cpu"}, rs.InvalidArguments),
+    ((X, None), {"src": "nhwc"}, rs.InvalidArguments),
+    ((X, rs.MemoryDesc((3,), "f32")), {}, rs.InvalidArguments),
+    ((rs.Memory(), None), {}, rs.InvalidArguments),
+    ((rs.MemoryDesc(), None), {}, rs.InvalidArguments),
+    ((rs.MemoryDesc(DIMS, "f32", "any"), None), {}, rs.InvalidArguments),
+    ((rs.MemoryDesc(DIMS, "f32", "any"), "nchw"), {}, rs.InvalidArguments),
+    (([1.0], None), {}, rs.InvalidArguments),
+    ((None, None), {}, rs.InvalidArguments),
+    ((np.zeros(3, ">f4"), None), {}, rs.InvalidArguments),
+]
+
+
+@pytest.mark.parametrize(("args", "options", "kind"), WRONG, ids=range(len(WRONG)))
+def test_what_cannot_be_reordered_cannot_be_planned(args, options, kind):
+    with pytest.raises(rs.Error) as caught:
+        rs.plan(*args, **options)
+    assert type(caught.value) is kind, caught.value.message
