@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --quiet --disable-pip-version-check
+PIP := $(PY) -m pip -qq --disable-pip-version-check
 SILERO := silero-vad>=6.2,<7
 DOC_TESTS := $(wildcard tests/test_docs*.py)
 
@@ -55,7 +55,7 @@ $(PY):
 
 $(VENV)/.has-core: pyproject.toml | $(PY)
 	@echo "installing restride into $(VENV)"
-	@$(PIP) install -e .
+	@test $(VENV)/.has-test -nt pyproject.toml || $(PIP) install -e .
 	@touch $@
 
 $(VENV)/.has-%: pyproject.toml | $(PY)
@@ -68,5 +68,6 @@ $(VENV)/.has-%: pyproject.toml | $(PY)
 	@$(PIP) download --no-deps --only-binary :all: --dest .demo '$(SILERO)'
 	@touch $@
 
-# try(target, what is missing without it): a failure is told, and does not stop.
-try = $(MAKE) --silent --no-print-directory $(1) || echo "could not get $(2)"
+# try(target, what is missing without it): a failure is told, and does not stop. Without a network pip would
+# try each package for half a minute.
+try = PIP_RETRIES=1 $(MAKE) --silent --no-print-directory $(1) || echo "could not get $(2)"
