@@ -236,7 +236,7 @@ def test_a_primitive_outlives_everything_it_was_made_from():
 
 
 def test_a_buffer_stays_while_it_is_read_whatever_another_thread_does():
-    """The memory may get another buffer meanwhile, and the old one must not be freed or resized under a run."""
+    """The memory may get another buffer meanwhile; the old one is not freed or resized under a run."""
     md = desc((1 << 22,), "f32", "a")
     src, dst = rs.Memory(md, CPU), rs.Memory(md, CPU)
     src.data[:] = 1.0
