@@ -262,7 +262,7 @@ def _store_piece(
 
 
 def _alignment(spec: TileSpec, lanes: int, offset: int) -> str:
-    """Streaming stores must be aligned to their size: tiles begin at a line, places in them as offsets say."""
+    """Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest."""
     nbytes = lanes * spec.dst_type.bits // 8
     if not spec.streams or nbytes < 16 or offset % min(nbytes, 64):
         return "align 1"
