@@ -120,6 +120,17 @@ def test_a_caret_points_at_the_fault_in_a_tag(capsys: pytest.CaptureFixture[str]
     assert lines[-1] == "  hint: did you mean 'nchw'?"
 
 
+@pytest.mark.parametrize("kind", ["--svg", "--html"])
+@pytest.mark.parametrize("rest", [("out.svg",), ()])
+def test_pictures_are_refused_by_name(
+    capsys: pytest.CaptureFixture[str], kind: str, rest: tuple[str, ...]
+) -> None:
+    text = failed(capsys, "show", "nchw", "1x2x3x4", kind, *rest)
+    assert text.startswith(f"2 error: restride show: {kind} is not provided by this version\n")
+    assert "\n  hint: " in text
+    assert not os.path.exists("out.svg")
+
+
 def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reorder", "/nowhere/a.npy", "b.npy", "--dst", "ab", "--json"]) == 1
     out, err = capsys.readouterr()
@@ -175,7 +186,9 @@ def test_info_shows_the_settings_in_force(
     assert found["instruction_set"]["limit"] == "SSE41"
     assert found["instruction_set"]["vector_bytes"] == 16
     monkeypatch.setenv("RESTRIDE_MAX_CPU_ISA", "bogus")
-    assert failed(capsys, "info").startswith("1 error: MAX_CPU_ISA names no instruction set")
+    assert failed(capsys, "info").startswith(
+        "1 error: environment variable RESTRIDE_MAX_CPU_ISA is not usable"
+    )
 
 
 def test_reorder_says_what_it_did(capsys: pytest.CaptureFixture[str], here: Path) -> None:

@@ -304,6 +304,7 @@ def test_damaged_and_hostile_files_are_refused(capsys: pytest.CaptureFixture[str
     text = refused(capsys, "bad.npy", "out.npy", "--dtype", "f32")
     assert text.startswith("error: cannot read bad.npy\n")
     assert "\n  why: " in text
+    assert "\n  hint: " in text
     assert len(text) < 2000
     assert os.listdir() == ["bad.npy"]
     assert main(["show", "bad.npy"]) == 1

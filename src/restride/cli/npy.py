@@ -84,7 +84,7 @@ def _opened(path: str) -> BinaryIO:
             "read", path, error, "check the name" if error.errno == errno.ENOENT else ""
         ) from None
     except ValueError:
-        raise bad_file(path, "no file name holds a zero byte") from None
+        raise bad_file(path, "no file name holds a zero byte", "name a .npy file") from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return os.fdopen(handle, "rb")
     os.close(handle)

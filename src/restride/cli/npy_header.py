@@ -27,6 +27,8 @@ _MARK = "# restride: "
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _MAX_HEADER = 10_000
 _ALIGN = 64
+_SAVE_AGAIN = "save the array again: np.save(file, x)"
+_WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
 
 
 class Header(NamedTuple):
@@ -65,9 +67,8 @@ def parse_header(file: BinaryIO, path: str, data_type: DataType | None = None) -
     _check_type(header)
     _check_length(header, os.fstat(file.fileno()).st_size)
     if stored and (stored.physical_shape != shape or is_fortran or not is_dense(stored)):
-        raise bad_file(
-            path, "the descriptor in its header does not fit the array", where=f"{stored}, array {shape}"
-        )
+        why = "the descriptor in its header does not fit the array"
+        raise bad_file(path, why, _WRITE_AGAIN, f"{stored}, array {shape}")
     return header
 
 
@@ -100,7 +101,9 @@ def describe_type(desc: MemoryDesc) -> np.dtype[Any]:
     """The NumPy type of the elements of a layout that a file can hold."""
     twin = desc.data_type.numpy
     if twin is None or desc.data_type.bits < 8:
-        raise Unimplemented(f"{desc.data_type} in a .npy file", why="two elements share a byte")
+        raise Unimplemented(
+            f"{desc.data_type} in a .npy file", why="two elements share a byte", hint="convert to s8"
+        )
     if not is_dense(desc):
         raise InvalidArguments(f"{desc} is not one dense array", hint="name a format, as --dst nchw")
     return twin
@@ -123,7 +126,7 @@ def about_file(path: str, function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
-        raise bad_file(path, why, error.hint, error.where) from None
+        raise bad_file(path, why, error.hint or _WRITE_AGAIN, error.where) from None
 
 
 def _header_text(file: BinaryIO, path: str) -> tuple[int, bytes, int]:
@@ -138,7 +141,9 @@ def _header_text(file: BinaryIO, path: str) -> tuple[int, bytes, int]:
     count = file.read(width)
     length = int.from_bytes(count, "little")
     if length > _MAX_HEADER:
-        raise bad_file(path, f"a header of {length} bytes describes no array that restride moves")
+        raise bad_file(
+            path, f"a header of {length} bytes describes no array that restride moves", _SAVE_AGAIN
+        )
     text = file.read(length)
     if len(count) < width or len(text) < length:
         raise bad_file(path, "the file ends inside its header", "it was cut off: get it again")
@@ -147,7 +152,7 @@ def _header_text(file: BinaryIO, path: str) -> tuple[int, bytes, int]:
 
 def _no_npy(path: str, lead: bytes) -> InvalidArguments:
     if not lead:
-        return bad_file(path, "the file is empty")
+        return bad_file(path, "the file is empty", _SAVE_AGAIN)
     if lead.startswith(b"PK"):
         hint = "it may be an .npz: save one of its arrays, np.save('x.npy', np.load('x.npz')['name'])"
         return bad_file(path, "it is a zip archive, no .npy file", hint)
@@ -167,7 +172,7 @@ def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool
             shape, is_fortran, dtype = parse(stream, max_header_size=_MAX_HEADER)
     except Exception:
         # The header is a Python expression: a hostile one can make the parser raise nearly anything.
-        raise bad_file(path, "its header is damaged", "save the array again: np.save(file, x)") from None
+        raise bad_file(path, "its header is damaged", _SAVE_AGAIN) from None
     return tuple(shape), bool(is_fortran), dtype
 
 
@@ -179,18 +184,19 @@ def _stored(path: str, text: bytes) -> MemoryDesc | None:
     try:
         values = json.loads(comment)
     except (ValueError, RecursionError):
-        raise bad_file(path, "the descriptor in its header is damaged") from None
+        raise bad_file(path, "the descriptor in its header is damaged", _WRITE_AGAIN) from None
     desc: MemoryDesc = about_file(path, MemoryDesc.from_json, values)
     if desc.format_kind == "blocked" and not desc.layout.has_runtime:
         return desc
-    raise bad_file(path, "the descriptor in its header names no layout", where=str(desc))
+    raise bad_file(path, "the descriptor in its header names no layout", _WRITE_AGAIN, str(desc))
 
 
 def _check_shape(path: str, shape: tuple[int, ...]) -> None:
     if not shape:
         raise bad_file(path, "an array of no axes has no memory format", "save x.reshape(1)")
     if any(type(n) is not int or not 0 <= n < 2**63 for n in shape):
-        raise bad_file(path, "its header is damaged: an extent is no whole number from 0 to 2**63 - 1")
+        why = "its header is damaged: an extent is no whole number from 0 to 2**63 - 1"
+        raise bad_file(path, why, _SAVE_AGAIN)
 
 
 def _typed(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]:
@@ -201,7 +207,8 @@ def _typed(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any
         dtype == twin or (bare and dtype.itemsize == twin.itemsize and data_type.bits >= 8)
     ):
         return twin
-    raise bad_file(path, f"its elements are {str(dtype)[:60]}, not {data_type}")
+    hint = "name the type that it was saved with, or none: --src-dtype only says what the file leaves open"
+    raise bad_file(path, f"its elements are {str(dtype)[:60]}, not {data_type}", hint)
 
 
 def _check_type(header: Header) -> None:
