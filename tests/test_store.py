@@ -124,7 +124,7 @@ def _damage_fifo(path):
     os.mkfifo(path)
 
 
-def _damage_unreadable_folder_in_its_place(path):
+def _damage_folder_in_its_place(path):
     path.unlink()
     path.mkdir()
 
@@ -143,17 +143,39 @@ def test_a_bad_entry_is_ignored_with_one_warning(filled, damage):
 
 
 @posix
-@pytest.mark.parametrize(
-    "damage",
-    [damage for damage in DAMAGES if "folder" not in damage.__name__],
-    ids=lambda damage: damage.__name__,
-)
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_a_bad_entry_is_replaced_by_the_next_put(filled, damage):
     damage(filled)
     kept = ObjectStore(filled.parent)
     kept.put(KEY, DATA)
     assert kept.get(KEY) == DATA
     assert stat.S_ISREG(filled.lstat().st_mode)
+
+
+@posix
+def test_a_full_folder_in_place_of_an_entry_is_left_alone_and_the_store_goes_on(filled):
+    filled.unlink()
+    filled.mkdir()
+    (filled / "mine").write_text("keep me")
+    kept = ObjectStore(filled.parent)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            assert kept.get(KEY) is None
+            kept.put(KEY, DATA)
+        kept.put(OTHER, DATA)
+        assert kept.get(OTHER) == DATA
+    assert [str(warning.message).split(": ")[1][:18] for warning in caught] == [f"entry {KEY[:12]}"]
+    assert (filled / "mine").read_text() == "keep me"
+    assert sorted(os.listdir(filled.parent)) == sorted([filled.name, f"{OTHER}.o"])
+
+
+@posix
+def test_warnings_point_at_the_callers_own_line(filled):
+    filled.write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning, match="damaged") as caught:
+        ObjectStore(filled.parent).get(KEY)
+    assert caught[0].filename == __file__
 
 
 @posix

@@ -37,6 +37,7 @@ _DAY_S = 86400.0
 _LIMIT_BYTES = 256 << 20
 _LARGEST_BYTES = 16 << 20
 _BLOCK_BYTES = 4096
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 # Without dir_fd (Windows) or user ids the profile folder's own access rights have to do.
 _RELATIVE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
@@ -112,6 +113,8 @@ class ObjectStore:
         try:
             with self._folder(create=True) as folder:
                 self._write(folder, key, data)
+        except IsADirectoryError:
+            self._reject(key, "a folder")
         except (OSError, _Unusable) as error:
             self._writable = False
             self._tell("unusable", f"{error}; compiling without it")
@@ -204,7 +207,7 @@ class ObjectStore:
             finally:
                 os.close(handle)
             target = self._name(folder, key + _SUFFIX)
-            os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
+            _take_name(folder, temporary, target)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
@@ -230,7 +233,42 @@ class ObjectStore:
         if kind in self._told:
             return
         self._told.add(kind)
-        warnings.warn(f"restride's kernel cache {self._path}: {text}", RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"restride's kernel cache {self._path}: {text}", RuntimeWarning, stacklevel=_callers_level()
+        )
+
+
+def _callers_level() -> int:
+    """The `stacklevel` with which the caller of this points at the first line outside restride."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _take_name(folder: int | None, temporary: str, target: str) -> None:
+    """Give a whole file its name. An empty folder of that name makes room, as no file could be kept there.
+
+    Raises IsADirectoryError for one that holds something: it is not ours to clear.
+    """
+    try:
+        os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    except OSError:
+        if not _is_folder(folder, target):
+            raise
+    try:
+        os.rmdir(target, dir_fd=folder)
+    except OSError as error:
+        raise IsADirectoryError(error.errno, "a folder has the entry's name") from None
+    os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _is_folder(folder: int | None, name: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode)
+    except OSError:
+        return False
 
 
 def _entries(folder: int | None, path: str) -> list[tuple[str, int, float]]:
