@@ -229,7 +229,7 @@ def test_pieces_of_a_long_job_are_short():
 def test_pieces_grow_and_shrink():
     assert pool._next_piece(4, 1e-6, 2) == 16
     assert pool._next_piece(4, 0.0, 2) == 16
-    assert pool._next_piece(400, 0.3, 2) == 40
+    assert pool._next_piece(400, 0.03, 2) == 40
     assert pool._next_piece(4, 10.0, 2) == 2
 
 

@@ -177,7 +177,7 @@ class NestWriter:
                 with b.when("eq", step, i64(section.first // tiles)):
                     inside(self.moved(index, i64(section.first), cursor, section.span))
                 continue
-            low = self._clamp("sgt", start, section.first)
+            low = self._clamp("sgt", start, section.first) if section.first else start
             high = self._clamp("slt", stop, section.first + section.tiles)
             with b.loop(low, high) as tile:
                 inside(self.moved(index, tile, cursor, section.span))
