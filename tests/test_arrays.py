@@ -224,3 +224,49 @@ def test_any_view_goes_anywhere_as_the_reference_engine_says(data):
         rs.reorder(view, None, out=window(bits), engine=engine, **factors)
         results.append(bits.tobytes())
     assert results[0] == results[1] == results[2]
+
+
+# What errors call the arguments
+
+NO_TENSORS = {
+    "no axes": np.zeros((), np.float32),
+    "13 axes": np.zeros((1,) * 13, np.float32),
+    "objects": np.array([None, 1]),
+    "foreign byte order": np.zeros((2, 3), ">f4"),
+    "int64": np.zeros((2, 3), np.int64),
+    "complex": np.zeros((2, 3), np.complex64),
+    "four bits": np.zeros((2, 3), ml_dtypes.int4),
+    "a mask": np.ma.array([[1.0]]),
+    "half a stride": np.zeros(9, np.uint8)[:8].view(np.dtype([("a", "u1"), ("b", "f4"), ("c", "V3")]))["b"],
+}
+
+
+@pytest.mark.parametrize("bad", NO_TENSORS.values(), ids=NO_TENSORS)
+@pytest.mark.parametrize("engine", [None, CPU])
+def test_errors_name_reorder_and_the_argument_that_is_no_tensor(bad, engine):
+    good = np.zeros((2, 3), np.float32)
+    for what, x, out in (("x cannot be read", bad, None), ("out cannot be written", good, bad)):
+        with pytest.raises(rs.Error) as caught:
+            rs.reorder(x, None, out=out, engine=engine)
+        error = caught.value
+        assert error.what == f"reorder: {what}"
+        assert error.why
+        assert error.hint
+
+
+def test_errors_name_reorder_and_x_where_it_is_no_array(x):
+    for bad in ([1.0], np.float32(1), None, "x", memoryview(b"x")):
+        with refused("reorder: x cannot be read", "is no NumPy array"):
+            rs.reorder(bad, "nhwc")
+        if bad is not None:
+            with refused("reorder: out is no array"):
+                rs.reorder(x, "nhwc", out=bad)
+
+
+def test_a_src_that_does_not_fit_is_named(x):
+    for src in ("nhwc", (1, 2, 3, 4), rs.MemoryDesc((3,), "f32"), rs.MemoryDesc(DIMS, "s8"), "nChw16c"):
+        with pytest.raises(rs.InvalidArguments) as caught:
+            rs.reorder(x, "nhwc", src=src)
+        assert "Memory.from_numpy" not in caught.value.message
+    with refused("reorder: src does not fit x", where=(rs.MemoryDesc(DIMS, "f32"),)):
+        rs.reorder(x, "nchw", src=rs.MemoryDesc(DIMS, "f32", "nhwc"))

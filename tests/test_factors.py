@@ -90,9 +90,16 @@ def test_a_scale_for_each_channel_is_not_provided_yet(x):
 
 @pytest.mark.parametrize("name", ["zero_point", "axis", "post_ops"])
 def test_options_of_later_versions_are_refused_by_name(x, name):
-    for value in (0, 1, [1, 2], rs.PostOps()):
+    for value in (False, 0.0, 1, [0], np.zeros(1, int), np.zeros((), int), rs.PostOps()):
         with refused(f"{name} is not provided", kind=rs.Unimplemented):
             rs.reorder(x, "nhwc", **{name: value})
+
+
+def test_a_zero_point_of_zero_is_none(x):
+    for zero in (0, np.int64(0), np.uint8(0)):
+        np.testing.assert_array_equal(rs.reorder(x, "nhwc", dtype="s8", zero_point=zero), x.astype("i1"))
+        with refused("axis is not provided", kind=rs.Unimplemented):
+            rs.reorder(x, "nhwc", zero_point=zero, axis=0)
 
 
 def test_beta_needs_something_to_multiply(x):

@@ -150,7 +150,7 @@ WRONG = [
     ((X, None), {"scale": [[1], [2, 3]]}, rs.Unimplemented),
     ((X, None), {"beta": {}}, rs.InvalidArguments),
     ((X, None), {"beta": np.ones(3)}, rs.InvalidArguments),
-    ((X, None), {"zero_point": 0}, rs.Unimplemented),
+    ((X, None), {"zero_point": 1}, rs.Unimplemented),
     ((X, None), {"axis": 1}, rs.Unimplemented),
     ((X, None), {"post_ops": rs.PostOps()}, rs.Unimplemented),
     ((X, None), {"engine": "cpu"}, rs.InvalidArguments),
@@ -171,3 +171,17 @@ def test_what_cannot_be_reordered_cannot_be_planned(args, options, kind):
     with pytest.raises(rs.Error) as caught:
         rs.plan(*args, **options)
     assert type(caught.value) is kind, caught.value.message
+
+
+def test_errors_name_plan_and_its_argument():
+    for x, kwargs, what in (
+        (np.float32(1), {}, "plan: x cannot be read"),
+        (X, {"src": "nhwc"}, "plan: src does not fit x"),
+        (X, {"out": np.zeros((), "f4")}, "plan: out cannot be written"),
+    ):
+        with pytest.raises(rs.InvalidArguments, match=what):
+            rs.plan(x, None, **kwargs)
+
+
+def test_a_zero_point_of_zero_is_none():
+    assert str(rs.plan(X, None, zero_point=0)) == str(rs.plan(X, None))

@@ -22,7 +22,7 @@ from .frameworks.recipes import Recipe, data_address, overlapping
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
 from .runtime.alloc import Array
-from .runtime.describe import describe
+from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.stream import Stream
@@ -182,7 +182,8 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
 
 def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
     if not isinstance(x, Memory):
-        return Memory.from_numpy(x, src, engine)
+        described = describe(x, src, SOURCE)
+        return Memory(described.desc, engine, described.buffer_of(x))
     if src is not None:
         raise InvalidArguments(
             "reorder: src with a Memory", why="a Memory has its own descriptor", hint="leave src out"
@@ -199,7 +200,7 @@ def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) 
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
         return _on_engine(out, engine)
     if isinstance(out, np.ndarray):
-        target = out_desc(src, describe(out), dst, dtype)
+        target = out_desc(src, describe(out, None, TARGET), dst, dtype)
         return Memory(target.desc, engine, target.buffer_of(out))
     empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
     raise InvalidArguments(
@@ -218,6 +219,8 @@ def _on_engine(memory: Memory, engine: Engine) -> Memory:
 def refuse_missing(zero_point: Any, axis: Any, post_ops: Any) -> None:
     """Raise Unimplemented for the arguments that later versions will take."""
     given = {"zero_point": zero_point, "axis": axis, "post_ops": post_ops}
+    if _is_no_shift(zero_point):
+        del given["zero_point"]
     found = [name for name, value in given.items() if value is not None]
     if found:
         raise Unimplemented(
@@ -226,6 +229,12 @@ def refuse_missing(zero_point: Any, axis: Any, post_ops: Any) -> None:
             why="one scale for the whole tensor and beta are",
             hint=f"leave {found[0]} out",
         )
+
+
+def _is_no_shift(zero_point: Any) -> bool:
+    """True for the integer 0: it shifts nothing."""
+    is_integer = isinstance(zero_point, int | np.integer) and not isinstance(zero_point, bool)
+    return is_integer and zero_point == 0
 
 
 def _beta_without_out() -> InvalidArguments:

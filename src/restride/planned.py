@@ -14,7 +14,7 @@ from .errors import InvalidArguments
 from .frameworks.factors import parse_factors
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
 from .primitives.problem import Problem, check_problem, solve
-from .runtime.describe import describe
+from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .targets.cpu import Lowered
@@ -115,7 +115,7 @@ def plan(
 
 def _desc_of(x: Any, src: Any) -> MemoryDesc:
     if not isinstance(x, MemoryDesc | Memory):
-        return describe(x, src).desc
+        return describe(x, src, Subject.source("plan")).desc
     if src is not None:
         raise InvalidArguments("plan: src with a descriptor", why="it says how it lies", hint="leave src out")
     return x if isinstance(x, MemoryDesc) else x.desc
@@ -126,7 +126,7 @@ def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
         return out.desc
     if isinstance(out, np.ndarray):
-        return out_desc(src, describe(out), dst, dtype).desc
+        return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
     raise InvalidArguments(
         "plan: out is no array", why=f"it is {type(out).__name__}", hint="pass an array or a rs.Memory"
     )

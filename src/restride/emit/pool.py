@@ -22,7 +22,7 @@ Functions, all C calling convention:
     ptr  restride_pool_worker(pool)                           the body of a worker thread
     void restride_pool_join(pool, i32 workers)                say how many workers there are
     void restride_pool_run(pool, fn, src, dst, params, i64 parts, i64 first, i64 count)
-    i32  restride_pool_close(pool)                            1: workers are leaving; 0: busy, try again
+    i32  restride_pool_close(pool)                            1: workers are leaving; 0: busy, ask again
     void restride_pool_spin(i64 n)                            n turns of the spin loop, to measure them
 """
 
@@ -336,7 +336,11 @@ send_away:
   call void @unpark(ptr %pool, ptr %epoch, i32 2147483647)
   ret i32 1
 busy:
-  ret i32 0
+  ; Asked again after an interruption: they are leaving already.
+  %held = extractvalue { i32, i1 } %taken, 0
+  %closed = icmp eq i32 %held, 2
+  %answer = zext i1 %closed to i32
+  ret i32 %answer
 }
 
 define void @restride_pool_spin(i64 %n) {

@@ -22,7 +22,7 @@ from ..primitives.reorder import is_same_place
 from ..runtime.alloc import Array, address_of, allocate, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.cpu import Program
-from ..runtime.describe import describe_kind
+from ..runtime.describe import TARGET, describe_kind
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.views import element_type
@@ -113,7 +113,7 @@ def _make_new(
 
 def _make_out(x: Any, out: Any, dst: Any, to: Any, is_scaled: bool, is_summed: bool) -> OutRecipe:
     source = describe_kind(*x)
-    target = out_desc(source.desc, describe_kind(*out), dst, to)
+    target = out_desc(source.desc, describe_kind(*out, subject=TARGET), dst, to)
     return OutRecipe(
         Problem(source.desc, target.desc, _flagged(is_scaled, is_summed)), source.below, target.below
     )

@@ -13,7 +13,7 @@ from ..desc.layout import block_products
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import Error, InvalidArguments, Unimplemented
 from .alloc import Array, Buffer, address_of, extent
 
 _HINTS = {
@@ -29,6 +29,41 @@ _HINTS = {
 }
 
 
+class Subject(NamedTuple):
+    """What errors call an array: the call and its argument, and what to say of a format that does not fit.
+
+    `hint` stands in for those that make a copy, as a copy of an output is of no use.
+    """
+
+    refused: str
+    misfit: str
+    hint: str = ""
+
+    @classmethod
+    def source(cls, call: str) -> Subject:
+        """The argument `x` of a call, whose format is `src`."""
+        return cls(f"{call}: x cannot be read", f"{call}: src does not fit x")
+
+    @classmethod
+    def target(cls, call: str) -> Subject:
+        """The argument `out` of a call."""
+        what = f"{call}: out cannot be written"
+        return cls(what, what, "pass a NumPy array of numbers in this machine's byte order, or leave out out")
+
+    def named(self, error: Error) -> Error:
+        """The error of this module, as one of this subject; others as they are."""
+        what = {_WRAPPED.refused: self.refused, _WRAPPED.misfit: self.misfit}.get(error.what)
+        if what is None:
+            return error
+        return type(error)(what, where=error.where, why=error.why, hint=self.hint or error.hint)
+
+
+_WRAPPED = Subject(
+    "Memory.from_numpy: the array cannot be wrapped", "Memory.from_numpy: the format does not fit the array"
+)
+SOURCE, TARGET = Subject.source("reorder"), Subject.target("reorder")
+
+
 class Described(NamedTuple):
     """A descriptor, and how many bytes its buffer starts before the array's first element."""
 
@@ -40,23 +75,38 @@ class Described(NamedTuple):
         return Buffer(address_of(x) - self.below, extent(self.desc).high, not x.flags.writeable, x)
 
 
-def describe(x: Any, format: Format | MemoryDesc = None) -> Described:
+def describe(x: Any, format: Format | MemoryDesc = None, subject: Subject = _WRAPPED) -> Described:
     """The descriptor of `x`: its shape as dims, its strides in elements, offset0 where strides are negative.
 
     `format` only confirms: a plain one must be what the strides say. With a blocked tag, or a descriptor
     whose `physical_shape` is the shape of `x`, `x` is the physical array (as `Memory.physical()` gives it).
-    Raises InvalidArguments for arrays that no descriptor can say, with the way out.
+    Raises InvalidArguments for arrays that no descriptor can say, with the way out; `subject` names them.
     """
-    _check_array(x)
-    own = describe_kind(x.shape, x.strides, x.dtype)
-    return own if format is None else _confirmed(x, own, format)
+    try:
+        _check_array(x)
+        own = _of_kind(x.shape, x.strides, x.dtype)
+        return own if format is None else _confirmed(x, own, format)
+    except Error as error:
+        raise subject.named(error) from None
 
 
-def describe_kind(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Described:
+def describe_kind(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], subject: Subject = SOURCE
+) -> Described:
     """The descriptor of any array of this shape, strides in bytes, and type; errors as `describe`."""
-    if shape:
-        return _of_strides(shape, strides, dtype)
-    raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
+    try:
+        return _of_kind(shape, strides, dtype)
+    except Error as error:
+        raise subject.named(error) from None
+
+
+def _of_kind(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Described:
+    if not shape:
+        raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
+    if len(shape) > MAX_NDIMS:
+        why = f"a tensor has at most {MAX_NDIMS} axes, the array {len(shape)}"
+        raise _refused(why, "join axes that lie side by side: x.reshape(...)")
+    return _of_strides(shape, strides, dtype)
 
 
 def _check_array(x: object) -> None:
@@ -101,8 +151,8 @@ def _data_type(dtype: np.dtype[Any]) -> DataType:
         raise _refused(f"its elements are {str(dtype)[:60]}", _hint(dtype)) from None
     if found.bits < 8:
         raise Unimplemented(
-            f"Memory.from_numpy: {found} arrays",
-            why="NumPy keeps one element in a byte, a descriptor of this type two",
+            _WRAPPED.refused,
+            why=f"in {found} arrays NumPy keeps one element in a byte, a descriptor of this type two",
             hint="pass x.astype(np.int8)",
         )
     return found
@@ -119,13 +169,13 @@ def _hint(dtype: np.dtype[Any]) -> str:
 def _confirmed(x: Array, own: Described, format: Format | MemoryDesc) -> Described:
     desc = format if isinstance(format, MemoryDesc) else _of_format(x, own.desc.data_type, format)
     if desc.format_kind != "blocked" or desc.data_type is not own.desc.data_type:
-        raise _refused("the format describes other elements, or none", "leave it out", _both(own.desc, desc))
+        raise _misfit("the format describes other elements, or none", "leave it out", _both(own.desc, desc))
     if desc == own.desc:
         return own
     if x.shape == desc.physical_shape and _of_physical(desc) == own.desc:
         return Described(desc, 0)
-    hint = "leave the format out: strides are read off the array; rs.reorder moves data into another format"
-    raise _refused("the array does not lie as the format says", hint, _both(own.desc, desc))
+    hint = "leave it out: strides are read off the array; rs.reorder moves data into another format, its dst"
+    raise _misfit("the array does not lie as the format says", hint, _both(own.desc, desc))
 
 
 def _of_physical(desc: MemoryDesc) -> MemoryDesc | None:
@@ -146,7 +196,7 @@ def _of_blocked_tag(x: Array, data_type: DataType, tag: Tag | GenericTag) -> Mem
     """The descriptor without padding whose physical array has the shape of `x`."""
     ndims = x.ndim - len(tag.inner_blks)
     if ndims < 1 or x.shape[ndims:] != tag.inner_blks:
-        raise _refused(
+        raise _misfit(
             f"format {tag} is blocked, and the array is not its physical array",
             f"the blocks {tag.inner_blks} must be its last axes; rs.reorder(x, {str(tag)!r}) moves the data",
             f"shape {x.shape}",
@@ -163,4 +213,8 @@ def _both(own: MemoryDesc, desc: MemoryDesc) -> str:
 
 
 def _refused(why: str, hint: str, where: str = "") -> InvalidArguments:
-    return InvalidArguments("Memory.from_numpy: the array cannot be wrapped", where=where, why=why, hint=hint)
+    return InvalidArguments(_WRAPPED.refused, where=where, why=why, hint=hint)
+
+
+def _misfit(why: str, hint: str, where: str) -> InvalidArguments:
+    return InvalidArguments(_WRAPPED.misfit, where=where, why=why, hint=hint)
