@@ -5,8 +5,11 @@ import warnings
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import restride as rs
+from restride.plan.contract import PROVIDED
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -159,3 +162,65 @@ def test_subclasses_go_in_and_plain_arrays_come_out(x, tmp_path):
         assert type(got) is np.ndarray
         np.testing.assert_array_equal(got, source)
     assert rs.reorder(x, None, out=mapped) is mapped
+
+
+# Any view of any array
+
+
+@st.composite
+def views(draw, data_type):
+    """A view of random bits: axes exchanged, sliced, reversed, repeated and added."""
+    dims = draw(st.lists(st.sampled_from((1, 2, 3, 5, 8, 16, 17, 33)), min_size=1, max_size=4))
+    count = int(np.prod(dims)) * data_type.bits // 8
+    bits = np.random.default_rng(draw(st.integers(0, 9))).integers(0, 256, count, np.uint8)
+    view = bits.view(data_type.numpy).reshape(dims)
+    for step in draw(st.lists(st.sampled_from(("permute", "slice", "reverse", "repeat", "add")), max_size=3)):
+        axis = draw(st.integers(0, view.ndim - 1))
+        if step == "permute":
+            view = view.transpose(draw(st.permutations(range(view.ndim))))
+        elif step == "slice":
+            piece = slice(draw(st.integers(0, view.shape[axis] // 3)), None, draw(st.integers(1, 3)))
+            view = view[(slice(None),) * axis + (piece,)]
+        elif step == "reverse":
+            view = np.flip(view, axis)
+        elif step == "repeat":
+            view = np.broadcast_to(view, (2, *view.shape))
+        else:
+            view = np.expand_dims(view, axis)
+    return view
+
+
+@st.composite
+def outs(draw, dims, data_type):
+    """An array of any order, with gaps, maybe reversed, in a buffer of random bits."""
+    strides, stride = [0] * len(dims), draw(st.sampled_from((1, 1, 2)))
+    for axis in draw(st.permutations(range(len(dims)))):
+        strides[axis] = stride
+        stride = stride * dims[axis] + draw(st.sampled_from((0, 0, 3)))
+    whole = np.random.default_rng(4).integers(0, 256, (stride + 5) * 4, np.uint8).view(data_type.numpy)
+    flipped = draw(st.sampled_from((None, *range(len(dims)))))
+
+    def window(bits):
+        steps = [s * bits.itemsize for s in strides]
+        view = np.lib.stride_tricks.as_strided(bits, dims, steps)
+        return view if flipped is None else np.flip(view, flipped)
+
+    return whole, window
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_any_view_goes_anywhere_as_the_reference_engine_says(data):
+    src_type, dst_type = data.draw(st.sampled_from(PROVIDED)), data.draw(st.sampled_from(PROVIDED))
+    view = data.draw(views(src_type))
+    whole, window = data.draw(outs(view.shape, dst_type))
+    factors = {
+        "scale": data.draw(st.sampled_from((None, 0.5, -3.0))),
+        "beta": data.draw(st.sampled_from((0.0, 1.0, -0.25))),
+    }
+    results = []
+    for engine in (CPU, REF, None):
+        bits = whole.copy()
+        rs.reorder(view, None, out=window(bits), engine=engine, **factors)
+        results.append(bits.tobytes())
+    assert results[0] == results[1] == results[2]

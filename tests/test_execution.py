@@ -1,6 +1,8 @@
 """Executing a primitive: arguments by place and by number, and every wrong one (R05 to R07, N10, M38)."""
 
+import contextlib
 import itertools
+import threading
 import types
 
 import numpy as np
@@ -231,3 +233,30 @@ def test_a_primitive_outlives_everything_it_was_made_from():
     finally:
         rs.set_primitive_cache_capacity(1024)
     assert (dst.to_numpy() == 6.0).all()
+
+
+def test_a_buffer_stays_while_it_is_read_whatever_another_thread_does():
+    """The memory may get another buffer meanwhile; the old one is not freed or resized under a run."""
+    md = desc((1 << 22,), "f32", "a")
+    src, dst = rs.Memory(md, CPU), rs.Memory(md, CPU)
+    src.data[:] = 1.0
+    r = rs.Reorder(src, dst)
+    ended = threading.Event()
+
+    def swap():
+        while not ended.is_set():
+            lent = bytearray(md.size)
+            dst.set_data_handle(lent)
+            dst.set_data_handle(rs.NO_DATA)
+            with contextlib.suppress(BufferError):
+                lent.clear()
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    for _ in range(60):
+        with contextlib.suppress(rs.InvalidArguments):  # there is no buffer at the moment
+            r.execute(STREAM, src, dst)
+    ended.set()
+    swapper.join(20)
+    assert not swapper.is_alive()
+    assert src.data.all()

@@ -162,10 +162,10 @@ def _general(
 
 
 def _run_primitive(source: Memory, target: Memory, applied: Applied, device: Engine) -> None:
-    attr = applied.attr()
     if overlaps(source, target):
-        raise overlapping(Problem(source.desc, target.desc, attr))
-    Reorder(source, target, PrimitiveAttr.of(attr)).execute(Stream(device), source, target)
+        raise overlapping(Problem(source.desc, target.desc, applied.attr()))
+    attr = None if applied is COPY else PrimitiveAttr.of(applied.attr())
+    Reorder(source, target, attr).execute(Stream(device), source, target)
 
 
 def engine_of(x: object, out: object, engine: object) -> Engine:

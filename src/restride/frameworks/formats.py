@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,12 +62,16 @@ def parse_type(dtype: object) -> DataType:
 
 def target_desc(src: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc:
     """The destination's descriptor: `dst` says the format, `dtype` the type; None stays as in `src`."""
-    data_type = None if dtype is None else parse_type(dtype)
+    return _target(src, format_key(dst), None if dtype is None else parse_type(dtype))
+
+
+@lru_cache(maxsize=1024)
+def _target(src: MemoryDesc, dst: Any, data_type: DataType | None) -> MemoryDesc:
     if isinstance(dst, MemoryDesc):
         return _target_of_desc(dst, data_type)
     if dst is None:
         return _same_format(src, data_type or src.data_type)
-    return MemoryDesc(src.dims, data_type or src.data_type, format_key(dst))  # type: ignore[arg-type]
+    return MemoryDesc(src.dims, data_type or src.data_type, dst)
 
 
 def _target_of_desc(dst: MemoryDesc, data_type: DataType | None) -> MemoryDesc:

@@ -37,6 +37,8 @@ def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
     along_src = contiguous(nest, "src")
     if nest.is_zero:
         return Tile(_copy_chunks(nest, along_dst, lanes), "zero", "padding")
+    if not nest.axes:
+        return Tile((), "copy", "there is one element")
     if not along_dst or not along_src:
         return _strided(nest, along_dst, along_src, lanes)
     first = along_dst[0]

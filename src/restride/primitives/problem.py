@@ -133,7 +133,10 @@ class CpuReorder:
 
     def run(self, src: Memory, dst: Memory) -> None:
         """Run on checked memories."""
-        self.program.run(src._address, dst._address, self.params)
+        # The buffers are held by name: another thread may give the memories others meanwhile.
+        read, written = src._buffer, dst._buffer
+        if read is not None and written is not None:
+            self.program.run(read.address, written.address, self.params)
 
 
 class ReferenceReorder:

@@ -209,17 +209,18 @@ class Reorder:
             or stream._engine is not self._engine
             or src._engine is not self._src_engine
             or dst._engine is not self._dst_engine
-            or dst._readonly
             or src._mapped
             or dst._mapped
-            or not src._address
-            or not dst._address
+            or (read := src._buffer) is None
+            or (written := dst._buffer) is None
+            or written[2]
             or (src._lo < dst._hi and dst._lo < src._hi)
             or flags.profile_exec
         ):
             self._execute_checked(stream, src, dst)
             return
-        self._call(src._address, dst._address, self._params)
+        # The buffers are held by name: another thread may give the memories others meanwhile.
+        self._call(read[0], written[0], self._params)
 
     def execute_sycl(self, stream: Stream, src: Memory, dst: Memory, deps: Any = ()) -> Event:
         """Run on a SYCL stream and return its event. Raises InvalidArguments on every other engine (P08)."""

@@ -109,10 +109,16 @@ def object_code(lowered: Lowered) -> bytes:
 
 @functools.cache
 def _revision() -> str:
-    """A hash of the compiler's own source, so that no kernel of another revision is ever loaded."""
+    """A hash of the compiler's own source, so that no kernel of another revision is ever loaded.
+
+    Inside an archive there is no source to read: there the version, which the key has anyway, must do.
+    """
     digest = hashlib.sha256()
-    for path in _sources():
-        digest.update(path.read_bytes())
+    try:
+        for path in _sources():
+            digest.update(path.read_bytes())
+    except OSError:
+        return "archive"
     return digest.hexdigest()
 
 
