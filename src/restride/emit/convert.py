@@ -17,7 +17,8 @@ from .small_float import float_to_bfloat, float_to_small, narrow_to_odd, small_t
 # Adding 1.5 * 2**23 to a float of magnitude below 2**22 rounds it half to even into the low mantissa bits.
 _ROUND_FLOAT, _ROUND_BITS = "12582912.0", 0x4B400000
 _QUIET_NAN = {"float": ("i32", 0x7FC00000), "double": ("i64", 0x7FF8000000000000)}
-_SMALL = (DataType.f16, DataType.f8_e5m2, DataType.f8_e4m3)
+# Magnitudes from which on every value is whole: 2**23 and 2**52.
+_WHOLE_FROM = {"float": "8388608.0", "double": "4503599627370496.0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _canonical_nan(b: Builder, value: Value) -> Value:
     return b.bitcast(b.select(is_nan, splat(b, value, kind, quiet), b.bitcast(value, kind)), real)
 
 
-# --- integers -------------------------------------------------------------------------------------------------
+# --- integers -----------------------------------------------------------------------------------------------
 
 
 def _saturate_integers(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
@@ -122,7 +123,7 @@ def _is_set(b: Builder, v: Value) -> Value:
     return b.cast("zext", b.compare(name, v, zero), "i8")
 
 
-# --- to real --------------------------------------------------------------------------------------------------
+# --- to real ------------------------------------------------------------------------------------------------
 
 
 def _to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> Value:
@@ -147,7 +148,7 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
     return small_to_float(b, v, src)
 
 
-# --- from real ------------------------------------------------------------------------------------------------
+# --- from real ----------------------------------------------------------------------------------------------
 
 
 def _from_real(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
@@ -191,14 +192,11 @@ def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Valu
 
 
 def _round_even(b: Builder, value: Value, can: Abilities) -> Value:
-    """Round half to even where there are fractions; past 2**23 (double: 2**52) every value is whole."""
+    """Round half to even where there are fractions."""
     if can.round_even:
         return b.intrinsic("roundeven", value)
-    limit = b.splat(
-        element_of(value),
-        lanes_of(value),
-        "8388608.0" if element_of(value) == "float" else "4503599627370496.0",
-    )
+    real = element_of(value)
+    limit = b.splat(real, lanes_of(value), _WHOLE_FROM[real])
     magic = b.intrinsic("copysign", limit, value)
     rounded = b.op("fsub", b.op("fadd", value, magic), magic)
     small = b.compare("fcmp olt", b.intrinsic("fabs", value), limit)

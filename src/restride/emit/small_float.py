@@ -1,4 +1,4 @@
-"""Floats narrower than 32 bits by integer arithmetic: f16 and the 8-bit floats, bf16, and doubles on their way."""
+"""Floats narrower than 32 bits by integer arithmetic: f16, bf16, the 8-bit ones, and doubles on their way."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from .builder import Builder, Value, lanes_of
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """A small binary float. Float32 magnitudes from `overflow` on become `beyond`; `special` codes are not finite.
+    """A small binary float. Codes from `special` on are not finite.
 
+    `overflow`: the float32 magnitude, as bits, from which on a value becomes `beyond`.
     `keeps_payload`: a NaN keeps its leading mantissa bits (N5); otherwise it is `nan`.
     """
 
@@ -139,7 +140,7 @@ def float_to_bfloat(b: Builder, bits: Value) -> Value:
 
 
 def narrow_to_odd(b: Builder, value: Value) -> Value:
-    """Doubles as floats, inexact ones as their odd neighbour, so that one more rounding is as if it were the only one."""
+    """Doubles as floats, inexact ones as the odd neighbour: another rounding is as if it were alone."""
     near = b.cast("fptrunc", value, "float")
     back = b.cast("fpext", near, "double")
     bits = b.bitcast(near, "i32")

@@ -2,7 +2,7 @@
 
 This is the definition that every engine must match bit for bit. Conversions between floats round half to even
 and keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale,
-sum) yields the one quiet NaN 0x7FC00000. The 8-bit floats have one NaN of each sign. Where a side is f64, all is
+sum) yields the one quiet NaN 0x7FC00000. A NaN of the 8-bit floats is all sign. Where a side is f64, all is
 done in float64 and rounded once.
 """
 
@@ -21,12 +21,13 @@ _INT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.boolean)
 _TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
 
-# What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3); a double reaches the limit.
+# What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3).
 FLOAT_LIMITS = {
     DataType.s32: (-2147483648.0, 2147483520.0),
     DataType.s8: (-128.0, 127.0),
     DataType.u8: (0.0, 255.0),
 }
+# A double reaches the limit itself.
 DOUBLE_LIMITS = {**FLOAT_LIMITS, DataType.s32: (-2147483648.0, 2147483647.0)}
 
 
@@ -83,9 +84,9 @@ def _saturate_integers(values: Array, dst: DataType) -> Array:
 
 
 def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float32) -> Array:
-    """Bits of `src` as float32 or float64: exact, but for s32 past 2**24 in float32, which rounds half to even."""
+    """Bits of `src` as float32 or float64: exact, but s32 past 2**24 as float32 rounds half to even."""
     if src in _INT_TYPES:
-        return _integers(bits, src).astype(real)
+        return np.asarray(_integers(bits, src).astype(real))
     if src is DataType.f64:
         return bits.view(np.float64)
     with np.errstate(all="ignore"):
@@ -114,7 +115,8 @@ def _half_to_float(bits: Array) -> Array:
 def from_real(value: Array, dst: DataType) -> Array:
     """float32 or float64 values as the bits of `dst`: saturated and rounded half to even, once (N2 to N5)."""
     if dst is DataType.boolean:
-        return (value != 0).view(np.uint8)
+        with np.errstate(all="ignore"):
+            return np.asarray(value != 0).view(np.uint8)
     if dst.is_integral:
         return _to_integer(value, dst)
     if dst is DataType.f64:
@@ -133,7 +135,7 @@ def _to_integer(value: Array, dst: DataType) -> Array:
 
 
 def _narrow(value: Array, *, is_last: bool) -> Array:
-    """Doubles as floats: rounded half to even, or, before another rounding, to the odd neighbour when inexact."""
+    """Doubles as floats: rounded half to even or, where another rounding follows, inexact ones to odd."""
     with np.errstate(all="ignore"):
         near = value.astype(np.float32)
         if is_last:
