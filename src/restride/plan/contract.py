@@ -78,7 +78,7 @@ def _integers(bits: Array, src: DataType) -> Array:
 
 def _saturate_integers(values: Array, dst: DataType) -> Array:
     if dst is DataType.boolean:
-        return values != 0
+        return np.asarray(values != 0)
     limits = np.iinfo(_twin(dst))
     return np.clip(values.astype(np.int64), limits.min, limits.max).astype(_twin(dst))
 
