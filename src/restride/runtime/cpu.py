@@ -52,7 +52,7 @@ class Kernel:
             self.call(src, dst, params)
             return
         parts = min(steps, max(_PARTS_PER_THREAD * pool.threads, self.moved_bytes // _PART_BYTES))
-        if self.moved_bytes < 16 * _PART_BYTES:
+        if self.moved_bytes < 4 * _PART_BYTES:
             pool.run(self.address, src, dst, params, parts)
         else:
             pool.run_long(self.address, src, dst, params, parts)
