@@ -46,7 +46,6 @@ _CONVERSIONS = (
     ("f32", "nchw", "f16", "nhwc", None),
     ("f32", "nchw", "f8_e4m3", "nchw", None),
     ("f8_e4m3", "nhwc", "bf16", "nchw", None),
-    ("f64", "nchw", "f32", "nhwc", None),
 )
 _TAILS = (
     ("f32", "nchw", "nChw16c"),
