@@ -6,6 +6,7 @@ import ctypes
 import functools
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from restride.plan.nest import Compute
 from restride.targets import jit
 from restride.targets.cpu import style_of
 from restride.targets.isa import Isa
-from support.kernels import isa_id, room, runnable
+from support.kernels import LEVELS, isa_id, room, runnable
 from support.values import Bits, patterns
 
 # Without what the host has beyond its level: conversions use none of it.
@@ -66,10 +67,14 @@ def _lanes(isa: Isa) -> int:
 
 @functools.cache
 def _library(isa: Isa, src: DataType, what: Compute) -> jit.Library:
-    """The conversions of one type into all others, in one module."""
+    """The conversions of one type into all others."""
+    return jit.load(jit.compile_ir(_module(isa, src, what), isa))
+
+
+def _module(isa: Isa, src: DataType, what: Compute) -> str:
     made = [_function(src, dst, what, isa) for dst in PROVIDED]
     declared = {name: text for _, needs in made for name, text in needs.items()}
-    return jit.load(jit.compile_ir("\n".join([*declared.values(), *(text for text, _ in made)]), isa))
+    return "\n".join([*declared.values(), *(text for text, _ in made)])
 
 
 def _run(
@@ -138,6 +143,16 @@ def test_every_pattern_is_added_as_the_contract_says(src: DataType) -> None:
 def test_every_pattern_is_scaled_and_added_as_the_contract_says(src: DataType) -> None:
     for dst, (alpha, beta) in itertools.product(PROVIDED, _BOTH):
         _check((src, dst), Compute(scaled=True, summed=True), alpha, beta)
+
+
+@_SOURCES
+@pytest.mark.parametrize("level", [*LEVELS, "neon"])
+def test_no_conversion_calls_anything(src: DataType, level: str) -> None:
+    """No libm and no compiler run time: those may round otherwise, or not be there."""
+    isa = Isa.for_name(level)
+    for what in (Compute(), Compute(scaled=True, summed=True)):
+        text = jit.assembly(_module(isa, src, what), isa)
+        assert re.findall(r"^\s+(?:call\w*|blr?|jmp\w*\s+\S+@PLT)\s.*$", text, re.MULTILINE) == []
 
 
 @pytest.mark.slow
