@@ -170,6 +170,10 @@ _STREAMED = {
     "rows at odd places": (MemoryDesc((32, 16), "f32", "ab"), MemoryDesc((32, 16), "f32", (20, 1))),
     "short rows": (MemoryDesc((8, 40), "u8", "aB8b"), MemoryDesc((8, 40), "s8", "AB32b12b24a")),
     "three rows": (MemoryDesc((100, 8, 16), "f32", "abc"), MemoryDesc((100, 8, 16), "f32", (160, 20, 1))),
+    "tails of short runs": (
+        MemoryDesc((3, 1, 3, 3, 2, 2, 3, 3, 1, 3, 3, 3), "bf16", "kaebdglchjif"),
+        MemoryDesc((3, 1, 3, 3, 2, 2, 3, 3, 1, 3, 3, 3), "bf16", "djBlAekCihfg2a2b2c"),
+    ),
     "a tail": (MemoryDesc((1001,), "f32", "a"), MemoryDesc((1001,), "f32", "a")),
 }
 

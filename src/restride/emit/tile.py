@@ -256,13 +256,15 @@ def _store_piece(
     while done < count:
         step = 1 << ((count - done).bit_length() - 1)
         part = _lanes(b, value, first + done, step)
-        b.line(f"store {part}, {side.at(b, group[done])}, {_alignment(spec, step)}")
+        offset = side.offsets[group[done]] * spec.dst_type.bits // 8
+        b.line(f"store {part}, {side.at(b, group[done])}, {_alignment(spec, step, offset)}")
         done += step
 
 
-def _alignment(spec: TileSpec, lanes: int) -> str:
+def _alignment(spec: TileSpec, lanes: int, offset: int) -> str:
+    """Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest."""
     nbytes = lanes * spec.dst_type.bits // 8
-    if not spec.streams or nbytes < 16:
+    if not spec.streams or nbytes < 16 or offset % min(nbytes, 64):
         return "align 1"
     return f"align {min(nbytes, 64)}, !nontemporal !0"
 
