@@ -123,11 +123,11 @@ def _run_reported(recipe: Recipe, source: int, target: int, applied: Applied) ->
     problem = Problem(recipe.problem.src, recipe.problem.dst, applied.attr())
     shown = _Shown(recipe.program.name, recipe.program.why, problem)
     start = time.perf_counter()
+    op = "create:cache_miss" if recipe.is_new else "create:cache_hit"
+    recipe.prepare()
     if flags.profile_create:
-        op = "create:cache_miss" if recipe.is_new else "create:cache_hit"
-        recipe.prepare()
         write(verbose_fields(op, shown, _CPU, (time.perf_counter() - start) * 1e3))
-        start = time.perf_counter()
+    start = time.perf_counter()
     recipe.run(source, target, applied.params)
     if flags.profile_exec:
         write(verbose_fields("exec", shown, _CPU, (time.perf_counter() - start) * 1e3))

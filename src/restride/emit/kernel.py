@@ -39,6 +39,15 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
+class _Section:
+    """Tiles of one axis that are alike: the first, how many, and the (count, valid) positions of each."""
+
+    first: int
+    tiles: int
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """Where the loops stand: both addresses, and how many positions of each axis the tile covers."""
 
@@ -146,48 +155,51 @@ class NestWriter:
             self._whole(index, cursor, inside)
 
     def _whole(self, index: int, cursor: Cursor, inside: Callable[[Cursor], None]) -> None:
-        """All tiles of an axis: the full ones in a loop, the partial ones after it."""
-        full, partial = self._partition(index)
-        if full == 1:
-            inside(self.moved(index, i64(0), cursor, self._full_span(index)))
-        elif full:
-            with self.b.loop(i64(0), i64(full)) as tile:
-                inside(self.moved(index, tile, cursor, self._full_span(index)))
-        for tile_number, span in partial:
-            inside(self.moved(index, i64(tile_number), cursor, span))
+        """All tiles of an axis, section by section."""
+        for section in self._sections(index):
+            if section.tiles == 1:
+                inside(self.moved(index, i64(section.first), cursor, section.span))
+                continue
+            with self.b.loop(i64(section.first), i64(section.first + section.tiles)) as tile:
+                inside(self.moved(index, tile, cursor, section.span))
 
     def _block(self, index: int, step: Value, cursor: Cursor, inside: Callable[[Cursor], None]) -> None:
         """The tiles of one grid step of an axis."""
-        b = self.b
+        b, sections = self.b, self._sections(index)
         tiles = next(g.tiles for g in self.plan.grid if g.axis == index)
-        full, partial = self._partition(index)
-        if tiles == 1 and not partial:
-            inside(self.moved(index, step, cursor, self._full_span(index)))
+        if tiles == 1 and len(sections) == 1:
+            inside(self.moved(index, step, cursor, sections[0].span))
             return
         start = b.op("mul", step, i64(tiles))
         stop = b.op("add", start, i64(tiles))
-        if full:
-            limit = b.value("i1", f"icmp slt {stop}, {full}")
-            stop = b.value("i64", f"select {limit}, {stop}, i64 {full}")
-            with b.loop(start, stop) as tile:
-                inside(self.moved(index, tile, cursor, self._full_span(index)))
-        for tile_number, span in partial:
-            with b.when("eq", step, i64(tile_number // tiles)):
-                inside(self.moved(index, i64(tile_number), cursor, span))
+        for section in sections:
+            if section.tiles == 1:
+                with b.when("eq", step, i64(section.first // tiles)):
+                    inside(self.moved(index, i64(section.first), cursor, section.span))
+                continue
+            low = self._clamp("sgt", start, section.first)
+            high = self._clamp("slt", stop, section.first + section.tiles)
+            with b.loop(low, high) as tile:
+                inside(self.moved(index, tile, cursor, section.span))
 
-    def _full_span(self, index: int) -> tuple[int, int]:
-        return self.plan.chunks[index], self.plan.chunks[index]
+    def _clamp(self, name: str, value: Value, limit: int) -> Value:
+        condition = self.b.value("i1", f"icmp {name} {value}, {limit}")
+        return self.b.value("i64", f"select {condition}, {value}, i64 {limit}")
 
-    def _partition(self, index: int) -> tuple[int, list[tuple[int, tuple[int, int]]]]:
-        """How many leading tiles are full, and the (number, (count, valid)) of those that are not."""
+    def _sections(self, index: int) -> list[_Section]:
+        """The tiles of an axis: those read whole, the one read in part, those of zeros, the cut-off last."""
         axis, chunk = self.nest.axes[index], self.plan.chunks[index]
         valid = axis.extent if self.nest.is_zero else axis.valid
-        full = min(valid, axis.extent) // chunk
-        partial = []
-        for number in range(full, -(-axis.extent // chunk)):
-            count = min(chunk, axis.extent - number * chunk)
-            partial.append((number, (count, min(max(valid - number * chunk, 0), count))))
-        return full, partial
+        full, whole = valid // chunk, axis.extent // chunk
+        sections = [_Section(0, full, (chunk, chunk))]
+        at = full
+        if valid % chunk:
+            sections.append(_Section(full, 1, (min(chunk, axis.extent - full * chunk), valid % chunk)))
+            at += 1
+        sections.append(_Section(at, whole - at, (chunk, 0)))
+        if axis.extent % chunk and at <= whole:
+            sections.append(_Section(whole, 1, (axis.extent % chunk, 0)))
+        return [section for section in sections if section.tiles > 0]
 
     def moved(self, index: int, tile: Value, cursor: Cursor, span: tuple[int, int]) -> Cursor:
         """The cursor at one piece of an axis, which covers `span` (count, valid) of it."""

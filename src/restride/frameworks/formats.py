@@ -27,6 +27,8 @@ def format_key(dst: object) -> Hashable:
         return dst
     if isinstance(dst, str):
         return str.__str__(dst)
+    if type(dst) is tuple and all(type(stride) is int for stride in dst):
+        return dst
     is_sequence = isinstance(dst, Sequence) and not isinstance(dst, bytes | bytearray | memoryview)
     if is_sequence or (isinstance(dst, np.ndarray) and dst.ndim == 1):
         return parse_ints(dst, "reorder: dst")

@@ -210,5 +210,5 @@ def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:
 
 
 def _new_memory(md: MemoryDesc) -> tuple[int, Memory]:
-    memory = Memory(md, _CPU)
+    memory = Memory.allocated(md, _CPU)
     return memory._address, memory

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from math import gcd, lcm
 
 from ..desc.memory_desc import MemoryDesc
+from ..errors import Unimplemented
 from .nest import Axis, Bound, Compute, LoopNest, Stride, linear_table
+
+# Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again.
+_LONGEST_TABLE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +93,22 @@ def _digits(src: list[_Level], dst: list[_Level], padded: int) -> list[Axis]:
         borders.remove(common)
     if borders:
         extent = min(lcm(*borders), -(-padded // step) * step) // step
+        if extent > _LONGEST_TABLE:
+            raise _too_long(borders, extent)
         axes.insert(0, Axis(extent, _table(src, step, extent), _table(dst, step, extent), step=step))
         step *= extent
     if not borders or padded > step:
         axes.insert(0, _axis(src, dst, step, -(-padded // step)))
     return axes
+
+
+def _too_long(borders: list[int], extent: int) -> Unimplemented:
+    return Unimplemented(
+        "reorder: the blocks of src and dst have too little in common",
+        why=f"blocks of {' and '.join(map(str, borders))} meet again only after {extent} steps; "
+        f"{_LONGEST_TABLE} are provided",
+        hint="reorder into a plain format first, and from there into the other blocks",
+    )
 
 
 def _axis(src: list[_Level], dst: list[_Level], step: int, extent: int) -> Axis:

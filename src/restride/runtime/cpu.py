@@ -18,8 +18,10 @@ from .pool import default_pool
 # Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
 _ALONE_BYTES = 1 << 18
 # One part moves about this much, so that Ctrl-C is never far.
-_PART_BYTES = 1 << 25
+_PART_BYTES = 1 << 22
 _PARTS_PER_THREAD = 4
+# Jobs from here on are cut in pieces between which Python sees signals.
+_SHORT_BYTES = 1 << 26
 LINE = 64
 
 # Below this many bytes (a few microseconds) to let go of Python's lock costs more than it gives others.
@@ -52,7 +54,7 @@ class Kernel:
             self.call(src, dst, params)
             return
         parts = min(steps, max(_PARTS_PER_THREAD * pool.threads, self.moved_bytes // _PART_BYTES))
-        if self.moved_bytes < 4 * _PART_BYTES:
+        if self.moved_bytes < _SHORT_BYTES:
             pool.run(self.address, src, dst, params, parts)
         else:
             pool.run_long(self.address, src, dst, params, parts)

@@ -60,6 +60,14 @@ class Memory:
         self._attach(None if md is None else acquire(self._desc, _lent(data)))
 
     @classmethod
+    def allocated(cls, md: MemoryDesc, engine: Engine) -> Memory:
+        """`Memory(md, engine)` of a descriptor and an engine that have been checked before."""
+        memory = cls.__new__(cls)
+        memory._desc, memory._engine, memory._mapped = md, engine, False
+        memory._attach(allocate(extent(md).needed))
+        return memory
+
+    @classmethod
     def from_numpy(cls, x: Any, format: Format | MemoryDesc = None, engine: Engine | None = None) -> Memory:
         """Wrap a NumPy array without a copy: dims are its shape, strides are read off it.
 
