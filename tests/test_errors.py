@@ -66,3 +66,59 @@ def test_a_real_error_carries_all_of_its_parts_through_pickle():
         rs.MemoryDesc((2, 3), "f32", "nchw")
     made = pickle.loads(pickle.dumps(caught.value))
     assert made.message == caught.value.message
+
+
+class _NoIndex:
+    """Says that it is an integer, and fails to be one."""
+
+    def __index__(self):
+        raise KeyError("no index")
+
+    def __float__(self):
+        raise KeyError("no number")
+
+
+_HUGE = 10**400
+_BARE = {
+    "a float among strides": lambda: rs.MemoryDesc((2, 3), "f32", (1.0, 2)),
+    "an index that raises": lambda: rs.MemoryDesc((2, 3), "f32", (_NoIndex(), 1)),
+    "13 axes": lambda: rs.MemoryDesc((1,) * 13, "f32"),
+    "65 axes": lambda: rs.MemoryDesc((1,) * 65, "f32"),
+    "a negative dim": lambda: rs.MemoryDesc((2, -3), "f32"),
+    "a huge dim": lambda: rs.MemoryDesc((2, 10**5000), "f32"),
+    "a stride of more than 64 bits": lambda: rs.MemoryDesc((2, 3), "f32", (2**70, 1)),
+    "a stride too long to write": lambda: rs.MemoryDesc((2, 3), "f32", (10**5000, 1)),
+    "one stride for two axes": lambda: rs.MemoryDesc((2, 3), "f32", (1,)),
+    "no sequence": lambda: rs.MemoryDesc(2.5, "f32"),
+    "more bytes than 2**63": lambda: rs.MemoryDesc((2**40, 2**40), "f32"),
+    "far more bytes than 2**63": lambda: rs.MemoryDesc((2**62,) * 12, "f32"),
+    "a position outside": lambda: rs.MemoryDesc((2, 3), "f32").offset((0, 10**5000)),
+    "a position of one axis": lambda: rs.MemoryDesc((2, 3), "f32").offset((0,)),
+    "two scales": lambda: rs.PrimitiveAttr().set_output_scales(0, [1.0, 2.0]),
+    "scales that are text": lambda: rs.PrimitiveAttr().set_output_scales(0, "a"),
+    "a huge scale": lambda: rs.PrimitiveAttr().set_output_scales(0, _HUGE),
+    "a scale that raises": lambda: rs.PostOps().append_sum(_NoIndex()),
+    "a mask that is text": lambda: rs.PrimitiveAttr().set_output_scales("a", 1.0),
+    "a mask of too many bits": lambda: rs.PrimitiveAttr().set_output_scales(1 << 12, 1.0),
+    "an argument that is no number": lambda: rs.PrimitiveAttr().set_scales(-1, 0),
+    "a scratchpad mode": lambda: rs.PrimitiveAttr().set_scratchpad_mode("mine"),
+    "post-ops that are none": lambda: rs.PrimitiveAttr().set_post_ops(None),
+    "a post-op that is not there": lambda: rs.PostOps().kind(10**5000),
+    "a capacity that is text": lambda: rs.set_primitive_cache_capacity("x"),
+    "a huge capacity": lambda: rs.set_primitive_cache_capacity(_HUGE),
+}
+
+
+@pytest.mark.parametrize("call", _BARE.values(), ids=_BARE)
+def test_every_refusal_of_an_argument_says_why_and_hints_and_is_short(call):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        call()
+    assert caught.value.why
+    assert caught.value.hint
+    assert len(caught.value.message) < 600
+    assert "0" * 40 not in caught.value.message
+
+
+def test_a_huge_integer_is_told_by_its_length():
+    with pytest.raises(rs.InvalidArguments, match="an integer of 1329 bits"):
+        rs.PrimitiveAttr().set_output_scales(0, _HUGE)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 
@@ -110,6 +111,11 @@ CAPS = [
     ("ALL", 64),
     (" all ", 64),
     ("", 64),
+    (" ", 64),
+    ("avx512", 64),
+    ("avx2", 32),
+    ("generic", 16),
+    ("neon", 64),
 ]
 
 
@@ -133,6 +139,17 @@ def test_unknown_cap_is_an_error_that_lists_the_legal_names(monkeypatch, cap):
     with pytest.raises(InvalidArguments, match="AVX512_CORE_BF16") as caught:
         isa.host_isa()
     assert len(caught.value.message) < 2000
+
+
+@pytest.mark.parametrize("variable", ["RESTRIDE_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
+def test_the_error_names_the_variable_that_was_set(monkeypatch, variable):
+    for prefix in ("RESTRIDE", "ONEDNN", "DNNL"):
+        monkeypatch.delenv(f"{prefix}_MAX_CPU_ISA", raising=False)
+    monkeypatch.setenv(variable, "bogus")
+    with pytest.raises(InvalidArguments, match=f"environment variable {variable} is not usable") as caught:
+        isa.host_isa()
+    assert caught.value.where == f"{variable}='bogus'"
+    assert {"NEON", "AVX512", "AVX2", "SSE41", "GENERIC"} <= set(re.findall("[A-Z0-9_]+", caught.value.hint))
 
 
 def test_llvm_is_not_loaded_by_the_import():

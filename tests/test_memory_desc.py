@@ -143,6 +143,32 @@ def test_strides_that_overlap_or_run_backwards_are_refused(
     assert MemoryDesc(dims, "f32", strides, allow_empty=True).is_zero()
 
 
+@pytest.mark.parametrize(
+    ("dims", "strides"),
+    [
+        ((3, 0), (7, -1)),
+        ((0,), (-5,)),
+        ((2, 0, 4), (-1, -1, -1)),
+        ((5, 6, 0), (1, 1, 1)),
+        ((0, RUNTIME_DIM), (-3, 1)),
+        ((2, 0), (0, 0)),
+    ],
+)
+def test_any_strides_will_do_for_an_empty_tensor(dims: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    md = MemoryDesc(dims, "f32", strides)
+    assert (md.dims, md.strides) == (dims, strides)
+    assert MemoryDesc.from_json(json.loads(json.dumps(md.to_json()))) == md
+    assert str(md)
+    assert RUNTIME_DIM in dims or md.size == 0
+
+
+def test_the_literal_rule_holds_for_empty_tensors_too() -> None:
+    with pytest.raises(InvalidArguments, match="M08"):
+        MemoryDesc((3, 0), "f32", (7, -1), strict=True)
+    with pytest.raises(InvalidArguments, match="M08"):
+        MemoryDesc((5, 6, 0), "f32", (1, 1, 1), strict=True)
+
+
 def literal_rule(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """The seed's formula for some order that sorts the strides (M08)."""
     n = len(dims)

@@ -18,7 +18,7 @@ def lookup(name: str) -> str | None:
 
     An empty value counts as set: `RESTRIDE_CACHE_DIR=` is not the same as no RESTRIDE_CACHE_DIR.
     """
-    found = _find(name)
+    found = find(name)
     return found[1] if found else None
 
 
@@ -27,7 +27,7 @@ def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> i
 
     Raises InvalidArguments that names the variable actually set.
     """
-    found = _find(name)
+    found = find(name)
     if found is None or not found[1].strip():
         return default
     variable, text = found
@@ -42,8 +42,8 @@ def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> i
     return value
 
 
-def _find(name: str) -> tuple[str, str] | None:
-    """Return (variable, text) of the first spelling that is set."""
+def find(name: str) -> tuple[str, str] | None:
+    """Return (variable, text) of the first spelling that is set; None where none is."""
     for prefix in _PREFIXES:
         text = os.environ.get(prefix + name)
         if text is not None:

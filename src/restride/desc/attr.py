@@ -90,7 +90,8 @@ class PrimitiveAttr:
             raise missing("output scales per dimension are")
         if len(values) != 1:
             why = f"mask 0 stands for 1 scale, there are {len(values)}"
-            raise InvalidArguments("set_output_scales: wrong number of scales", why=why)
+            hint = "pass one, as [0.5]"
+            raise InvalidArguments("set_output_scales: wrong number of scales", why=why, hint=hint)
         self._alpha = values[0]
 
     def get_output_scales(self) -> tuple[int, list[float]]:
@@ -129,7 +130,8 @@ class PrimitiveAttr:
     def set_post_ops(self, post_ops: PostOps) -> None:
         """Take a copy of a post-op chain; later appends to the original have no effect (R08)."""
         if not isinstance(post_ops, PostOps):
-            raise InvalidArguments(f"set_post_ops: got {short_repr(post_ops)}", why="it must be a PostOps")
+            what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.PostOps()"
+            raise InvalidArguments(what, why="it must be a PostOps", hint=hint)
         self._post_ops = post_ops.copy()
 
     def get_post_ops(self) -> PostOps:
@@ -139,8 +141,8 @@ class PrimitiveAttr:
     def set_scratchpad_mode(self, mode: str) -> None:
         """Who owns the scratchpad: `"library"` or `"user"` (R33)."""
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
-            why = "it must be 'library' or 'user'"
-            raise InvalidArguments(f"set_scratchpad_mode: mode is {short_repr(mode)}", why=why)
+            what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"
+            raise InvalidArguments(what, why="it must be 'library' or 'user'", hint=hint)
         self._scratchpad = mode
 
     def get_scratchpad_mode(self) -> str:
@@ -149,16 +151,20 @@ class PrimitiveAttr:
 
 
 def _parse_mask(call: str, mask: object) -> int:
-    bits = parse_int(mask, f"{call}: mask")
+    hint = "0 stands for the whole tensor"
+    bits = parse_int(mask, f"{call}: mask", hint)
     if not 0 <= bits < 1 << 12:
-        raise InvalidArguments(f"{call}: mask is {bits}", why="bit i stands for dimension i of at most 12")
+        why = "bit i stands for dimension i of at most 12"
+        raise InvalidArguments(f"{call}: mask is {short_repr(bits)}", why=why, hint=hint)
     return bits
 
 
 def _parse_arg(call: str, arg: object) -> int:
-    number = parse_int(arg, f"{call}: arg")
+    hint = "rs.ARG_SRC and rs.ARG_DST are such numbers"
+    number = parse_int(arg, f"{call}: arg", hint)
     if number <= 0:
-        raise InvalidArguments(f"{call}: arg is {number}", why="arguments are numbered from 1 (P14)")
+        why = "arguments are numbered from 1 (P14)"
+        raise InvalidArguments(f"{call}: arg is {short_repr(number)}", why=why, hint=hint)
     return number
 
 
@@ -166,14 +172,16 @@ def _parse_groups(groups: object) -> tuple[int, ...]:
     sizes = parse_ints(groups, "set_scales: groups")
     for i, size in enumerate(sizes):
         if size < 1:
-            raise InvalidArguments(f"set_scales: groups[{i}] is {size}", why="a group has at least 1 element")
+            what, hint = f"set_scales: groups[{i}] is {short_repr(size)}", "leave groups out for none"
+            raise InvalidArguments(what, why="a group has at least 1 element", hint=hint)
     return sizes
 
 
 def _parse_scales(call: str, scales: Any) -> list[float]:
     """One or more scales, each rounded to f32. The runtime placeholder is recognised by its bits (R24)."""
     if isinstance(scales, str | bytes | dict):
-        raise InvalidArguments(f"{call}: scales is {short_repr(scales)}", why="scales are real numbers")
+        what = f"{call}: scales is {short_repr(scales)}"
+        raise InvalidArguments(what, why="scales are real numbers", hint="pass a number, or a list of them")
     many = [scales] if is_scalar(scales) else list(scales)
     if any(isinstance(value, float) and _is_runtime(value) for value in many):
         raise missing("scales that are passed at execution are")

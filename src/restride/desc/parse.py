@@ -16,7 +16,11 @@ from .tags import MAX_NDIMS
 
 _LIMIT = 2**63
 _SHOWN = 80
+_MOST_BITS = 128
 _MAX_ITEMS = 64
+_MOST_AXES = f"a tensor has at most {MAX_NDIMS} axes"
+_FEWER_AXES = "join axes that lie side by side with reshape, or move the tensor in slices"
+_SEQUENCE = "pass a tuple of integers, one for each axis"
 
 
 def fail(what: str, why: str, hint: str = "", where: str = "") -> InvalidArguments:
@@ -26,6 +30,8 @@ def fail(what: str, why: str, hint: str = "", where: str = "") -> InvalidArgumen
 
 def short_repr(value: object) -> str:
     """`repr` of a caller's value, cut: it may be long, or fail."""
+    if type(value) is int and value.bit_length() > _MOST_BITS:
+        return f"an integer of {value.bit_length()} bits"
     try:
         text = repr(value)
     except Exception:
@@ -33,16 +39,16 @@ def short_repr(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def parse_int(value: object, name: str) -> int:
+def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy integer") -> int:
     """A Python or NumPy integer as `int`; bool, float and str raise InvalidArguments naming `name`."""
     if type(value) is int:
         return value
     if not isinstance(value, bool | np.bool_ | np.ndarray):
         try:
             return operator.index(value)  # type: ignore[arg-type]
-        except TypeError:
-            pass
-    raise fail(f"{name} is {short_repr(value)}", f"it must be an integer, not {type(value).__name__}")
+        except Exception:
+            pass  # __index__ may raise anything: whatever it is, the value is no integer
+    raise fail(f"{name} is {short_repr(value)}", f"it must be an integer, not {type(value).__name__}", hint)
 
 
 def is_scalar(value: object) -> bool:
@@ -56,15 +62,17 @@ def is_scalar(value: object) -> bool:
 def parse_ints(values: object, name: str) -> tuple[int, ...]:
     """A sequence of integers as a tuple; errors name the index."""
     if isinstance(values, str | bytes | Set | Mapping) or not isinstance(values, Iterable):
-        hint = f"write {name}=({values},)" if isinstance(values, int) else ""
+        hint = f"write ({short_repr(values)},)" if isinstance(values, int) else _SEQUENCE
         raise fail(f"{name} is {short_repr(values)}", "it must be a sequence of integers", hint)
     try:
         # Bounded, because a generator may never end.
         items = list(islice(values, _MAX_ITEMS + 1))
-    except TypeError:
-        raise fail(f"{name} is {short_repr(values)}", "it must be a sequence of integers") from None
+    except Exception:
+        raise fail(
+            f"{name} is {short_repr(values)}", "it must be a sequence of integers", _SEQUENCE
+        ) from None
     if len(items) > _MAX_ITEMS:
-        raise fail(f"{name} has more than {_MAX_ITEMS} entries", f"a tensor has at most {MAX_NDIMS} axes")
+        raise fail(f"{name} has more than {_MAX_ITEMS} entries", _MOST_AXES, _FEWER_AXES)
     return tuple(parse_int(value, f"{name}[{i}]") for i, value in enumerate(items))
 
 
@@ -72,22 +80,34 @@ def parse_dims(dims: object, name: str = "dims") -> tuple[int, ...]:
     """Up to 12 extents, each 0 or more, or RUNTIME_DIM (M04)."""
     shape = parse_ints(dims, name)
     if len(shape) > MAX_NDIMS:
-        raise fail(f"{name} has {len(shape)} axes", f"a tensor has at most {MAX_NDIMS} axes")
+        raise fail(f"{name} has {len(shape)} axes", _MOST_AXES, _FEWER_AXES)
     for i, n in enumerate(shape):
         if n != RUNTIME_DIM and not 0 <= n < _LIMIT:
-            why = "a dim must be 0 or more" if n < 0 else "a dim must be below 2**63"
-            raise fail(f"{name}[{i}] is {n}", why, where=f"{name} {shape}")
+            raise _bad_dim(f"{name}[{i}]", n, f"{name} {_by(shape)}")
     return shape
+
+
+def _bad_dim(name: str, n: int, where: str) -> InvalidArguments:
+    why = "a dim must be 0 or more" if n < 0 else "a dim must be below 2**63"
+    return fail(f"{name} is {short_repr(n)}", why, "give the extent of the axis in elements", where)
+
+
+def _by(values: tuple[int, ...]) -> str:
+    return f"({', '.join(map(short_repr, values))})"
 
 
 def parse_strides(strides: object, ndims: int, name: str = "strides") -> tuple[int, ...]:
     """One stride in elements for each axis, of any sign."""
     steps = parse_ints(strides, name)
     if len(steps) != ndims:
-        raise fail(f"{name} has {len(steps)} entries, the dims have {ndims}", "each axis needs one stride")
+        raise fail(
+            f"{name} has {len(steps)} entries, the dims have {ndims}",
+            "each axis needs one stride",
+            "strides count elements, in the order of the dims",
+        )
     for i, step in enumerate(steps):
         if not -_LIMIT <= step < _LIMIT:
-            raise fail(f"{name}[{i}] is {step}", "a stride must fit in 64 bits")
+            raise fail(f"{name}[{i}] is {short_repr(step)}", "it must fit in 64 bits", "it counts elements")
     return steps
 
 
@@ -103,10 +123,12 @@ def parse_index(index: Sequence[object], padded_dims: tuple[int, ...]) -> tuple[
     """A position inside the padded dims."""
     position = parse_ints(index, "index")
     if len(position) != len(padded_dims):
-        raise fail(f"index has {len(position)} entries", f"the descriptor has {len(padded_dims)} axes")
+        why = f"the descriptor has {len(padded_dims)} axes"
+        raise fail(f"index has {len(position)} entries", why, "give one position for each axis")
     for i, (at, padded) in enumerate(zip(position, padded_dims, strict=True)):
         if not 0 <= at < padded:
-            raise fail(f"index[{i}] is {at}", f"positions on axis {i} are 0..{padded - 1}, padding included")
+            why = f"positions on axis {i} are 0..{padded - 1}, padding included"
+            raise fail(f"index[{i}] is {short_repr(at)}", why, "positions count from 0 and are not negative")
     return position
 
 

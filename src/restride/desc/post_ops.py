@@ -13,6 +13,7 @@ from .memory_desc import MemoryDesc
 from .parse import is_scalar, parse_int, short_repr
 
 _NAN_BITS = 0x7FC00000
+_TOO_LARGE = "it must be one real number that a float can hold"
 
 ELTWISE = frozenset(
     (
@@ -52,13 +53,21 @@ def to_f32(value: Any, name: str) -> float:
     if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating) or not is_scalar(
         value
     ):
-        raise InvalidArguments(f"{name} is {short_repr(value)}", why="it must be one real number")
+        raise _no_number(value, name)
     try:
         wide = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidArguments(f"{name} is {short_repr(value)}", why="it must be one real number") from None
+    except OverflowError:
+        raise _no_number(value, name, _TOO_LARGE, "pass math.inf, or less") from None
+    except Exception:
+        raise _no_number(value, name) from None  # __float__ may raise anything
     with np.errstate(all="ignore"):
         return float(np.float32(wide))
+
+
+def _no_number(
+    value: object, name: str, why: str = "it must be one real number", hint: str = "pass a number, as 0.5"
+) -> InvalidArguments:
+    return InvalidArguments(f"{name} is {short_repr(value)}", why=why, hint=hint)
 
 
 def f32_bits(value: float) -> int:
@@ -135,7 +144,8 @@ class PostOps:
         _parse_alg("append_binary", alg, "binary_", BINARY)
         if not isinstance(desc, MemoryDesc) or desc.is_zero():
             why = "it must be a MemoryDesc of the other operand"
-            raise InvalidArguments(f"append_binary: desc is {short_repr(desc)}", why=why)
+            hint = "pass the .desc of the memory that holds it"
+            raise InvalidArguments(f"append_binary: desc is {short_repr(desc)}", why=why, hint=hint)
         raise missing("binary post-ops are")
 
     def kind(self, index: int) -> str:
@@ -160,13 +170,17 @@ class PostOps:
         at = parse_int(index, "post-op index")
         if not 0 <= at < len(self._entries):
             raise InvalidArguments(
-                f"post-op index is {at}", why=f"the chain has {len(self._entries)} entries"
+                f"post-op index is {short_repr(at)}",
+                why=f"the chain has {len(self._entries)} entries",
+                hint="indices count from 0; len(post_ops) tells how many there are",
             )
         return self._entries[at]
 
     def _other_kind(self, index: int, wanted: str) -> InvalidArguments:
         self._entry(index)
-        return InvalidArguments(f"post-op {index} is no {wanted}", why=f"its kind is '{self.kind(index)}'")
+        return InvalidArguments(
+            f"post-op {index} is no {wanted}", why=f"its kind is '{self.kind(index)}'", hint="see kind()"
+        )
 
 
 def _parse_alg(call: str, alg: object, prefix: str, known: frozenset[str]) -> str:

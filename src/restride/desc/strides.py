@@ -10,6 +10,7 @@ from .layout import RUNTIME_DIM, Layout, extent_range, storage_elements
 from .parse import fail
 
 _LIMIT = 2**63
+_SHOWN = 200
 
 
 def check_range(layout: Layout, dtype: DataType) -> None:
@@ -28,17 +29,29 @@ def check_range(layout: Layout, dtype: DataType) -> None:
     last = max(high, layout.offset0 + size, *reach)
     if dtype.nbytes(last) >= _LIMIT:
         raise fail(
-            f"the tensor needs {dtype.nbytes(last)} bytes",
+            f"the tensor needs {_size_text(dtype.nbytes(last))} bytes",
             "sizes, padding included, must be below 2**63 bytes",
-            where=f"{dtype} dims {layout.dims} strides {layout.strides}",
+            "look at the dims, and at the strides, which count elements, not bytes",
+            where=_cut(f"{dtype} dims {layout.dims} strides {layout.strides}"),
         )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _size_text(nbytes: int) -> str:
+    return str(nbytes) if nbytes < 1 << 100 else f"over 2**{nbytes.bit_length() - 1}"
 
 
 def check_strides(layout: Layout, strict: bool) -> None:
     """The strides of a plain layout nest without overlap: the relaxed rule (M09), or the literal one (M08).
 
-    Raises InvalidArguments naming the two axes that clash.
+    Raises InvalidArguments naming the two axes that clash. An empty tensor has no elements to lie anywhere:
+    by the relaxed rule any strides will do.
     """
+    if 0 in layout.dims and not strict:
+        return
     steps = [step for step in layout.strides if step != RUNTIME_DIM]
     if any(step < 0 for step in steps):
         axis = next(i for i, step in enumerate(layout.strides) if step < 0 and step != RUNTIME_DIM)
@@ -52,10 +65,8 @@ def check_strides(layout: Layout, strict: bool) -> None:
 
 
 def _relaxed_clash(layout: Layout) -> tuple[int, int] | None:
-    """Two axes (outer, inner) that overlap; stride 0, size-1 dims and empty tensors are free (M09)."""
+    """Two axes (outer, inner) that overlap; stride 0 and size-1 dims are free (M09)."""
     dims, strides = layout.dims, layout.strides
-    if 0 in dims:
-        return None
     order = sorted(
         (d for d in range(len(dims)) if strides[d] and dims[d] > 1), key=lambda d: (strides[d], dims[d])
     )

@@ -15,6 +15,7 @@ from ..settings import lookup_int
 T = TypeVar("T")
 _DEFAULT_CAPACITY = 1024
 _MOST = 2**31 - 1
+_HINT = f"0 turns the cache off, {_DEFAULT_CAPACITY} is the default"
 
 
 class _Turn(Generic[T]):
@@ -118,13 +119,13 @@ def set_primitive_cache_capacity(capacity: int) -> None:
     Raises InvalidArguments for anything but an integer from 0 to 2**31 - 1.
     """
     global _capacity
-    wanted = parse_int(capacity, "set_primitive_cache_capacity: capacity")
+    wanted = parse_int(capacity, "set_primitive_cache_capacity: capacity", _HINT)
     if not 0 <= wanted <= _MOST:
         raise InvalidArguments(
             "set_primitive_cache_capacity: bad capacity",
             where=f"capacity {short_repr(capacity)}",
             why=f"it must be from 0 to {_MOST}",
-            hint="0 turns the cache off",
+            hint=_HINT,
         )
     _capacity = wanted
     for cache in _caches:

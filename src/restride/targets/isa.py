@@ -37,7 +37,8 @@ _NEEDS = {
 }
 _LADDER = ("generic", "sse41", "avx2", "avx512")
 
-# oneDNN's names -> (level, may the extras be used). A name between two levels is the next lower level.
+# oneDNN's names, and restride's own -> (level, may the extras be used). A name between two levels is the next
+# lower level.
 _CAPS = {
     "DEFAULT": ("avx512", True),
     "ALL": ("avx512", True),
@@ -58,6 +59,9 @@ _CAPS = {
     "AVX10_1_512_AMX_FP16": ("avx512", True),
     "AVX10_2_512": ("avx512", True),
     "AVX10_2_512_AMX_2": ("avx512", True),
+    # Restride's own levels, as `restride info` names them. Another machine's level caps nothing here.
+    "AVX512": ("avx512", True),
+    "NEON": ("avx512", True),
 }
 
 
@@ -98,14 +102,14 @@ _BASE = {
 def host_isa() -> Isa:
     """Return the best instruction set of this machine that MAX_CPU_ISA allows.
 
-    Raises InvalidArguments, naming the legal values, where MAX_CPU_ISA is not one of them.
+    Raises InvalidArguments, naming the variable and the legal values, where it is not one of them.
     """
-    return _host_isa(settings.lookup("MAX_CPU_ISA") or "DEFAULT")
+    return _host_isa(*(settings.find("MAX_CPU_ISA") or ("", "")))
 
 
 @functools.cache
-def _host_isa(cap: str) -> Isa:
-    level, extras = _parse_cap(cap)
+def _host_isa(variable: str, text: str) -> Isa:
+    level, extras = _parse_cap(variable, text)
     binding = llvm()
     triple = _host_triple(binding.get_process_triple())
     features = _host_features(binding)
@@ -137,13 +141,14 @@ def _climb(features: Mapping[str, bool], level: str) -> str:
     return best
 
 
-def _parse_cap(text: str) -> tuple[str, bool]:
-    cap = _CAPS.get(text.strip().upper())
+def _parse_cap(variable: str, text: str) -> tuple[str, bool]:
+    cap = _CAPS.get(text.strip().upper() or "DEFAULT")
     if cap is None:
         raise InvalidArguments(
-            "MAX_CPU_ISA names no instruction set that restride knows",
-            where=f"MAX_CPU_ISA={text[:80]!r}",
-            hint=f"one of {', '.join(_CAPS)}",
+            f"environment variable {variable} is not usable",
+            where=f"{variable}={text[:80]!r}",
+            why="it names no instruction set that restride knows",
+            hint=f"unset {variable}, or set it to one of {', '.join(_CAPS)}",
         )
     return cap
 
