@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from oracle import Case, Side
 from restride.bench.onednn import OneDNN
 
-TYPES = ("f32", "bf16", "f16", "s32", "s8", "u8")
+TYPES = ("f32", "bf16", "f16", "s32", "s8", "u8", "f8_e5m2", "f8_e4m3")
+_MEETS_TINY_FLOATS = {"f32", "bf16", "f16"}
 _EXTENTS = (1, 2, 3, 4, 5, 7, 8, 13, 15, 16, 17, 24, 31, 32, 33, 47, 48, 64, 65, 100)
 _ELEMENTS = (4_000,) * 7 + (250_000,)  # one case in eight is large enough for several threads
 _MOST_STORED = 500_000
@@ -29,7 +30,10 @@ def cases(draw: st.DrawFn, library: OneDNN) -> Case:
 
 
 def _provided(types: tuple[str, str]) -> bool:
-    """Not the pairs that oneDNN refuses outright: bf16 and f16 with s32 (2.3)."""
+    """Not the pairs that oneDNN refuses outright (2.3): bf16 and f16 with s32, f8 but with floats."""
+    tiny = {kind for kind in types if kind.startswith("f8")}
+    if tiny:
+        return set(types) <= tiny | _MEETS_TINY_FLOATS and len(tiny) == 1
     return not ("s32" in types and {"bf16", "f16"} & set(types))
 
 

@@ -197,7 +197,8 @@ def outs(draw, dims, data_type):
     for axis in draw(st.permutations(range(len(dims)))):
         strides[axis] = stride
         stride = stride * dims[axis] + draw(st.sampled_from((0, 0, 3)))
-    whole = np.random.default_rng(4).integers(0, 256, (stride + 5) * 4, np.uint8).view(data_type.numpy)
+    nbytes = data_type.nbytes(stride + 5)
+    whole = np.random.default_rng(4).integers(0, 256, nbytes, np.uint8).view(data_type.numpy)
     flipped = draw(st.sampled_from((None, *range(len(dims)))))
 
     def window(bits):

@@ -185,7 +185,7 @@ IMPOSSIBLE = [
     (CPU, NCHW, CPU, ANY),
     (CPU, rs.MemoryDesc(), CPU, NCHW),
     (CPU, NCHW, CPU, rs.MemoryDesc()),
-    (CPU, NCHW, CPU, desc(NCHW.dims, "f64", "nchw")),
+    (CPU, NCHW, CPU, desc(NCHW.dims, "u4", "nchw")),
     (CPU, desc(NCHW.dims, "s4", "nchw"), CPU, NCHW),
     (CPU, NCHW, CPU, rs.MemoryDesc.from_strides(NCHW.dims, "f32", (0, 15, 5, 1))),
     (CPU, desc((rs.RUNTIME_DIM, 17, 3, 5), "f32", "nchw"), CPU, NCHW),

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -19,13 +20,11 @@ from restride.plan.nest import Compute
 from restride.targets import jit
 from restride.targets.cpu import style_of
 from restride.targets.isa import Isa
-from support.kernels import isa_id, room, runnable
+from support.kernels import LEVELS, isa_id, room, runnable
 from support.values import Bits, patterns
 
-_PAIRS = list(itertools.product(PROVIDED, repeat=2))
 # Without what the host has beyond its level: conversions use none of it.
 _ISAS = tuple(isa for isa in runnable() if isa == Isa.for_name(isa.name)) or runnable()
-_COMPUTES = [Compute(scaled, summed) for scaled in (False, True) for summed in (False, True)]
 _ALPHAS = (1.0, 0.0, -0.0, 0.5, -3.7, 1e-30, 2.0**-149, 4294967295.0, math.inf, -math.inf, math.nan)
 _BETAS = (1.0, 0.0, -0.0, -0.25, 3e38, math.inf, math.nan)
 # Every alpha and every beta, and some of the products.
@@ -67,11 +66,15 @@ def _lanes(isa: Isa) -> int:
 
 
 @functools.cache
-def _library(isa: Isa) -> jit.Library:
-    """All conversions of one instruction set, in one module."""
-    made = [_function(src, dst, what, isa) for (src, dst), what in itertools.product(_PAIRS, _COMPUTES)]
+def _library(isa: Isa, src: DataType, what: Compute) -> jit.Library:
+    """The conversions of one type into all others."""
+    return jit.load(jit.compile_ir(_module(isa, src, what), isa))
+
+
+def _module(isa: Isa, src: DataType, what: Compute) -> str:
+    made = [_function(src, dst, what, isa) for dst in PROVIDED]
     declared = {name: text for _, needs in made for name, text in needs.items()}
-    return jit.load(jit.compile_ir("\n".join([*declared.values(), *(text for text, _ in made)]), isa))
+    return "\n".join([*declared.values(), *(text for text, _ in made)])
 
 
 def _run(
@@ -81,7 +84,7 @@ def _run(
     whole = -(-src.size // lanes) * lanes
     read, written = (_padded(bits, whole) for bits in (src, old))
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
-    call = kind(_library(isa).address(_name(*types, what)))
+    call = kind(_library(isa, types[0], what).address(_name(*types, what)))
     params = np.array(factors, np.float32)
     call(read.ctypes.data, written.ctypes.data, params.ctypes.data, whole // lanes)
     return written[: src.size]
@@ -140,6 +143,16 @@ def test_every_pattern_is_added_as_the_contract_says(src: DataType) -> None:
 def test_every_pattern_is_scaled_and_added_as_the_contract_says(src: DataType) -> None:
     for dst, (alpha, beta) in itertools.product(PROVIDED, _BOTH):
         _check((src, dst), Compute(scaled=True, summed=True), alpha, beta)
+
+
+@_SOURCES
+@pytest.mark.parametrize("level", [*LEVELS, "neon"])
+def test_no_conversion_calls_anything(src: DataType, level: str) -> None:
+    """No libm and no compiler run time: those may round otherwise, or not be there."""
+    isa = Isa.for_name(level)
+    for what in (Compute(), Compute(scaled=True, summed=True)):
+        text = jit.assembly(_module(isa, src, what), isa)
+        assert re.findall(r"^\s+(?:call\w*|blr?|jmp\w*\s+\S+@PLT)\s.*$", text, re.MULTILINE) == []
 
 
 @pytest.mark.slow

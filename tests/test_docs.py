@@ -250,7 +250,20 @@ def test_aliases_mean_what_the_page_says() -> None:
 
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 _COLUMNS = {"restride": 3, "oneDNN": 4, "NumPy": 5, "torch": 6}
+_TORCH_TYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f8_e5m2": "float8_e5m2",
+    "f8_e4m3": "float8_e4m3fn",
+    "s32": "int32",
+    "s8": "int8",
+    "u8": "uint8",
+    "boolean": "bool",
+}
 _OPEN, _REFUSED = "†", "refused"
+_REFUSALS = (rs.Status.unimplemented, rs.Status.invalid_arguments)
 
 
 def _differences() -> list[tuple[str, ...]]:
@@ -298,10 +311,7 @@ def _by_numpy(x: np.ndarray, _: str, to: str) -> str:
 
 def _by_torch(x: np.ndarray, source: str, to: str) -> str:
     torch = pytest.importorskip("torch")
-    of_kind = {"f": "float", "bf": "bfloat", "s": "int", "u": "uint"}
-    kinds = [
-        getattr(torch, of_kind[name.rstrip("0123456789")] + name.lstrip("bfsu")) for name in (source, to)
-    ]
+    kinds = [getattr(torch, _TORCH_TYPES[name]) for name in (source, to)]
     result = torch.from_numpy(x.view(f"i{x.itemsize}")).view(kinds[0]).to(kinds[1])
     bits = getattr(torch, f"int{8 * result.element_size()}")
     return _shown(result.view(bits).numpy().view(rs.DataType.parse(to).numpy), to)
@@ -314,10 +324,10 @@ def _by_onednn(x: np.ndarray, source: str, to: str) -> str:
         library = onednn.OneDNN()
     except failures as error:
         pytest.skip(str(error))
-    src, dst = (library.desc(x.shape, kind, "a") for kind in (source, to))
-    memories = library.memory(src, x), library.memory(dst)
     try:
+        src, dst = (library.desc(x.shape, kind, "a") for kind in (source, to))
+        memories = library.memory(src, x), library.memory(dst)
         library.reorder(src, dst).bind(*memories)()
     except failures as error:
-        return _REFUSED if error.status is rs.Status.unimplemented else str(error)
+        return _REFUSED if error.status in _REFUSALS else str(error)
     return _shown(memories[1].bytes.copy().view(rs.DataType.parse(to).numpy), to)

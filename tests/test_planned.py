@@ -144,7 +144,7 @@ WRONG = [
     ((X, (0, 0, 0, 0)), {}, rs.InvalidArguments),
     ((X, {}), {}, rs.InvalidArguments),
     ((X, None), {"dtype": "f31"}, rs.InvalidArguments),
-    ((X, None), {"dtype": "f64"}, rs.Unimplemented),
+    ((X, None), {"dtype": "s4"}, rs.Unimplemented),
     ((X, None), {"scale": "2"}, rs.InvalidArguments),
     ((X, None), {"scale": [1.0]}, rs.Unimplemented),
     ((X, None), {"scale": [[1], [2, 3]]}, rs.Unimplemented),

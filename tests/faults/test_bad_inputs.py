@@ -159,7 +159,7 @@ def test_07_an_out_one_byte_short_is_refused():
         ((510,), "f4", {}),
         (DIMS, "i4", {"dtype": "f32"}),
         (DIMS, "u1", {"dtype": "s8"}),
-        (DIMS, "f8", {}),
+        (DIMS, "f8", {"dtype": "f32"}),
     ],
 )
 def test_07_an_out_of_other_dims_or_type_is_refused_and_not_written(dims, dtype, options):

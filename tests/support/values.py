@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +31,13 @@ _HIGH_BITS = (
 
 @functools.cache
 def patterns(data_type: DataType) -> Bits:
-    """Bits of `data_type`: all there are for 8 and 16 bits, the interesting ones for 32. Read-only."""
+    """Bits of `data_type`: all there are for 8 and 16 bits, the interesting ones for 32 and 64. Read-only."""
     if data_type.bits == 8:
         found: Bits = np.arange(1 << 8, dtype=np.uint8)
     elif data_type.bits == 16:
         found = np.arange(1 << 16, dtype=np.uint16)
     else:
-        found = _floats() if data_type is DataType.f32 else _integers()
+        found = {DataType.f64: _doubles, DataType.f32: _floats, DataType.s32: _integers}[data_type]()
     found.flags.writeable = False
     return found
 
@@ -51,6 +52,33 @@ def _floats() -> Bits:
     beside = np.concatenate([np.nextafter(halves, np.float32(sign)) for sign in (-np.inf, np.inf)])
     limits = np.array([2.0**31, 2.0**31 - 128, -(2.0**31), -(2.0**31) - 256, 4294967295.0, 1e30], np.float32)
     return np.concatenate([grid, *(v.view(np.uint32) for v in (halves, beside, limits, -limits))])
+
+
+# Bits of a mantissa, the hidden one among them: f8_e5m2, f8_e4m3, bf16, f16, f32.
+_PRECISIONS = (3, 4, 8, 11, 24)
+# Exponents of doubles at which subnormals of f8_e4m3, of f8_e5m2 and f16, and of bf16 and f32 begin and end.
+_SUBNORMAL = (*range(-12, -5), *range(-27, -13), *range(-152, -125))
+
+
+def _doubles() -> Bits:
+    """Each sign and exponent; beside the ties of every narrower float, nearer than f32 can tell; halves."""
+    ends = [0, 1, 1 << 51, (1 << 51) + 1, (1 << 52) - 1]
+    ties = [k << 52 - p for p in _PRECISIONS for k in (1, 3)]
+    beside = [t + d & (1 << 52) - 1 for t in ties for d in (-(1 << 28), -1, 0, 1, 1 << 28)]
+    single = [(1 << bit) + d for bit in range(52) for d in (0, 1)]
+    grids = (_grid(range(-1023, 1025), ends), _grid(range(-152, 130), beside), _grid(_SUBNORMAL, single))
+    halves = np.arange(-1024, 1024.5, 0.5)
+    around = [np.nextafter(halves, sign) for sign in (-np.inf, np.inf)]
+    limits = np.array([2.0**31 + d for d in (-129, -128, -2, -1.5, -1, -0.5, 0, 0.5, 1)])
+    positive = np.concatenate(grids)
+    values = (halves, *around, limits, -limits, np.nextafter(limits, 0))
+    return np.concatenate([positive, positive | np.uint64(1 << 63), *(v.view(np.uint64) for v in values)])
+
+
+def _grid(exponents: Iterable[int], mantissas: Iterable[int]) -> Bits:
+    """Doubles, as bits, of all exponents with all mantissas."""
+    heads = np.array([exponent + 1023 for exponent in exponents], np.uint64) << np.uint64(52)
+    return (heads[:, None] | np.array(sorted(set(mantissas)), np.uint64)[None, :]).ravel()
 
 
 def _integers() -> Bits:

@@ -25,6 +25,18 @@ from .problem import Array, Bytes, Problem
 
 Call = Callable[[], object]
 
+_TORCH_TYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f8_e5m2": "float8_e5m2",
+    "f8_e4m3": "float8_e4m3fn",
+    "s32": "int32",
+    "s8": "int8",
+    "u8": "uint8",
+}
+
 
 class Refused(Exception):
     """The peer cannot do this work; the text says why."""
@@ -220,15 +232,7 @@ class Torch:
         return {"torch": functools.partial(to.copy_, of)}
 
     def _tensor(self, data: Bytes, data_type: str) -> Any:
-        names = {
-            "f32": "float32",
-            "bf16": "bfloat16",
-            "f16": "float16",
-            "s32": "int32",
-            "s8": "int8",
-            "u8": "uint8",
-        }
-        return self.torch.from_numpy(data).view(getattr(self.torch, names[data_type]))
+        return self.torch.from_numpy(data).view(getattr(self.torch, _TORCH_TYPES[data_type]))
 
     def _round(self, values: Any, out: Any, scale: float | None, dtype: np.dtype[Any]) -> None:
         limits = np.iinfo(dtype)

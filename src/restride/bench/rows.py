@@ -44,6 +44,8 @@ _CONVERSIONS = (
     ("f32", "nchw", "bf16", "nChw16c", None),
     ("bf16", "nChw16c", "f32", "nchw", None),
     ("f32", "nchw", "f16", "nhwc", None),
+    ("f32", "nchw", "f8_e4m3", "nchw", None),
+    ("f8_e4m3", "nhwc", "bf16", "nchw", None),
 )
 _TAILS = (
     ("f32", "nchw", "nChw16c"),
@@ -74,7 +76,8 @@ def _moves() -> list[Problem]:
         for dims in _ACTIVATIONS
         for src, dst in _LAYOUTS
     ]
-    return [*activations, *(_problem("layout", t, "ab", t, "ba", (4096, 4096)) for t in _TYPES)]
+    doubles = _problem("layout", "f64", "nchw", "f64", "nhwc", _ACTIVATIONS[0])
+    return [*activations, doubles, *(_problem("layout", t, "ab", t, "ba", (4096, 4096)) for t in _TYPES)]
 
 
 def _weights(group: str) -> list[Problem]:

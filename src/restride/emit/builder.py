@@ -107,7 +107,7 @@ class Builder:
     def intrinsic(self, name: str, *args: Value) -> Value:
         """Call `llvm.<name>` overloaded on the (equal) types of its arguments."""
         kind = args[0].type
-        element = element_of(args[0]).replace("float", "f32").replace("half", "f16")
+        element = element_of(args[0]).replace("float", "f32").replace("double", "f64")
         full = f"llvm.{name}.v{lanes_of(args[0])}{element}"
         self.declared[full] = f"declare {kind} @{full}({', '.join(a.type for a in args)})"
         return self.value(kind, f"call {kind} @{full}({', '.join(map(str, args))})")

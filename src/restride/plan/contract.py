@@ -2,7 +2,8 @@
 
 This is the definition that every engine must match bit for bit. Conversions between floats round half to even
 and keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale,
-sum) yields the one quiet NaN 0x7FC00000.
+sum) yields the one quiet NaN 0x7FC00000. A NaN of the 8-bit floats is all sign. Where a side is f64, all is
+done in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from .nest import Compute
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_INT_TYPES = (DataType.s32, DataType.s8, DataType.u8)
-PROVIDED = (DataType.f32, DataType.bf16, DataType.f16, *_INT_TYPES)
+_INT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.boolean)
+_TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
+PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
 
-# The largest float32 below 2**31 bounds s32 from above (N3).
+# What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3).
 FLOAT_LIMITS = {
     DataType.s32: (-2147483648.0, 2147483520.0),
     DataType.s8: (-128.0, 127.0),
     DataType.u8: (0.0, 255.0),
 }
+# A double reaches the limit itself.
+DOUBLE_LIMITS = {**FLOAT_LIMITS, DataType.s32: (-2147483648.0, 2147483647.0)}
 
 
 def storage_dtype(data_type: DataType) -> np.dtype[Any]:
@@ -43,6 +47,11 @@ def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
     return compute.is_move and src in _INT_TYPES and dst in _INT_TYPES
 
 
+def is_wide(src: DataType, dst: DataType) -> bool:
+    """True where values are computed as doubles: either side is f64 (N1)."""
+    return DataType.f64 in (src, dst)
+
+
 def convert(
     bits: Array, old: Array, src: DataType, dst: DataType, compute: Compute, alpha: float, beta: float
 ) -> Array:
@@ -50,25 +59,41 @@ def convert(
     if compute.is_move and src is dst:
         return bits
     if is_integer_move(src, dst, compute):
-        return _saturate_integers(bits.view(_twin(src)), dst).view(storage_dtype(dst))
-    value = to_float(bits, src)
+        return _saturate_integers(_integers(bits, src), dst).view(storage_dtype(dst))
+    real = np.float64 if is_wide(src, dst) else np.float32
+    value = to_real(bits, src, real)
     if compute.is_move:
-        return from_float(value, dst)
+        return from_real(value, dst)
     with np.errstate(all="ignore"):
         if compute.scaled:
-            value = np.float32(alpha) * value
+            value = real(np.float32(alpha)) * value
         if compute.summed:
-            value = value + np.float32(beta) * to_float(old, dst)
-    return from_float(np.where(np.isnan(value), np.float32(np.nan), value), dst)
+            value = value + real(np.float32(beta)) * to_real(old, dst, real)
+    return from_real(np.where(np.isnan(value), real(np.nan), value), dst)
+
+
+def _integers(bits: Array, src: DataType) -> Array:
+    return (bits != 0).astype(np.uint8) if src is DataType.boolean else bits.view(_twin(src))
 
 
 def _saturate_integers(values: Array, dst: DataType) -> Array:
+    if dst is DataType.boolean:
+        return np.asarray(values != 0)
     limits = np.iinfo(_twin(dst))
     return np.clip(values.astype(np.int64), limits.min, limits.max).astype(_twin(dst))
 
 
-def to_float(bits: Array, src: DataType) -> Array:
-    """Bits of `src` as float32: exact, but for s32 past 2**24, which rounds half to even."""
+def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float32) -> Array:
+    """Bits of `src` as float32 or float64: exact, but s32 past 2**24 as float32 rounds half to even."""
+    if src in _INT_TYPES:
+        return np.asarray(_integers(bits, src).astype(real))
+    if src is DataType.f64:
+        return bits.view(np.float64)
+    with np.errstate(all="ignore"):
+        return _to_float(bits, src).astype(real, copy=False)
+
+
+def _to_float(bits: Array, src: DataType) -> Array:
     if src is DataType.f32:
         return bits.view(np.float32)
     if src is DataType.bf16:
@@ -87,19 +112,49 @@ def _half_to_float(bits: Array) -> Array:
     return np.where(is_nan, nan, exact).view(np.float32)
 
 
-def from_float(value: Array, dst: DataType) -> Array:
-    """float32 values as the bits of `dst`: saturated and rounded half to even (N2 to N5)."""
+def from_real(value: Array, dst: DataType) -> Array:
+    """float32 or float64 values as the bits of `dst`: saturated and rounded half to even, once (N2 to N5)."""
+    if dst is DataType.boolean:
+        with np.errstate(all="ignore"):
+            return np.asarray(value != 0).view(np.uint8)
+    if dst.is_integral:
+        return _to_integer(value, dst)
+    if dst is DataType.f64:
+        return value.view(np.uint64)
+    if value.dtype == np.float64:
+        value = _narrow(value, is_last=dst is DataType.f32)
+    return _from_float(value, dst)
+
+
+def _to_integer(value: Array, dst: DataType) -> Array:
+    real = value.dtype.type
+    low, high = (FLOAT_LIMITS if real is np.float32 else DOUBLE_LIMITS)[dst]
+    clean = np.where(np.isnan(value), real(0), value)
+    whole: Array = np.rint(np.clip(clean, real(low), real(high))).astype(_twin(dst))
+    return whole.view(storage_dtype(dst))
+
+
+def _narrow(value: Array, *, is_last: bool) -> Array:
+    """Doubles as floats: rounded half to even or, where another rounding follows, inexact ones to odd."""
+    with np.errstate(all="ignore"):
+        near = value.astype(np.float32)
+        if is_last:
+            return near
+        back = near.astype(np.float64)
+        bits = near.view(np.uint32) - (np.abs(back) > np.abs(value)).astype(np.uint32)
+        is_inexact = (back != value) & ~np.isnan(value)
+        return np.where(is_inexact, bits | 1, near.view(np.uint32)).astype(np.uint32).view(np.float32)
+
+
+def _from_float(value: Array, dst: DataType) -> Array:
     if dst is DataType.f32:
         return value.view(np.uint32)
     if dst is DataType.bf16:
         return _float_to_bfloat(value.view(np.uint32))
     if dst is DataType.f16:
         return _float_to_half(value)
-    low, high = FLOAT_LIMITS[dst]
-    clean = np.where(np.isnan(value), np.float32(0), value)
-    rounded = np.rint(np.clip(clean, np.float32(low), np.float32(high)))
-    whole: Array = rounded.astype(_twin(dst))
-    return whole.view(storage_dtype(dst))
+    with np.errstate(all="ignore"):
+        return value.astype(_twin(dst)).view(np.uint8)
 
 
 def _float_to_bfloat(bits: Array) -> Array:

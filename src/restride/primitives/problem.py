@@ -8,7 +8,6 @@ from math import prod
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.contract import PROVIDED
 from ..plan.nest import Compute, LoopNest
@@ -17,9 +16,6 @@ from ..runtime.cpu import Factors, Program
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
-
-# Types whose bits can be moved though no conversion is provided yet.
-_MOVED = (DataType.f64, DataType.boolean, DataType.f8_e5m2, DataType.f8_e4m3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +106,15 @@ def _check_dims(problem: Problem) -> None:
 
 
 def _check_types(problem: Problem) -> None:
-    src, dst = problem.src.data_type, problem.dst.data_type
-    is_copy = src is dst and src in _MOVED and problem.compute.is_move
-    if is_copy or (src in PROVIDED and dst in PROVIDED):
-        return
-    absent = next(t for t in (src, dst) if t not in PROVIDED)
-    names = ", ".join(t.name for t in PROVIDED)
-    raise Unimplemented(
-        f"reorder: {absent} is not provided by this version{' but for copies' if absent in _MOVED else ''}",
-        where=problem.where(),
-        why=f"conversions and attributes are provided among {names}",
-        hint="convert with NumPy or ml_dtypes first",
-    )
+    absent = [md.data_type for md in (problem.src, problem.dst) if md.data_type not in PROVIDED]
+    if absent:
+        names = ", ".join(t.name for t in PROVIDED)
+        raise Unimplemented(
+            f"reorder: {absent[0]} is not provided by this version",
+            where=problem.where(),
+            why=f"conversions and attributes are provided among {names}",
+            hint="convert with NumPy or ml_dtypes first",
+        )
 
 
 class CpuReorder:

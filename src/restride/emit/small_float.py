@@ -1,0 +1,151 @@
+"""Floats narrower than 32 bits by integer arithmetic: f16, bf16, the 8-bit ones, and doubles on their way."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ..dtypes import DataType
+from .builder import Builder, Value, lanes_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A small binary float. Codes from `special` on are not finite.
+
+    `overflow`: the float32 magnitude, as bits, from which on a value becomes `beyond`.
+    `keeps_payload`: a NaN keeps its leading mantissa bits (N5); otherwise it is `nan`.
+    """
+
+    bits: int
+    mantissa: int
+    bias: int
+    overflow: int
+    beyond: int
+    nan: int
+    special: int
+    keeps_payload: bool = False
+
+    @property
+    def shift(self) -> int:
+        """Mantissa bits of float32 that are rounded away."""
+        return 23 - self.mantissa
+
+    @property
+    def smallest_normal(self) -> int:
+        """The smallest normal magnitude, as the bits of a float32."""
+        return (127 + 1 - self.bias) << 23
+
+
+# f16 overflows from 65520 on, e5m2 from 61440 on (the ties that round up), e4m3 past 464: it has no infinity.
+_FORMATS = {
+    DataType.f16: _Format(16, 10, 15, 0x477FF000, 0x7C00, 0x7E00, 0x7C00, keeps_payload=True),
+    DataType.f8_e5m2: _Format(8, 2, 15, 0x47700000, 0x7C, 0x7E, 0x7C),
+    DataType.f8_e4m3: _Format(8, 3, 7, 0x43E80001, 0x7F, 0x7F, 0x7F),
+}
+
+
+def splat(b: Builder, like: Value, element: str, number: int) -> Value:
+    """An integer constant in as many lanes as `like` has."""
+    return b.splat(element, lanes_of(like), str(number))
+
+
+def _power(exponent: int) -> str:
+    """2**exponent as LLVM writes floats: the bits of the double."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', 2.0**exponent))[0]:016X}"
+
+
+def small_to_float(b: Builder, v: Value, src: DataType) -> Value:
+    """A small float as float32: exact, NaNs quiet."""
+    form = _FORMATS[src]
+    wide = b.cast("zext", v, "i32")
+
+    def constant(number: int) -> Value:
+        return splat(b, v, "i32", number)
+
+    top = 1 << (form.bits - 1)
+    sign = b.op("shl", b.op("and", wide, constant(top)), constant(32 - form.bits))
+    magnitude = b.op("and", wide, constant(top - 1))
+    shifted = b.op("shl", magnitude, constant(form.shift))
+    normal = b.op("add", shifted, constant((127 - form.bias) << 23))
+    step = b.splat("float", lanes_of(v), _power(1 - form.bias - form.mantissa))
+    tiny = b.op("fmul", b.cast("uitofp", magnitude, "float"), step)
+    is_tiny = b.compare("icmp ult", magnitude, constant(1 << form.mantissa))
+    result = b.select(is_tiny, b.bitcast(tiny, "i32"), normal)
+    result = _with_specials(b, result, magnitude, shifted, form)
+    return b.bitcast(b.op("or", result, sign), "float")
+
+
+def _with_specials(b: Builder, result: Value, magnitude: Value, shifted: Value, form: _Format) -> Value:
+    def constant(number: int) -> Value:
+        return splat(b, magnitude, "i32", number)
+
+    quiet = constant(0x7FC00000)
+    if form.special == form.nan:
+        return b.select(b.compare("icmp uge", magnitude, constant(form.special)), quiet, result)
+    if form.keeps_payload:
+        quiet = b.op("or", shifted, quiet)
+    infinity = constant(0x7F800000)
+    result = b.select(b.compare("icmp uge", magnitude, constant(form.special)), infinity, result)
+    return b.select(b.compare("icmp ugt", magnitude, constant(form.special)), quiet, result)
+
+
+def float_to_small(b: Builder, bits: Value, dst: DataType) -> Value:
+    """float32 bits as a small float: half to even, subnormals kept."""
+    form = _FORMATS[dst]
+
+    def constant(number: int) -> Value:
+        return splat(b, bits, "i32", number)
+
+    top = 1 << (form.bits - 1)
+    sign = b.op("and", b.op("lshr", bits, constant(32 - form.bits)), constant(top))
+    magnitude = b.op("and", bits, constant(0x7FFFFFFF))
+    odd = b.op("and", b.op("lshr", magnitude, constant(form.shift)), constant(1))
+    bias = b.op("add", odd, constant((1 << (form.shift - 1)) - 1))
+    rounded = b.op("lshr", b.op("add", magnitude, bias), constant(form.shift))
+    normal = b.op("sub", rounded, constant((127 - form.bias) << form.mantissa))
+    result = b.select(
+        b.compare("icmp ult", magnitude, constant(form.smallest_normal)), _tiny(b, magnitude, form), normal
+    )
+    result = b.select(
+        b.compare("icmp uge", magnitude, constant(form.overflow)), constant(form.beyond), result
+    )
+    nan = constant(form.nan)
+    if form.keeps_payload:
+        payload = b.op("lshr", magnitude, constant(form.shift))
+        nan = b.op("or", nan, b.op("and", payload, constant((1 << form.mantissa) - 1)))
+    result = b.select(b.compare("icmp ugt", magnitude, constant(0x7F800000)), nan, result)
+    return b.cast("trunc", b.op("or", result, sign), f"i{form.bits}")
+
+
+def _tiny(b: Builder, magnitude: Value, form: _Format) -> Value:
+    """Subnormals: adding the power of two whose last place is their step rounds them half to even."""
+    exponent = 1 - form.bias - form.mantissa + 23
+    base = b.splat("float", lanes_of(magnitude), _power(exponent))
+    total = b.op("fadd", b.bitcast(magnitude, "float"), base)
+    return b.op("sub", b.bitcast(total, "i32"), splat(b, magnitude, "i32", (127 + exponent) << 23))
+
+
+def float_to_bfloat(b: Builder, bits: Value) -> Value:
+    """float32 bits as bf16: half to even, subnormals kept, a NaN keeps sign and leading payload."""
+
+    def constant(number: int) -> Value:
+        return splat(b, bits, "i32", number)
+
+    high = b.op("lshr", bits, constant(16))
+    bias = b.op("add", b.op("and", high, constant(1)), constant(0x7FFF))
+    rounded = b.op("lshr", b.op("add", bits, bias), constant(16))
+    is_nan = b.compare("icmp ugt", b.op("and", bits, constant(0x7FFFFFFF)), constant(0x7F800000))
+    return b.cast("trunc", b.select(is_nan, b.op("or", high, constant(0x40)), rounded), "i16")
+
+
+def narrow_to_odd(b: Builder, value: Value) -> Value:
+    """Doubles as floats, inexact ones as the odd neighbour: another rounding is as if it were alone."""
+    near = b.cast("fptrunc", value, "float")
+    back = b.cast("fpext", near, "double")
+    bits = b.bitcast(near, "i32")
+    is_past = b.compare("fcmp ogt", b.intrinsic("fabs", back), b.intrinsic("fabs", value))
+    lower = b.op("sub", bits, b.cast("zext", is_past, "i32"))
+    is_inexact = b.compare("fcmp one", back, value)
+    odd = b.op("or", lower, splat(b, bits, "i32", 1))
+    return b.bitcast(b.select(is_inexact, odd, bits), "float")
