@@ -133,10 +133,7 @@ STRANGE = {
 @pytest.mark.parametrize("name", STRANGE)
 def test_arrays_that_have_no_descriptor_are_refused_with_the_way_out(name):
     array, hint = STRANGE[name]
-    kinds = [lambda: rs.reorder(array, None), lambda: rs.reorder(array, "ba", engine=CPU)]
-    if isinstance(array, np.ndarray):
-        kinds.append(lambda: rs.reorder(np.zeros(array.shape, "f4"), None, out=array))
-    for ask in kinds:
+    for ask in (lambda: rs.reorder(array, None), lambda: rs.reorder(array, "ba", engine=CPU)):
         with pytest.raises(rs.InvalidArguments) as caught:
             ask()
         assert hint in caught.value.hint, caught.value.message
@@ -238,7 +235,7 @@ NO_TENSORS = {
     "complex": np.zeros((2, 3), np.complex64),
     "four bits": np.zeros((2, 3), ml_dtypes.int4),
     "a mask": np.ma.array([[1.0]]),
-    "half a stride": np.zeros(9, np.uint8)[:8].view(np.dtype([("a", "u1"), ("b", "f4"), ("c", "V3")]))["b"],
+    "half a stride": np.zeros(4, [("a", "u1"), ("b", "f4")])["b"],
 }
 
 

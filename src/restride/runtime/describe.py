@@ -48,7 +48,7 @@ class Subject(NamedTuple):
     def target(cls, call: str) -> Subject:
         """The argument `out` of a call."""
         what = f"{call}: out cannot be written"
-        return cls(what, what, "pass a NumPy array of numbers in this machine's byte order, or leave out out")
+        return cls(what, what, "pass an array as np.empty(dims, np.float32) makes them, or leave out out")
 
     def named(self, error: Error) -> Error:
         """The error of this module, as one of this subject; others as they are."""
@@ -91,7 +91,7 @@ def describe(x: Any, format: Format | MemoryDesc = None, subject: Subject = _WRA
 
 
 def describe_kind(
-    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], subject: Subject = SOURCE
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], *, subject: Subject = SOURCE
 ) -> Described:
     """The descriptor of any array of this shape, strides in bytes, and type; errors as `describe`."""
     try:
@@ -104,7 +104,7 @@ def _of_kind(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[A
     if not shape:
         raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
     if len(shape) > MAX_NDIMS:
-        why = f"a tensor has at most {MAX_NDIMS} axes, the array {len(shape)}"
+        why = f"the array has {len(shape)} axes, a tensor at most {MAX_NDIMS}"
         raise _refused(why, "join axes that lie side by side: x.reshape(...)")
     return _of_strides(shape, strides, dtype)
 
