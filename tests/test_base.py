@@ -9,21 +9,7 @@ import pytest
 import restride as rs
 from support.by_offset import attr_of
 from support.errors import refused
-
-CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
-STREAM = rs.Stream(CPU)
-PD = rs.Reorder.PrimitiveDesc
-NCHW = rs.MemoryDesc((2, 17, 3, 5), "f32", "nchw")
-BLOCKED = rs.MemoryDesc((2, 17, 3, 5), "f32", "nChw16c")
-
-
-def desc(dims, data_type, format):
-    return rs.MemoryDesc(dims, data_type, format)
-
-
-def pair(src=NCHW, dst=BLOCKED, engine=CPU):
-    return rs.Memory(src, engine), rs.Memory(dst, engine)
-
+from support.primitives import BLOCKED, CPU, NCHW, PD, REF, STREAM, desc, pair
 
 # The surface (R01, R02, R03, P13)
 

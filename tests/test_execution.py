@@ -11,20 +11,7 @@ import pytest
 import restride as rs
 from support.by_offset import POISON
 from support.errors import refused
-
-CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
-STREAM = rs.Stream(CPU)
-PD = rs.Reorder.PrimitiveDesc
-NCHW = rs.MemoryDesc((2, 17, 3, 5), "f32", "nchw")
-BLOCKED = rs.MemoryDesc((2, 17, 3, 5), "f32", "nChw16c")
-
-
-def desc(dims, data_type, format):
-    return rs.MemoryDesc(dims, data_type, format)
-
-
-def pair(src=NCHW, dst=BLOCKED, engine=CPU):
-    return rs.Memory(src, engine), rs.Memory(dst, engine)
+from support.primitives import BLOCKED, CPU, NCHW, PD, REF, STREAM, desc, pair
 
 
 def poisoned_pair():
@@ -43,7 +30,7 @@ def test_memories_by_name_may_be_any_mapping_or_pairs():
     r, src, dst = poisoned_pair()
     src.data[:] = 1.0
     both = {rs.ARG_FROM: src, rs.ARG_TO: dst}
-    for args in (both, types.MappingProxyType(both), [*both.items()], (pair for pair in both.items())):
+    for args in (both, types.MappingProxyType(both), [*both.items()], (item for item in both.items())):
         dst.data[:] = np.nan
         r.execute(STREAM, args)
         assert dst.data[0] == 1.0

@@ -6,26 +6,12 @@ import pytest
 
 import restride as rs
 from support.errors import refused
-
-CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
-DIMS = (2, 5, 3, 4)
-STRIDES = {"nchw": (60, 12, 4, 1), "nhwc": (60, 1, 20, 5)}
+from support.images import CPU, DIMS, REF, check_nhwc, image, strides_of
 
 
 @pytest.fixture
 def x():
-    return np.arange(120, dtype=np.float32).reshape(DIMS)
-
-
-def strides_of(array):
-    return tuple(stride // array.itemsize for stride in array.strides)
-
-
-def check_nhwc(got, x):
-    assert type(got) is np.ndarray
-    assert got.shape == x.shape
-    assert strides_of(got) == STRIDES["nhwc"]
-    np.testing.assert_array_equal(got, x)
+    return image()
 
 
 # dst

@@ -6,15 +6,12 @@ import pytest
 import restride as rs
 from restride.frameworks.recipes import data_address
 from support.errors import refused
-
-CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
-DIMS = (2, 5, 3, 4)
-STRIDES = {"nchw": (60, 12, 4, 1), "nhwc": (60, 1, 20, 5)}
+from support.images import CPU, DIMS, STRIDES, image
 
 
 @pytest.fixture
 def x():
-    return np.arange(120, dtype=np.float32).reshape(DIMS)
+    return image()
 
 
 # New results
