@@ -24,6 +24,7 @@ from pathlib import Path
 
 from restride import settings
 from restride.targets import jit
+from restride.targets.files import make_private, read_all, take_name, write_all
 from restride.targets.isa import Isa
 from restride.targets.llvm import llvm
 from restride.version import VERSION
@@ -150,7 +151,7 @@ class ObjectStore:
         if self._path is None:
             raise FileNotFoundError(errno.ENOENT, self._why_off)
         if create:
-            _make_private(self._path)
+            make_private(self._path)
         if not _RELATIVE:
             os.stat(self._path)
             yield None
@@ -179,7 +180,7 @@ class ObjectStore:
         try:
             status = os.fstat(handle)
             wrong = _why_foreign(status)
-            content = b"" if wrong else _read_all(handle, status.st_size)
+            content = b"" if wrong else read_all(handle, status.st_size)
         finally:
             os.close(handle)
         if wrong or not _is_whole(key, content):
@@ -203,11 +204,11 @@ class ObjectStore:
         try:
             # Not forced to the disk: a file torn by a crash fails its content hash.
             try:
-                _write_all(handle, _MAGIC + _content_hash(key, data) + data)
+                write_all(handle, _MAGIC + _content_hash(key, data) + data)
             finally:
                 os.close(handle)
             target = self._name(folder, key + _SUFFIX)
-            _take_name(folder, temporary, target)
+            take_name(folder, temporary, target)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
@@ -244,31 +245,6 @@ def _callers_level() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _take_name(folder: int | None, temporary: str, target: str) -> None:
-    """Give a whole file its name. An empty folder of that name makes room, as no file could be kept there.
-
-    Raises IsADirectoryError for one that holds something: it is not ours to clear.
-    """
-    try:
-        os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
-        return
-    except OSError:
-        if not _is_folder(folder, target):
-            raise
-    try:
-        os.rmdir(target, dir_fd=folder)
-    except OSError as error:
-        raise IsADirectoryError(error.errno, "a folder has the entry's name") from None
-    os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _is_folder(folder: int | None, name: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode)
-    except OSError:
-        return False
 
 
 def _entries(folder: int | None, path: str) -> list[tuple[str, int, float]]:
@@ -320,28 +296,6 @@ def _check_private(path: str, status: os.stat_result) -> None:
     if status.st_mode & 0o077:
         mode = stat.S_IMODE(status.st_mode)
         raise _Unusable(f"the folder's mode is {mode:04o}, not 0700 (chmod 700 {path})")
-
-
-def _make_private(path: str) -> None:
-    """Create the folder with mode 0700, whatever is missing above it with the usual mode."""
-    if os.path.isdir(path):
-        return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-
-
-def _read_all(handle: int, size: int) -> bytes:
-    pieces = []
-    while piece := os.read(handle, size + 1):
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _write_all(handle: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
 
 
 def default_store() -> ObjectStore:
