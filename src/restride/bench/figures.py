@@ -19,7 +19,7 @@ import restride as rs
 from ..runtime.pool import ThreadPool
 from .measure import SETTLE, Call, Spread, Timing, alternate, batch_size
 from .peers import Peer, Refused, Restride, Torch
-from .problem import Problem
+from .problem import Problem, storage
 
 _TINY = Problem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")
 _GROWN = Problem("f32 nchw→nChw16c", (1, 64, 56, 56), "f32", "abcd", "f32", "aBcd16b")
@@ -180,11 +180,9 @@ def _grown(setting: Setting, moved: int) -> Step:
     problem = replace(_GROWN, dims=(images, *_GROWN.dims[1:]))
     source, target = problem.source(), problem.destination()
     call = setting.restride.prepare(problem, source, target).call
-    copies = {
-        name: copy
-        for peer in setting.peers
-        for name, copy in peer.copies(source, np.ones_like(source)).items()
-    }
+    copied = storage(source.size)
+    copied[...] = 1
+    copies = {name: copy for peer in setting.peers for name, copy in peer.copies(source, copied).items()}
     number = batch_size(call)
     times = alternate({"reorder": call, **copies}, rounds=setting.rounds, number=number)
     fastest = min(times[name].spread.median for name in copies)

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import Error
 from .measure import Call, Spread, Timing, alternate
 from .peers import Peer, Prepared, Refused
-from .problem import Bytes, Problem
+from .problem import Bytes, Problem, storage
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class Bench:
         return ready, refused
 
     def _roofs(self, nbytes: int) -> dict[str, Call]:
-        source = np.resize(np.arange(251, dtype=np.uint8), nbytes)
-        target = np.ones_like(source)
+        source, target = storage(nbytes), storage(nbytes)
+        source[...] = np.resize(np.arange(251, dtype=np.uint8), nbytes)
+        target[...] = 1
         copies = {name: call for peer in self.copiers for name, call in peer.copies(source, target).items()}
         return {f"copy by {name}": call for name, call in copies.items()}
