@@ -26,7 +26,7 @@ _F32_BELOW_2_31 = 2147483520
 
 
 def storage(nbytes: int) -> Bytes:
-    """Storage for any peer: aligned to a cache line or better, as torch, oneDNN and restride allocate theirs."""
+    """Storage for any peer, aligned to a cache line or better as torch, oneDNN and restride allocate it."""
     return allocate(nbytes).bytes()
 
 
