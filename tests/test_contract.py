@@ -1,4 +1,4 @@
-"""The numeric contract (N1 to N6) against exact fractions, NumPy and ml_dtypes: three other arithmetics."""
+"""The numeric contract (N1 to N7) against exact fractions, NumPy and ml_dtypes: three other arithmetics."""
 
 from __future__ import annotations
 

@@ -17,6 +17,8 @@ from restride.plan.nest import Axis, Compute, LoopNest, normalise, peel
 from restride.plan.reorder import reorder_nest
 from restride.plan.schedule import Schedule, middle_type, schedule
 from restride.plan.tiling import contiguous
+from restride.targets import cpu
+from restride.targets.isa import CacheSizes, Isa
 from support.descriptors import pairs
 from support.nests import meaning, nests
 
@@ -241,3 +243,19 @@ def test_text_tells_tile_loops_and_reason() -> None:
     assert "\n" not in text
     (one,) = _problem((1,), "f32 a", "f32 a")
     assert "tile 1;" in str(one)
+
+
+@pytest.mark.parametrize(
+    ("dims", "src", "dst"),
+    [
+        ((1 << 31,), ("f32", "a"), ("f64", "a")),
+        ((65536, 32768), ("f32", "ab"), ("f32", "ba")),
+        ((1, 3, 1 << 15, 1 << 15), ("f32", "abcd"), ("f32", "acdb")),
+        ((2, 1 << 28), ("u8", "ab"), ("f64", "ba")),
+    ],
+)
+def test_steps_of_large_nests_stay_short(dims, src, dst) -> None:
+    """A step cannot be interrupted: its share of the bytes is bounded, however large the nest."""
+    nest = reorder_nest(MemoryDesc(dims, *src), MemoryDesc(dims, *dst), Compute())
+    lowered = cpu.lower(nest, Isa.for_name("avx512"), CacheSizes())
+    assert nest.moved_bytes / lowered.steps <= 16 << 20

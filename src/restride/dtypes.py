@@ -46,6 +46,8 @@ _WORDS = {
     "float32": "f32",
     "float16": "f16",
     "bfloat16": "bf16",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e4m3fn": "f8_e4m3",
     "int32": "s32",
     "int8": "s8",
     "uint8": "u8",
@@ -131,5 +133,5 @@ def _unknown(value: object) -> InvalidArguments:
     return InvalidArguments(
         f"unknown data type {_shown(value)}",
         why="restride has no element type of that name",
-        hint=f"use one of {names}, or the NumPy / ml_dtypes type of the same width",
+        hint=f"use one of {names}, or its NumPy / ml_dtypes twin",
     )

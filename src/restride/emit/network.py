@@ -1,15 +1,13 @@
-"""Register permutations as recipes: from registers loaded along the source to registers stored along the
-destination.
+"""Register permutations as recipes: from registers loaded along one side to those stored along the other.
 
 Elements of a tile are numbered. A register is a tuple with the element of each lane. A recipe is a list of
 shuffles of two registers each; it knows nothing of LLVM. Two makers:
 
 - `exchange`: every tile axis a power of two. An element number is then a row of bits, a register a choice of
-bits as
-  lanes, and each round swaps bits between lanes and register numbers: log2 rounds instead of one step per
-  source.
+  bits as lanes, and each round swaps bits between lanes and register numbers: log2 rounds instead of one step
+  for each source.
 - `merge`: anything else. Each destination register is gathered from the few source registers that hold its
-elements.
+  elements.
 """
 
 from __future__ import annotations

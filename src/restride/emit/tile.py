@@ -116,8 +116,7 @@ def _zero_where(b: Builder, value: Value, absent: list[bool]) -> Value:
 
 
 def _prefetch(b: Builder, side: _Side, lanes: Lanes, ahead: int) -> None:
-    """Ask for what lies `ahead` bytes further in each source row: more rows are in flight than hardware
-    follows.
+    """Ask for what lies `ahead` bytes further in each source row: hardware does not follow so many rows.
 
     Into the second cache, which holds a whole block; a prefetch never faults, so it may point past the end.
     """

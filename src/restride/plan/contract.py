@@ -1,4 +1,4 @@
-"""The numeric contract in plain NumPy: how one value becomes another (N1 to N6).
+"""The numeric contract in plain NumPy: how one value becomes another (N1 to N7).
 
 This is the definition that every engine must match bit for bit. Conversions between floats round half to even
 and keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale,

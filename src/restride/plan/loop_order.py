@@ -21,8 +21,10 @@ _RUN_BYTES = 1024
 _SMALL_BYTES = 1 << 15
 # Bytes of one grid step where an axis must be cut to make steps.
 _STEP_BYTES = 1 << 16
-# As many grid steps as make an even split among the threads of a large machine.
+# As many grid steps as make an even split among the threads of a large machine; more where a step would
+# move more than this many bytes, so that a long job can be left between steps.
 _ENOUGH_STEPS = 64
+_LONGEST_STEP_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,12 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
 
 def _cut_for_threads(nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: dict[int, int]) -> None:
     """Cut blocks further where the grid would have too few steps to share."""
+    enough = max(_ENOUGH_STEPS, nest.moved_bytes // _LONGEST_STEP_BYTES)
     for index in blocks:
         steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
         steps *= prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
-        if steps < _ENOUGH_STEPS:
-            pieces = min(-(-_ENOUGH_STEPS // steps), max(nest.moved_bytes // steps // _STEP_BYTES, 1))
+        if steps < enough:
+            pieces = min(-(-enough // steps), max(nest.moved_bytes // steps // _STEP_BYTES, 1))
             blocks[index] = max(-(-blocks[index] // pieces), 1)
 
 

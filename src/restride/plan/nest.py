@@ -7,9 +7,9 @@ A nest says: *for every index, read here, convert, write there*. Its grammar::
     bound  := size padded                         of one logical dimension: read below size, zero below padded
 
 The index of a bounded dimension is the sum of `position * step` over the axes that name the bound. An index
-below
-`size` is read, converted and written; one in [size, padded) writes zero; one at or past `padded` is skipped.
-An axis with `valid < extent` writes zero for the positions from `valid` on. Axes stand outermost first.
+below `size` is read, converted and written; one in [size, padded) writes zero; one at or past `padded` is
+skipped. An axis with `valid < extent` writes zero for the positions from `valid` on. Axes stand outermost
+first.
 
 Rewrites are functions from nest to nest (or to a tuple of nests that together mean the same);
 `plan/interpret.py` defines what a nest means.

@@ -104,7 +104,7 @@ def _shown(index: object) -> str:
 def _parse_index(index: object) -> int:
     try:
         number = -1 if isinstance(index, bool) else operator.index(index)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # a foreign __index__ may raise anything
         number = -1
     if number >= 0:
         return number

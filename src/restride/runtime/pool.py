@@ -73,12 +73,14 @@ class ThreadPool:
 
         A part must take less than about 0.1 s. After KeyboardInterrupt some parts are done and some are not.
         """
-        piece, first = self._threads, 0
+        # Threads beyond the processors take turns: no piece waits for more than one round of them.
+        least = min(self._threads, available_processors())
+        piece, first = least, 0
         while first < parts:
             count = min(piece, parts - first)
             start = time.perf_counter()
             self.run(fn, src, dst, params, parts, first, count)
-            piece = _next_piece(count, time.perf_counter() - start, self._threads)
+            piece = _next_piece(count, time.perf_counter() - start, least)
             first += count
 
     def resize(self, threads: int) -> None:
@@ -108,17 +110,17 @@ class ThreadPool:
 _POOLS: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
 
 
-def _next_piece(count: int, seconds: float, threads: int) -> int:
+def _next_piece(count: int, seconds: float, least: int) -> int:
     """Return how many parts the next piece of a long job has, after `count` of them took `seconds`."""
     fitting = int(count * _PIECE_S / max(seconds, 1e-9))
     # At most four times as many: the first parts may have been easy.
-    return max(threads, min(fitting, 4 * count))
+    return max(least, min(fitting, 4 * count))
 
 
 def _parse_threads(threads: int) -> int:
     try:
         number = None if isinstance(threads, bool) else operator.index(threads)
-    except TypeError:
+    except Exception:  # a foreign __index__ may raise anything
         number = None
     if number is None or not 1 <= number <= _MOST_THREADS:
         raise InvalidArguments(

@@ -63,7 +63,8 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
         registers=32 if is_wide or isa.name == "neon" else 16,
         l2=caches.l2,
         l3=caches.l3,
-        line=caches.line,
+        # Streaming stores are of 64 bytes, however short the system says its lines are.
+        line=max(caches.line, 64),
     )
 
 
