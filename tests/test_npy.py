@@ -400,3 +400,14 @@ def test_write_takes_an_empty_memory() -> None:
     npy.write(Replacement("e.npy"), rs.Memory(desc, rs.Engine("cpu")))
     assert np.load("e.npy").shape == (0, 3)
     assert np.load(io.BytesIO(Path("e.npy").read_bytes())).dtype == np.float32
+
+
+@pytest.mark.parametrize("data_type", ["f8_e5m2", "f8_e4m3", "bf16"])
+def test_types_that_numpy_cannot_name_are_refused_with_a_way_that_works(
+    data_type: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.arange(24.0).reshape(1, 2, 3, 4).astype(rs.DataType[data_type].numpy)
+    np.save("x.npy", x)
+    assert f"--src-dtype {data_type}" in refused(capsys, "x.npy", "y.npy", "--dst", "nhwc")
+    np.save("x.npy", x.view(f"u{x.itemsize}"))
+    assert main(["reorder", "x.npy", "y.npy", "--dst", "nhwc", "--src-dtype", data_type]) == 0

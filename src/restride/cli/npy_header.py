@@ -172,6 +172,10 @@ def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool
             shape, is_fortran, dtype = parse(stream, max_header_size=_MAX_HEADER)
     except Exception:
         # The header is a Python expression: a hostile one can make the parser raise nearly anything.
+        # NumPy writes float8_e5m2 as a type that it cannot read back itself.
+        if b"'<f1'" in text:
+            hint = "save its bytes, np.save(file, x.view(np.uint8)), and pass --src-dtype f8_e5m2"
+            raise bad_file(path, "NumPy has no name for its elements", hint) from None
         raise bad_file(path, "its header is damaged", _SAVE_AGAIN) from None
     return tuple(shape), bool(is_fortran), dtype
 
@@ -219,8 +223,9 @@ def _check_type(header: Header) -> None:
     if dtype.subdtype is not None:
         raise bad_file(path, "its elements are arrays themselves", "save x, not a field of a structure")
     if dtype.kind == "V" and dtype.names is None and dtype.isbuiltin != 2:
-        hint = "--src-dtype names their type, for example --src-dtype bf16"
-        raise bad_file(path, f"its elements are {dtype.itemsize} bytes each of no known type", hint)
+        example = {1: "f8_e4m3", 2: "bf16"}.get(dtype.itemsize, "f32")
+        hint = f"--src-dtype names their type, for example --src-dtype {example}"
+        raise bad_file(path, f"its elements are of {8 * dtype.itemsize} bits and no known type", hint)
     try:
         describe(np.empty(0, dtype))
     except Error as error:
