@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
@@ -182,6 +182,3 @@ class Builder:
     def body(self) -> str:
         """The instructions so far."""
         return "\n".join(self._lines)
-
-
-Body = Callable[[Value], None]

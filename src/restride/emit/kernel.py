@@ -232,8 +232,6 @@ class NestWriter:
 def _tile_axis(axis: Axis, chunk: int, span: tuple[int, int]) -> TileAxis:
     count, valid = span
     template = count if count == chunk else min(chunk, 1 << (count - 1).bit_length())
-    if chunk & (chunk - 1) == 0 and template & (template - 1):
-        template = 1 << (template - 1).bit_length()
     assert isinstance(axis.src, int)
     assert isinstance(axis.dst, int)
     return TileAxis(template, count, valid, axis.src, axis.dst)
