@@ -11,7 +11,7 @@ from ..desc.attr import Attr
 from ..desc.parse import short_repr
 from ..desc.post_ops import SumOp, to_f32
 from ..errors import InvalidArguments, Unimplemented
-from ..runtime.cpu import Factors
+from ..runtime.cpu import Params
 
 
 class Applied:
@@ -20,13 +20,13 @@ class Applied:
     `params` is the address where kernels read them, good for as long as this lives.
     """
 
-    __slots__ = ("_factors", "alpha", "beta", "is_scaled", "is_summed", "params")
+    __slots__ = ("_params", "alpha", "beta", "is_scaled", "is_summed", "params")
 
     def __init__(self, alpha: float, beta: float) -> None:
         self.alpha, self.beta = alpha, beta
         self.is_scaled, self.is_summed = alpha != 1.0, beta != 0.0
-        self._factors = Factors(alpha, beta)
-        self.params = self._factors.address
+        self._params = Params([f for f, none in ((alpha, 1.0), (beta, 0.0)) if f != none])
+        self.params = self._params.address
 
     def attr(self) -> Attr:
         """As attributes of a primitive."""

@@ -21,7 +21,6 @@ from ..primitives.problem import Problem, check_problem
 from ..primitives.reorder import is_same_place
 from ..runtime.alloc import Array, address_of, allocate, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from ..runtime.cpu import Program
 from ..runtime.describe import TARGET, describe_kind
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -48,7 +47,7 @@ class Recipe:
 
     def __init__(self, problem: Problem, below: int) -> None:
         self.problem, self.below = check_problem(problem), below
-        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.program = problem.make_program()
         self.is_new = True
         self.run: Run = self._run_first
 

@@ -9,13 +9,15 @@ from math import prod
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
+from ..plan.compute import Compute, linear
 from ..plan.contract import PROVIDED
-from ..plan.nest import Compute, LoopNest
+from ..plan.nest import LoopNest
 from ..plan.reorder import reorder_nest
-from ..runtime.cpu import Factors, Program
+from ..runtime.cpu import Params
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
+from ..runtime.spread import Runner, make_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,15 @@ class Problem:
         """The loop nest."""
         return reorder_nest(self.src, self.dst, self.compute)
 
+    def make_program(self) -> Runner:
+        """The compiled nest."""
+        spans = self.src.extent_range(), self.dst.extent_range()
+        return make_program(self.nest(), self.moved_bytes, *spans)
+
     @property
     def compute(self) -> Compute:
         """Which arithmetic is asked for; factors that change nothing are left out (N1)."""
-        return Compute(scaled=self.alpha != 1.0, summed=self.beta != 0.0)
+        return linear(self.alpha != 1.0, self.beta != 0.0)
 
     @property
     def alpha(self) -> float:
@@ -44,6 +51,11 @@ class Problem:
     def beta(self) -> float:
         """The factor of the old destination; 0 without a sum."""
         return 0.0 if self.attr.sum is None else self.attr.sum.scale
+
+    @property
+    def scalars(self) -> list[float]:
+        """What the computation reads, in its order."""
+        return [factor for factor, none in ((self.alpha, 1.0), (self.beta, 0.0)) if factor != none]
 
     @property
     def moved_bytes(self) -> int:
@@ -122,10 +134,10 @@ class CpuReorder:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.program = problem.make_program()
         self.name, self.why = self.program.name, self.program.why
-        self._factors = Factors(problem.alpha, problem.beta)
-        self.params = self._factors.address
+        self._params = Params(problem.scalars)
+        self.params = self._params.address
 
     def prepare(self) -> Callable[[int, int, int], None] | None:
         """Compile; the kernel's direct call where nothing has to be decided at execution."""
@@ -154,7 +166,7 @@ class ReferenceReorder:
 
     def run(self, src: Memory, dst: Memory) -> None:
         """Run on checked memories."""
-        run_nest(self._nest, src, dst, self.problem.alpha, self.problem.beta)
+        run_nest(self._nest, src, dst, self.problem.scalars)
 
 
 def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder:

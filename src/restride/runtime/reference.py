@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..plan.contract import Array, storage_dtype
@@ -10,9 +12,11 @@ from ..plan.nest import LoopNest
 from .memory import Memory
 
 
-def run_nest(nest: LoopNest, src: Memory, dst: Memory, alpha: float, beta: float) -> None:
-    """Interpret a nest on two memories that the caller has checked."""
-    interpret(nest, _storage(src), _storage(dst), alpha, beta)
+def run_nest(
+    nest: LoopNest, src: Memory, dst: Memory, scalars: Sequence[float] = (), tensors: Sequence[Memory] = ()
+) -> None:
+    """Interpret a nest on memories that the caller has checked."""
+    interpret(nest, _storage(src), _storage(dst), scalars, [_storage(tensor) for tensor in tensors])
 
 
 def _storage(memory: Memory) -> Array:

@@ -13,6 +13,7 @@ from ..emit.guarded import emit_guarded
 from ..emit.kernel import ENTRY, WHOLE, Style, emit_kernel
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
+from ..plan.nibbles import has_nibbles, moves_whole_bytes
 from ..plan.schedule import Schedule, schedule
 from . import store
 from .isa import CacheSizes, Isa
@@ -45,6 +46,13 @@ class Lowered:
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
         return (self.schedules or self.nest, self.isa)
+
+    @property
+    def splits_bytes(self) -> bool:
+        """True where 4-bit elements of one byte would meet in different tiles: it must not be compiled."""
+        if not has_nibbles(self.nest):
+            return False
+        return not self.schedules or not moves_whole_bytes(self.schedules)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
