@@ -7,7 +7,7 @@ not.
 
 from . import version
 from .arrays import reorder
-from .desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
+from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
@@ -73,6 +73,7 @@ f8_e5m2 = DataType.f8_e5m2
 f8_e4m3 = DataType.f8_e4m3
 s4 = DataType.s4
 u4 = DataType.u4
+e8m0 = DataType.e8m0
 
 __all__ = [
     "ARG_ATTR_OUTPUT_SCALES",
@@ -108,6 +109,7 @@ __all__ = [
     "NO_DATA",
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
+    "RUNTIME_S32_VAL",
     "DataType",
     "Engine",
     "EngineKind",
@@ -131,6 +133,7 @@ __all__ = [
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "e8m0",
     "f8_e4m3",
     "f8_e5m2",
     "f16",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..desc.attr import Attr
 from ..desc.parse import short_repr
-from ..desc.post_ops import SumOp, to_f32
+from ..desc.real import to_f32
 from ..errors import InvalidArguments, Unimplemented
 from ..runtime.cpu import Params
 
@@ -30,7 +30,7 @@ class Applied:
 
     def attr(self) -> Attr:
         """As attributes of a primitive."""
-        return Attr(self.alpha, SumOp(self.beta) if self.is_summed else None)
+        return Attr.common(self.alpha, beta=self.beta if self.is_summed else None)
 
 
 COPY = Applied(1.0, 0.0)

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import SumOp
 from ..errors import InvalidArguments
 from ..primitives.problem import Problem, check_problem
 from ..primitives.reorder import is_same_place
@@ -143,7 +142,7 @@ follow_capacity(_resize)
 
 def _flagged(is_scaled: bool, is_summed: bool) -> Attr:
     """Attributes that stand for any factors: the nest asks only whether there are some."""
-    return Attr(0.5 if is_scaled else 1.0, SumOp(0.5) if is_summed else None)
+    return Attr.common(0.5 if is_scaled else None, beta=0.5 if is_summed else None)
 
 
 # --- addresses ------------------------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..desc.attr import Attr
+from ..desc.attr_check import check_attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.compute import Compute, linear
@@ -75,6 +76,7 @@ def check_problem(problem: Problem) -> Problem:
         _check_concrete(name, md, problem)
     _check_dims(problem)
     _check_types(problem)
+    _check_attr(problem)
     if not problem.dst.is_injective():
         raise InvalidArguments(
             "reorder: elements of the destination share memory",
@@ -126,6 +128,19 @@ def _check_types(problem: Problem) -> None:
             where=problem.where(),
             why=f"conversions and attributes are provided among {names}",
             hint="convert with NumPy or ml_dtypes first",
+        )
+
+
+def _check_attr(problem: Problem) -> None:
+    attr = problem.attr
+    check_attr(attr, problem.src, problem.dst)
+    common = Attr.common(attr.alpha, beta=None if attr.sum is None else attr.sum.scale)
+    if replace(attr, scratchpad=common.scratchpad) != common:
+        raise Unimplemented(
+            f"reorder: {attr.verbose_str()} is not provided by this version",
+            where=problem.where(),
+            why="reorder takes one known output scale and one sum without zero point and type",
+            hint="leave the rest out, or apply it as a separate step",
         )
 
 
