@@ -1,8 +1,5 @@
 """Primitives as oneDNN has them: making them, and asking them (R01 to R05, R08, P13)."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
@@ -125,17 +122,6 @@ def test_user_scratchpads_need_no_memory():
     pad = rs.Memory(desc((1,), "u8", "a"), CPU)
     r.execute(STREAM, {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_SCRATCHPAD: pad})
     r.execute(STREAM, {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_SCRATCHPAD: None})
-
-
-def test_descriptors_of_primitives_travel_between_processes():
-    pd = PD(CPU, NCHW, CPU, BLOCKED, attr_of(0.5, 1.0))
-    for made in (pickle.loads(pickle.dumps(pd)), copy.copy(pd), copy.deepcopy(pd)):
-        assert (made.src_desc(), made.dst_desc()) == (NCHW, BLOCKED)
-        assert made.get_primitive_attr().get_output_scales() == (0, [0.5])
-        assert rs.Reorder(made)
-    assert not pickle.loads(pickle.dumps(PD()))
-    with pytest.raises(TypeError, match="pickle"):
-        pickle.dumps(rs.Reorder(pd))
 
 
 def test_reorders_between_the_host_engines_work():

@@ -85,7 +85,7 @@ _IN_PLACE = [
 def test_a_tensor_can_be_converted_where_it_lies(case: tuple[MemoryDesc, str, float, float]) -> None:
     """N9: one buffer for both sides, where layouts and element sizes agree."""
     src, dst_type, alpha, beta = case
-    dst = MemoryDesc.from_json({**src.to_json(), "data_type": dst_type})
+    dst = MemoryDesc.from_dict({**src.to_dict(), "data_type": dst_type})
     nest = reorder_nest(src, dst, compute_of(alpha, beta))
     start = random_source(src, 1)
     tame(start, src.data_type, 2)

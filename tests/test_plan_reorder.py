@@ -168,7 +168,7 @@ def test_many_blocked_axes(pair: tuple[MemoryDesc, MemoryDesc]) -> None:
 
 def _in_s32(md: MemoryDesc) -> MemoryDesc:
     """The same layout for 32-bit elements, which can carry an index number."""
-    return MemoryDesc.from_json({**md.to_json(), "data_type": "s32"})
+    return MemoryDesc.from_dict({**md.to_dict(), "data_type": "s32"})
 
 
 # --- the form of the nest -----------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `plan`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model:
-`Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is
-not.
+Arrays: `reorder`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The
+programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is
+public; all else is not.
 """
 
-from . import version
+from . import openvino, version
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
@@ -141,6 +141,7 @@ __all__ = [
     "f64",
     "get_num_threads",
     "get_primitive_cache_capacity",
+    "openvino",
     "plan",
     "reorder",
     "s4",

@@ -184,7 +184,8 @@ class Reorder:
         return f"restride.Reorder({self._pd!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Reorder holds machine code and cannot be pickled; pickle its descriptors")
+        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
+        return Reorder, ((self._pd,) if self else ())
 
     def get_primitive_desc(self) -> ReorderPrimitiveDesc:
         """The primitive descriptor."""
