@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..dtypes import DataType
 from ..plan.compute import Compute, Step
 from ..plan.eltwise import apply as eltwise
-from .arithmetic import IrArithmetic
+from .arithmetic import VectorArithmetic
 from .builder import Builder, Value, element_of, lanes_of
 from .convert import Abilities, canonical_nan, from_real, real_type, to_real
 
@@ -69,7 +69,7 @@ def _apply(
         return b.op("fadd", t, b.op("fmul", scalars[0], shifted))
     if step.is_eltwise:
         alpha, beta, scale = scalars
-        return b.op("fmul", scale, eltwise(step.name, IrArithmetic(b, can), t, alpha, beta))
+        return b.op("fmul", scale, eltwise(step.name, VectorArithmetic(b, can), t, alpha, beta))
     if step.operand < 0:
         return _binary(b, step.name, t, scalars[0])
     x = inputs.tensor(step.operand)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from .arithmetic import NUMPY
+from .arithmetic import NumpyArithmetic
 from .compute import Compute, Step
 from .eltwise import apply as eltwise
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_NUMPY = NumpyArithmetic()
 _INT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.boolean, DataType.s4, DataType.u4)
 _TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
@@ -95,7 +96,7 @@ def _apply(step: Step, value: Array, dst: DataType, inputs: Inputs, scalars: tup
         return _sum(value, _old(step, dst, inputs, real), factors)
     if step.is_eltwise:
         alpha, beta, scale = factors
-        return np.asarray(scale * eltwise(step.name, NUMPY, value, np.asarray(alpha), np.asarray(beta)))
+        return np.asarray(scale * eltwise(step.name, _NUMPY, value, np.asarray(alpha), np.asarray(beta)))
     if step.operand < 0:
         return _binary(step.name, value, factors[0])
     other = to_real(inputs.operands[step.operand], inputs.operand_types[step.operand], real)

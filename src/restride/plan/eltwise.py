@@ -1,7 +1,7 @@
 """The eltwise functions of post-ops, each written once, over any arithmetic (P06, N1).
 
 What takes a few operations is done in the type of the value, f32 or f64, and each operation rounds. The
-others are computed in f64 and rounded once: an f32 result is nearly always the one nearest to the exact value.
+others are computed in f64 and rounded once: an f32 result is nearly always the nearest to the exact value.
 
 NaN gives NaN, but s ** 0 is 1. Infinities give the limit of the function: where an infinite s is weighed with
 0, as in gelu of -inf or relu of slope 0, the result is a zero.

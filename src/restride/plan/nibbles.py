@@ -79,7 +79,7 @@ class Spread:
 
 
 def spread(nest: LoopNest, src_span: Span, dst_span: Span) -> Spread:
-    """`nest` with each 4-bit side in bytes, from its first whole byte on. Spans are [low, high) in elements."""
+    """`nest` with each 4-bit side in bytes, from its first whole byte on. Spans are [low, high)."""
     made, old = nest, None
     src = dst = None
     if nest.src_type in _WIDE:

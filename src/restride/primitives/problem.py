@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr
+from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
-from ..plan.compute import Compute, linear
 from ..plan.contract import PROVIDED
 from ..plan.nest import LoopNest
 from ..plan.reorder import reorder_nest
-from ..runtime.cpu import Params
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
+from .chain import Chain, chain_of
+from .feeding import Extras, fill_params, operand_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +30,31 @@ class Problem:
     dst: MemoryDesc
     attr: Attr
 
-    def nest(self) -> LoopNest:
-        """The loop nest."""
-        return reorder_nest(self.src, self.dst, self.compute)
+    def chain(self) -> Chain:
+        """What is computed; of concrete descriptors and checked attributes."""
+        return chain_of(self.attr, self.src, self.dst)
 
-    def make_program(self) -> Runner:
+    def nest(self, chain: Chain | None = None) -> LoopNest:
+        """The loop nest."""
+        chain = chain or self.chain()
+        return reorder_nest(self.src, self.dst, chain.compute, [feed.tensor for feed in chain.feeds])
+
+    def make_program(self, chain: Chain | None = None) -> Runner:
         """The compiled nest."""
         spans = self.src.extent_range(), self.dst.extent_range()
-        return make_program(self.nest(), self.moved_bytes, *spans)
+        return make_program(self.nest(chain), self.moved_bytes, *spans)
 
     @property
-    def compute(self) -> Compute:
-        """Which arithmetic is asked for; factors that change nothing are left out (N1)."""
-        return linear(self.alpha != 1.0, self.beta != 0.0)
-
-    @property
-    def alpha(self) -> float:
-        """The factor of the source."""
-        return self.attr.alpha
-
-    @property
-    def beta(self) -> float:
-        """The factor of the old destination; 0 without a sum."""
-        return 0.0 if self.attr.sum is None else self.attr.sum.scale
-
-    @property
-    def scalars(self) -> list[float]:
-        """What the computation reads, in its order."""
-        return [factor for factor, none in ((self.alpha, 1.0), (self.beta, 0.0)) if factor != none]
+    def has_runtime(self) -> bool:
+        """True where dims or strides are known only at execution."""
+        return self.src.layout.has_runtime or self.dst.layout.has_runtime
 
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written, padding of the destination included, gaps between elements not."""
         written = self.dst.data_type.nbytes(prod(self.dst.padded_dims))
-        read = self.src.data_type.nbytes(self.src.nelems) + (written if self.compute.summed else 0)
-        return read + written
+        is_summed = self.attr.sum is not None and self.attr.sum.scale != 0.0
+        return self.src.data_type.nbytes(self.src.nelems) + (2 * written if is_summed else written)
 
     def where(self) -> str:
         """Both descriptors, for messages."""
@@ -76,7 +67,9 @@ def check_problem(problem: Problem) -> Problem:
         _check_concrete(name, md, problem)
     _check_dims(problem)
     _check_types(problem)
-    _check_attr(problem)
+    check_attr(problem.attr, problem.src, problem.dst)
+    if problem.has_runtime:
+        return problem
     if not problem.dst.is_injective():
         raise InvalidArguments(
             "reorder: elements of the destination share memory",
@@ -96,20 +89,17 @@ def _check_concrete(name: str, md: MemoryDesc, problem: Problem) -> None:
         hint = "name a tag or strides; 'any' is for primitives that choose a format"
         why = "format 'any' is a placeholder (N15)"
         raise InvalidArguments(what, where=problem.where(), why=why, hint=hint)
-    if md.layout.has_runtime:
-        why = "dims or strides known only at execution are not provided by this version"
-        hint = "make a primitive for each concrete shape"
-        raise Unimplemented(what, where=problem.where(), why=why, hint=hint)
 
 
 def _check_dims(problem: Problem) -> None:
     src, dst = problem.src.dims, problem.dst.dims
-    if src == dst:
+    if len(src) == len(dst) and all(RUNTIME_DIM in (a, b) or a == b for a, b in zip(src, dst, strict=True)):
         return
     if len(src) != len(dst):
         why = f"src has {len(src)} dims, dst has {len(dst)}"
     else:
-        index = next(i for i, (a, b) in enumerate(zip(src, dst, strict=True)) if a != b)
+        pairs = enumerate(zip(src, dst, strict=True))
+        index = next(i for i, (a, b) in pairs if a != b and RUNTIME_DIM not in (a, b))
         why = f"dim {index} is {src[index]} in src and {dst[index]} in dst"
     raise InvalidArguments(
         "reorder: src and dst are of different shapes",
@@ -131,39 +121,30 @@ def _check_types(problem: Problem) -> None:
         )
 
 
-def _check_attr(problem: Problem) -> None:
-    attr = problem.attr
-    check_attr(attr, problem.src, problem.dst)
-    common = Attr.common(attr.alpha, beta=None if attr.sum is None else attr.sum.scale)
-    if replace(attr, scratchpad=common.scratchpad) != common:
-        raise Unimplemented(
-            f"reorder: {attr.verbose_str()} is not provided by this version",
-            where=problem.where(),
-            why="reorder takes one known output scale and one sum without zero point and type",
-            hint="leave the rest out, or apply it as a separate step",
-        )
-
-
 class CpuReorder:
     """A reorder solved for the CPU."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.program = problem.make_program()
+        self.problem, self.chain = problem, problem.chain()
+        self.program = problem.make_program(self.chain)
         self.name, self.why = self.program.name, self.program.why
-        self._params = Params(problem.scalars)
-        self.params = self._params.address
+        self._held: list[object] = []
+        self._params = None if self.chain.args else fill_params(self.chain, {}, self._held)
+        self.params = self._params.address if self._params else 0
 
     def prepare(self) -> Callable[[int, int, int], None] | None:
         """Compile; the kernel's direct call where nothing has to be decided at execution."""
-        return self.program.direct_call()
+        call = self.program.direct_call()
+        return None if self.chain.args else call
 
-    def run(self, src: Memory, dst: Memory) -> None:
+    def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
-        read, written = src._buffer, dst._buffer
-        if read is not None and written is not None:
-            self.program.run(read.address, written.address, self.params)
+        read, written, held = src._buffer, dst._buffer, list[object]()
+        if read is None or written is None:
+            return
+        params = self._params or fill_params(self.chain, extras, held)
+        self.program.run(read.address, written.address, params.address)
 
 
 class ReferenceReorder:
@@ -173,17 +154,17 @@ class ReferenceReorder:
     why = "the interpreter"
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self._nest = problem.nest()
+        self.problem, self.chain = problem, problem.chain()
+        self._nest = problem.nest(self.chain)
 
     def prepare(self) -> None:
         """Nothing to compile."""
 
-    def run(self, src: Memory, dst: Memory) -> None:
+    def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
-        run_nest(self._nest, src, dst, self.problem.scalars)
+        run_nest(self._nest, src, dst, self.chain.scalars, operand_arrays(self.chain.feeds, extras))
 
 
 def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder:
-    """The implementation of a checked problem on an engine."""
+    """The implementation of a checked, concrete problem on an engine."""
     return ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)

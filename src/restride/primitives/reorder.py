@@ -23,7 +23,9 @@ from .base import (
     find_implementation,
     parse_args,
 )
+from .feeding import check_feeds
 from .problem import Problem, check_problem, solve
+from .runtime_shapes import RuntimeReorder, check_fits
 
 __all__ = ["Reorder"]
 
@@ -55,11 +57,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     def _create(self, src_engine: Engine, dst_engine: Engine, problem: Problem) -> None:
         engine = _engine_of(src_engine, dst_engine)
-        self._impl = find_implementation(
-            (Problem, problem, engine),
-            lambda: solve(check_problem(problem), engine),
-            lambda op, impl, ms: verbose_fields(op, impl, engine, ms),
-        )
+        self._impl = _find(problem, engine)
         # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
         self._src, self._dst, self._attr = problem.src, problem.dst, problem.attr
         self._src_engine, self._dst_engine, self._engine = src_engine, dst_engine, engine
@@ -83,7 +81,23 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
         return self._dst_engine
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
-        return {ARG_FROM: self._src, ARG_TO: self._dst}
+        more = {} if self._impl is None else self._impl.chain.descs()
+        return {ARG_FROM: self._src, ARG_TO: self._dst, **more}
+
+
+def _find(problem: Problem, engine: Engine) -> Any:
+    """The solved problem, from the cache or now."""
+    return find_implementation(
+        (Problem, problem, engine),
+        lambda: _solve(check_problem(problem), engine),
+        lambda op, impl, ms: verbose_fields(op, impl, engine, ms),
+    )
+
+
+def _solve(problem: Problem, engine: Engine) -> Any:
+    if problem.has_runtime:
+        return RuntimeReorder(problem, engine, lambda concrete: _find(concrete, engine))
+    return solve(problem, engine)
 
 
 def _positional_allow_empty(args: tuple[Any, ...]) -> bool:
@@ -235,20 +249,35 @@ class Reorder:
 
     def _execute_checked(self, stream: Stream, src: Any, dst: Any) -> None:
         impl = self._check_usable()
-        if dst is None:
-            src, dst = parse_args("Reorder", src, (ARG_FROM,), (ARG_TO,))
+        inputs = (ARG_FROM, *impl.chain.args)
+        if dst is not None:
+            src, dst = {ARG_FROM: src, ARG_TO: dst}, None
+        *found, dst = parse_args("Reorder", src, inputs, (ARG_TO,))
+        src, extras = found[0], dict(zip(inputs[1:], found[1:], strict=True))
         assert self._engine is not None
-        assert self._src_engine is not None
-        assert self._dst_engine is not None
         check_stream("Reorder", stream, self._engine)
-        check_memory("Reorder", "src", src, self._src, self._src_engine)
-        check_memory("Reorder", "dst", dst, self._dst, self._dst_engine)
+        impl = self._check_both(impl, src, dst)
         check_destination("Reorder", dst)
         self._check_overlap(src, dst)
+        check_feeds("Reorder", impl.chain, extras, self._engine, dst)
         start = time.perf_counter()
-        impl.run(src, dst)
+        impl.run(src, dst, extras)
         if flags.profile_exec:
             write(verbose_fields("exec", impl, self._engine, (time.perf_counter() - start) * 1e3))
+
+    def _check_both(self, impl: Any, src: Memory, dst: Memory) -> Any:
+        """Check source and destination; the implementation for them."""
+        assert self._src_engine is not None
+        assert self._dst_engine is not None
+        is_open = isinstance(impl, RuntimeReorder)
+        for name, memory, md, engine in (
+            ("src", src, self._src, self._src_engine),
+            ("dst", dst, self._dst, self._dst_engine),
+        ):
+            check_memory("Reorder", name, memory, getattr(memory, "desc", md) if is_open else md, engine)
+            if is_open:
+                check_fits("Reorder", name, memory, md)
+        return impl.concrete(src, dst) if is_open else impl
 
     def _check_usable(self) -> Any:
         if self._impl is None:

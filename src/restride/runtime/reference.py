@@ -13,13 +13,13 @@ from .memory import Memory
 
 
 def run_nest(
-    nest: LoopNest, src: Memory, dst: Memory, scalars: Sequence[float] = (), tensors: Sequence[Memory] = ()
+    nest: LoopNest, src: Memory, dst: Memory, scalars: Sequence[float] = (), tensors: Sequence[Array] = ()
 ) -> None:
     """Interpret a nest on memories that the caller has checked."""
-    interpret(nest, _storage(src), _storage(dst), scalars, [_storage(tensor) for tensor in tensors])
+    interpret(nest, storage(src), storage(dst), scalars, tensors)
 
 
-def _storage(memory: Memory) -> Array:
+def storage(memory: Memory) -> Array:
     """The buffer as elements of the storage dtype; element offset 0 is the first."""
     data = memory.data
     return np.empty(0, np.uint8) if data is None else data.view(storage_dtype(memory.desc.data_type))
