@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .builder import Builder, Value, element_of, lanes_of
-from .convert import Abilities
 
 _BITS = {"float": "i32", "double": "i64"}
 _REALS = {bits: real for real, bits in _BITS.items()}
@@ -43,10 +42,13 @@ def _shift(name: str) -> _Shift:
 
 @dataclass(frozen=True, slots=True)
 class VectorArithmetic:
-    """Writes each operation of `Arithmetic` into `b`; operands have equal numbers of lanes."""
+    """Writes each operation of `Arithmetic` into `b`; operands have equal numbers of lanes.
+
+    `round_even`: the instruction set rounds half to even by itself (`Abilities`).
+    """
 
     b: Builder
-    can: Abilities
+    round_even: bool = False
 
     def constant(self, number: float, like: Value) -> Value:
         """`number` in every lane, in the type of `like`."""
@@ -60,7 +62,7 @@ class VectorArithmetic:
 
     def round(self, a: Value) -> Value:
         """Half to even. Where no instruction does it, adding 2**23 or 2**52 leaves no room for a fraction."""
-        if self.can.round_even:
+        if self.round_even:
             return self.b.intrinsic("roundeven", a)
         limit, size = self.constant(_WHOLE_FROM[element_of(a)], a), self.b.intrinsic("fabs", a)
         whole = self.sub(self.add(size, limit), limit)

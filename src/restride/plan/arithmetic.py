@@ -12,8 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from .contract import Array
 
 V = TypeVar("V")
 
