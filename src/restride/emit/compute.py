@@ -69,7 +69,7 @@ def _apply(
         return b.op("fadd", t, b.op("fmul", scalars[0], shifted))
     if step.is_eltwise:
         alpha, beta, scale = scalars
-        return b.op("fmul", scale, eltwise(step.name, VectorArithmetic(b, can), t, alpha, beta))
+        return b.op("fmul", scale, eltwise(step.name, VectorArithmetic(b, can.round_even), t, alpha, beta))
     if step.operand < 0:
         return _binary(b, step.name, t, scalars[0])
     x = inputs.tensor(step.operand)

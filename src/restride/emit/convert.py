@@ -112,7 +112,8 @@ def to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> V
     if src.is_integral:
         return b.cast("uitofp" if src.kind == "uint" else "sitofp", v, real)
     if src is DataType.f64:
-        return b.bitcast(v, "double")
+        value = b.bitcast(v, "double")
+        return value if real == "double" else b.cast("fptrunc", value, "float")
     value = _to_float(b, v, src, can)
     return value if real == "float" else b.cast("fpext", value, "double")
 

@@ -92,6 +92,8 @@ class _Tile:
         spec = self.spec
         if spec.compute.is_move:
             return convert(self.b, value, spec.src_type, spec.dst_type, spec.can)
+        if not _any(lanes, self.src.present):
+            return zeros(spec.dst_type, len(lanes))
         inputs = Inputs(
             spec.scalars,
             lambda index: self.tensors.lanes(index, lanes),

@@ -12,7 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from .contract import Array
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 V = TypeVar("V")
 

@@ -168,7 +168,7 @@ def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float3
     if src in _INT_TYPES:
         return np.asarray(_integers(bits, src).astype(real))
     if src is DataType.f64:
-        return bits.view(np.float64)
+        return np.asarray(bits.view(np.float64).astype(real, copy=False))
     with np.errstate(all="ignore"):
         return _to_float(bits, src).astype(real, copy=False)
 
