@@ -12,7 +12,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 V = TypeVar("V")
