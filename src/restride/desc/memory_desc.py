@@ -89,6 +89,11 @@ class MemoryDesc:
         check_range(layout, dtype)
         return cls._make("blocked", dtype, layout)
 
+    def as_type(self, data_type: Any) -> MemoryDesc:
+        """The same layout, of elements of another type."""
+        check_range(self._layout, dtype := parse_type(data_type))
+        return MemoryDesc._make(self._kind, dtype, self._layout)
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"MemoryDesc is frozen: cannot set {name!r}")
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..desc.attr import Attr
 from ..desc.parse import short_repr
 from ..desc.real import to_f32
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments
 from ..runtime.cpu import Params
 
 
@@ -39,7 +39,7 @@ COPY = Applied(1.0, 0.0)
 def parse_factors(scale: Any, beta: Any) -> Applied:
     """`scale` (None: 1) and `beta` of a call.
 
-    Raises InvalidArguments for what is no number, Unimplemented for a scale per axis.
+    Raises InvalidArguments for what is no number.
     """
     alpha = 1.0 if scale is None else _parse(scale, "scale")
     weight = _parse(beta, "beta")
@@ -67,15 +67,7 @@ def _is_scalar(value: Any) -> bool:
         return False
 
 
-def _refused(value: Any, name: str) -> InvalidArguments | Unimplemented:
-    is_array = isinstance(value, np.ndarray | list | tuple)
-    if name == "scale" and is_array:
-        return Unimplemented(
-            "reorder: scale per axis is not provided by this version",
-            where=f"scale {short_repr(value)}",
-            why="one scale for the whole tensor is",
-            hint="pass one number",
-        )
+def _refused(value: Any, name: str) -> InvalidArguments:
     return InvalidArguments(
         f"reorder: {name} is no number",
         where=f"{name} {short_repr(value)}",

@@ -172,7 +172,7 @@ data_address: Callable[[Array], int] = _data_address if _is_as_expected() else a
 
 def _maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
     """A function that makes an empty result of `md`, and its address."""
-    if md.inner_blks:
+    if md.inner_blks or md.data_type.bits < 8:
         return lambda: _new_memory(md)
     twin = element_type(md)
     if md.size >= _LARGE or not _is_dense(md):
