@@ -12,7 +12,8 @@ import sys
 
 import numpy as np
 
-from restride.plan.reduction import Op, finish, new_planes
+from restride.plan.reduction import Op
+from restride.plan.reduction_planes import finish, new_planes
 from restride.targets.isa import CacheSizes, Isa
 
 from .guarded import Guarded

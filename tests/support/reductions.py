@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.contract import storage_dtype
-from restride.plan.reduction import Op, Reduction, finish, new_planes, reduction_of
+from restride.plan.reduction import Op, Reduction, reduction_of
+from restride.plan.reduction_planes import finish, new_planes
 from restride.targets import cpu, jit
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.reduction import lower_reduction

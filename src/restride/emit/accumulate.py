@@ -3,7 +3,7 @@
 Sums accumulate as 32-bit integers. Ranges accumulate without leaving the bits of their data type: as integers
 in the order of the values (**keys**), with a bias that lets values that are not finite wrap around to below
 all others. So one `max` of integers is all that a range needs, and every instruction set finds the same bits.
-`plan/reduction.py` says what keys mean.
+`plan/reduction_planes.py` says what keys mean.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..dtypes import DataType
-from ..plan.reduction import Op, bias_of
+from ..plan.reduction import Op
+from ..plan.reduction_planes import bias_of
 from .builder import Builder, Value, lanes_of, vector
 
 

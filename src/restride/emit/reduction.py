@@ -1,8 +1,8 @@
 """Scheduled reductions -> the text of one LLVM module with the entry of all kernels.
 
-`src` is the tensor, `dst` the outputs, into which is folded what they hold: (results, planes, outputs) as
-`plan/reduction.py` makes them. `params` points at one s32, the factor of sums. The entry runs the share
-`part` of `parts` of every box's grid.
+`src` is the tensor, `dst` the planes of outputs (`plan/reduction_planes.py`), into which is folded what they
+hold. `params` points at one s32, the factor of sums. The entry runs the share `part` of `parts` of every
+box's grid.
 """
 
 from __future__ import annotations

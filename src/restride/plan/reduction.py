@@ -268,14 +268,15 @@ def interpret(reduction: Reduction, src: Array, factor: int = 1) -> tuple[Array,
     return _settle(reduction, results)
 
 
-def _real(data_type: DataType) -> type[np.floating[Any]]:
+def real_of(data_type: DataType) -> type[np.floating[Any]]:
+    """The type of a range: float64 for f64, else float32."""
     return np.float64 if data_type is DataType.f64 else np.float32
 
 
 def _start(reduction: Reduction) -> Array:
     if reduction.op is Op.total:
         return np.zeros(reduction.outputs, np.int64)
-    return np.full(reduction.outputs, -np.inf, _real(reduction.data_type))
+    return np.full(reduction.outputs, -np.inf, real_of(reduction.data_type))
 
 
 def _strided(flat: Array, start: int, axes: list[tuple[int, int]]) -> Array:
@@ -287,58 +288,17 @@ def _folded(reduction: Reduction, bits: Array) -> list[Array]:
     """What is added or, for ranges, of what the largest is found: the smallest is that of the negated."""
     if reduction.op is Op.total:
         return [to_real(bits, reduction.data_type, np.float64).astype(np.int64)]
-    values = to_real(bits, reduction.data_type, _real(reduction.data_type))
+    values = to_real(bits, reduction.data_type, real_of(reduction.data_type))
     wanted = [np.abs(values)] if reduction.op is Op.amax else [-values, values]
     return [np.where(np.isfinite(values), each, -np.inf).astype(values.dtype) for each in wanted]
 
 
 def _settle(reduction: Reduction, results: list[Array]) -> tuple[Array, ...]:
+    """Final values: sums modulo 2**32; ranges with 0 where nothing was finite, and no negative zero."""
     shaped = [flat.reshape(reduction.shape) for flat in results]
     if reduction.op is Op.total:
         return (shaped[0].astype(np.int32),)
     zero = shaped[0].dtype.type(0)
     ends = [np.asarray(np.where(np.isfinite(each), each, zero) + zero) for each in shaped]
-    # Nothing is negated to a negative zero: what is subtracted from is a positive one.
+    # What is taken from a positive zero is never a negative one.
     return (ends[0],) if len(ends) == 1 else (np.asarray(zero - ends[0]), ends[1])
-
-
-# --- what kernels leave -------------------------------------------------------------------------------------
-
-
-def plane_dtype(reduction: Reduction) -> np.dtype[Any]:
-    """What a kernel folds into: s32 for sums, for ranges integers as wide as the data type."""
-    bits = 32 if reduction.op is Op.total else reduction.data_type.bits
-    return np.dtype(f"i{bits // 8}")
-
-
-def bias_of(data_type: DataType) -> int:
-    """What is added to a magnitude's bits so that one that is not finite wraps around, below all others."""
-    return int((1 << data_type.bits - 1) - NOT_FINITE[data_type])
-
-
-def new_planes(reduction: Reduction, planes: int) -> Array:
-    """An array (results, planes, outputs) in which nothing is folded yet."""
-    dtype = plane_dtype(reduction)
-    start = 0 if reduction.op is Op.total else np.iinfo(dtype).min
-    return np.full((reduction.op.results, planes, reduction.outputs), start, dtype)
-
-
-def finish(reduction: Reduction, planes: Array) -> tuple[Array, ...]:
-    """The results of what kernels folded into `planes`, of `new_planes`.
-
-    Ranges come as keys: integers in the order of the values, plus the bias; the smallest value as the key of
-    its negative.
-    """
-    if reduction.op is Op.total:
-        return _settle(reduction, [np.add.reduce(planes[0], axis=0, dtype=np.int32)])
-    return _settle(reduction, [_from_keys(reduction, keys) for keys in np.maximum.reduce(planes, axis=1)])
-
-
-def _from_keys(reduction: Reduction, keys: Array) -> Array:
-    """The values of keys; 0 for keys below that of the lowest finite value."""
-    data_type, kind = reduction.data_type, keys.dtype.type
-    bias, most = bias_of(data_type), np.iinfo(keys.dtype).max
-    lowest = bias if reduction.op is Op.amax else bias - NOT_FINITE[data_type]
-    plain = np.where(keys >= lowest, keys, kind(bias)) - kind(bias)
-    bits = np.where(plain < 0, plain ^ kind(most), plain).astype(keys.dtype)
-    return to_real(bits.view(f"u{keys.itemsize}"), data_type, _real(data_type))

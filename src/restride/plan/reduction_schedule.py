@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from .machine import Machine
-from .reduction import Box, Op, Reduction, ReductionAxis
+from .reduction import Box, Reduction, ReductionAxis
+from .reduction_planes import accumulated_bits
 
 # Lanes of a tile whose elements are loaded one by one.
 _STRIDED_LANES = 16
@@ -109,18 +110,22 @@ def schedule_reduction(reduction: Reduction, machine: Machine) -> tuple[Reductio
 
 
 def _with_loops(reduction: Reduction, box: Box, machine: Machine) -> ReductionPlan:
+    """The tile and the loops around it. Where nothing is held, a tile along kept axes is a short one."""
+    registers = machine.registers // 2
+    plan = _looped(reduction, box, machine, registers)
+    if plan.held or not plan.lanes.axes or not box.axes[plan.lanes.axes[0]].is_kept:
+        return plan
+    return _looped(reduction, box, machine, min(registers, _WALKED_REGISTERS) // reduction.op.results)
+
+
+def _looped(reduction: Reduction, box: Box, machine: Machine, registers: int) -> ReductionPlan:
     """Reduced loops inside of all kept ones are held; in the caches, where order is free, all of them."""
-    registers = machine.registers // 2 // reduction.op.results
     plan = ReductionPlan(box, _lanes(reduction, box, machine, registers), (), (), ())
     loops = [i for i in range(len(box.axes)) if plan.turns(Loop(i)) > 1]
     last_kept = max((i for i in loops if box.axes[i].is_kept), default=-1)
     is_small = box.positions * reduction.data_type.bits // 8 < machine.l2
     held = tuple(i for i in loops if not box.axes[i].is_kept and (is_small or i > last_kept))
-    walk = tuple(i for i in loops if i not in held)
-    if held or registers <= _WALKED_REGISTERS:
-        return replace(plan, walk=walk, held=held)
-    # A shorter tile makes more turns, of the same loops at least: those of a longer one.
-    return _with_loops(reduction, box, replace(machine, registers=2 * _WALKED_REGISTERS))
+    return replace(plan, walk=tuple(i for i in loops if i not in held), held=held)
 
 
 # --- the tile -----------------------------------------------------------------------------------------------
@@ -128,19 +133,22 @@ def _with_loops(reduction: Reduction, box: Box, machine: Machine) -> ReductionPl
 
 def _lanes(reduction: Reduction, box: Box, machine: Machine, registers: int) -> Lanes:
     """As many consecutive elements as accumulators can be held, so that lanes keep their outputs."""
-    width = machine.vector_bytes * 8 // _accumulated_bits(reduction)
+    width = machine.vector_bytes * 8 // accumulated_bits(reduction)
     chain = _chain(box)
     if not chain:
         return _strided(box, width)
-    if abs(box.axes[chain[0]].out) > 1:
-        registers = 1  # outputs apart from each other are written one by one
-    whole = max(registers, _WHOLE_REGISTERS // reduction.op.results) * width
-    chunks = _chunks([box.axes[i] for i in chain], width, registers * width, whole)
+    first = box.axes[chain[0]]
+    most = _most_registers(first, registers, reduction) * width
+    whole = _WHOLE_REGISTERS // reduction.op.results * width
+    chunks = _chunks([box.axes[i] for i in chain], width, most, max(most, whole))
     return Lanes(tuple(chain[: len(chunks)]), tuple(chunks), 1, _fitting(prod(chunks), width))
 
 
-def _accumulated_bits(reduction: Reduction) -> int:
-    return 32 if reduction.op is Op.total else reduction.data_type.bits
+def _most_registers(first: ReductionAxis, registers: int, reduction: Reduction) -> int:
+    """Outputs apart from each other are written one by one: a long tile of them would be long code."""
+    if abs(first.out) > 1:
+        return 1
+    return registers if first.is_kept else registers // reduction.op.results
 
 
 def _fitting(size: int, width: int) -> int:
@@ -218,7 +226,7 @@ def _near_outputs(plan: ReductionPlan, reduction: Reduction) -> tuple[Loop, ...]
     first = next((place for place, axis in enumerate(plan.walk) if not axes[axis].is_kept), len(plan.walk))
     again = [axis for axis in plan.walk[first:] if axes[axis].is_kept]
     outputs = prod(axes[axis].extent for axis in again)
-    parts = outputs * reduction.op.results * _accumulated_bits(reduction) // 8 // _OUT_BYTES
+    parts = outputs * reduction.op.results * accumulated_bits(reduction) // 8 // _OUT_BYTES
     return (_cut(plan, again[0], parts),) if parts > 1 else ()
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..plan.contract import Array, storage_dtype
-from ..plan.reduction import Op, Reduction, finish, interpret, new_planes, reduction_of
+from ..plan.reduction import Op, Reduction, interpret, reduction_of
+from ..plan.reduction_planes import finish, new_planes
 from ..targets.cpu import ENTRY, WHOLE, object_code
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library, load
