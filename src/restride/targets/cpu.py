@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from ..emit.convert import Abilities
 from ..emit.guarded import emit_guarded
@@ -102,8 +103,21 @@ def lower(nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = Tr
     return Lowered(nest, isa, caches, plans, main.kind, main.why, steps)
 
 
-def object_code(lowered: Lowered) -> bytes:
-    """Object code of a lowered nest: from the store on disk, else compiled and kept there.
+class Compilable(Protocol):
+    """What can become object code: `key` is what its code depends on besides the compiler."""
+
+    @property
+    def key(self) -> tuple[object, ...]: ...
+
+    @property
+    def isa(self) -> Isa: ...
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+
+
+def object_code(lowered: Compilable) -> bytes:
+    """Object code of what was lowered: from the store on disk, else compiled and kept there.
 
     The key names the nest and everything its code depends on, so that a hit costs no code generation.
     """
