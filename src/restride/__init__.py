@@ -1,7 +1,7 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The
-programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is
+Arrays: `reorder`, `quantize`, `dequantize`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`,
+`FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is
 public; all else is not.
 """
 
@@ -49,6 +49,7 @@ from .primitives.args import (
     arg_attr_multiple_post_op,
 )
 from .primitives.reorder import Reorder
+from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
 from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
 from .runtime.engine import Engine, EngineKind
@@ -133,6 +134,7 @@ __all__ = [
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "dequantize",
     "e8m0",
     "f8_e4m3",
     "f8_e5m2",
@@ -143,6 +145,7 @@ __all__ = [
     "get_primitive_cache_capacity",
     "openvino",
     "plan",
+    "quantize",
     "reorder",
     "s4",
     "s8",
