@@ -17,6 +17,7 @@ from .factor_parse import (
     RUNTIME_F32_VAL,
     RUNTIME_S32_VAL,
     parse_arg,
+    parse_mask,
     parse_operand,
     parse_scales,
     parse_zero_points,
@@ -33,6 +34,18 @@ _NAMES = {ARG_SRC: "src0", ARG_DST: "dst"}
 
 
 @dataclass(frozen=True, slots=True)
+class Compensation:
+    """Sums of the quantised destination to write beside it, over the dims whose bits `mask` lacks (spec 2.4).
+
+    `s8s8`: -128 times the sum, `zero_point`: -1 times it.
+    """
+
+    mask: int
+    s8s8: bool = True
+    zero_point: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Attr:
     """Attributes as a frozen value (N1). `scales` and `zero_points` are sorted by argument number.
 
@@ -44,6 +57,7 @@ class Attr:
     zero_points: Factors = ()
     post_ops: tuple[PostOp, ...] = ()
     scratchpad: str = "library"
+    compensation: Compensation | None = None
 
     @classmethod
     def common(
@@ -72,7 +86,8 @@ class Attr:
     @property
     def is_default(self) -> bool:
         """True where values are left as they are; the scratchpad mode does not matter (S14)."""
-        return self.output_scales is None and not (self.scales or self.zero_points or self.post_ops)
+        has_factors = self.output_scales is not None or self.scales or self.zero_points
+        return not (has_factors or self.post_ops or self.compensation)
 
     @property
     def sum(self) -> SumOp | None:
@@ -93,8 +108,14 @@ class Attr:
         parts += [f"attr-scales:{_factors_text(self.scales)}"] if self.scales else []
         parts += [f"attr-zero-points:{_factors_text(self.zero_points)}"] if self.zero_points else []
         parts += [f"attr-post-ops:{chain_str(self.post_ops)}"] if self.post_ops else []
+        parts += [_compensation_text(self.compensation)] if self.compensation else []
         parts += ["attr-scratchpad:user"] if self.scratchpad == "user" else []
         return " ".join(parts)
+
+
+def _compensation_text(wanted: Compensation) -> str:
+    kinds = (("s8s8", wanted.s8s8), ("zp", wanted.zero_point))
+    return "attr-compensation:" + "+".join(f"{name}:{wanted.mask}" for name, is_wanted in kinds if is_wanted)
 
 
 def _output_text(factor: Factor) -> str:
@@ -119,7 +140,7 @@ class PrimitiveAttr:
     A setter called again replaces. One scale of exactly 1, and one zero point of 0, are the same as none.
     """
 
-    __slots__ = ("_output_scales", "_post_ops", "_scales", "_scratchpad", "_zero_points")
+    __slots__ = ("_compensation", "_output_scales", "_post_ops", "_scales", "_scratchpad", "_zero_points")
 
     def __init__(self) -> None:
         self._output_scales: Factor | None = None
@@ -128,6 +149,7 @@ class PrimitiveAttr:
         self._zero_points: dict[int, Factor] = {}
         self._post_ops: tuple[PostOp, ...] = ()
         self._scratchpad = "library"
+        self._compensation: Compensation | None = None
 
     def __repr__(self) -> str:
         return f"<PrimitiveAttr {self.freeze().verbose_str() or 'default'}>"
@@ -140,6 +162,7 @@ class PrimitiveAttr:
             _without_neutral(self._zero_points),
             self._post_ops,
             self._scratchpad,
+            self._compensation,
         )
 
     @classmethod
@@ -149,6 +172,7 @@ class PrimitiveAttr:
         attr._output_scales = frozen.output_scales
         attr._scales, attr._zero_points = dict(frozen.scales), dict(frozen.zero_points)
         attr._post_ops, attr._scratchpad = frozen.post_ops, frozen.scratchpad
+        attr._compensation = frozen.compensation
         return attr
 
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:
@@ -228,6 +252,22 @@ class PrimitiveAttr:
     def get_post_ops(self) -> PostOps:
         """A copy of the post-op chain."""
         return PostOps.of(self._post_ops)
+
+    def set_compensation(self, mask: int, s8s8: bool = True, zero_point: bool = False) -> None:
+        """Write sums of the quantised destination too, one s32 for each index of the masked dims (spec 2.4).
+
+        An execution passes memories for them: `rs.ARG_DST_1` for `s8s8`, -128 times the sums, and
+        `rs.ARG_DST_2` for `zero_point`, -1 times them; each as long as the padded masked dims. `mask` is 1
+        for OIhw weights, 3 for gOIhw. Neither flag takes it back.
+        """
+        bits = parse_mask("set_compensation", mask)
+        wanted = Compensation(bits, bool(s8s8), bool(zero_point))
+        self._compensation = wanted if wanted.s8s8 or wanted.zero_point else None
+
+    def get_compensation(self) -> tuple[int, bool, bool] | None:
+        """Mask, s8s8 and zero_point; None where no sums are written."""
+        wanted = self._compensation
+        return None if wanted is None else (wanted.mask, wanted.s8s8, wanted.zero_point)
 
     def set_scratchpad_mode(self, mode: str) -> None:
         """Who owns the scratchpad: `"library"` or `"user"` (R33)."""

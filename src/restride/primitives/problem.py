@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr
@@ -19,6 +20,7 @@ from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, chain_of
+from .compensation import Compensated, check_compensation
 from .feeding import Extras, fill_params, operand_arrays
 
 
@@ -68,6 +70,8 @@ def check_problem(problem: Problem) -> Problem:
     _check_dims(problem)
     _check_types(problem)
     check_attr(problem.attr, problem.src, problem.dst)
+    if problem.attr.compensation is not None:
+        check_compensation(problem.attr.compensation, problem.dst, problem.where())
     if problem.has_runtime:
         return problem
     if not problem.dst.is_injective():
@@ -124,6 +128,8 @@ def _check_types(problem: Problem) -> None:
 class CpuReorder:
     """A reorder solved for the CPU."""
 
+    outputs: ClassVar[dict[int, MemoryDesc]] = {}
+
     def __init__(self, problem: Problem) -> None:
         self.problem, self.chain = problem, problem.chain()
         self.program = problem.make_program(self.chain)
@@ -152,6 +158,7 @@ class ReferenceReorder:
 
     name = "ref:any"
     why = "the interpreter"
+    outputs: ClassVar[dict[int, MemoryDesc]] = {}
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.chain = problem, problem.chain()
@@ -165,6 +172,8 @@ class ReferenceReorder:
         run_nest(self._nest, src, dst, self.chain.scalars, operand_arrays(self.chain.feeds, extras))
 
 
-def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder:
+def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | Compensated:
     """The implementation of a checked, concrete problem on an engine."""
-    return ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+    made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+    wanted = problem.attr.compensation
+    return made if wanted is None else Compensated(made, wanted, engine)

@@ -23,6 +23,7 @@ from .base import (
     find_implementation,
     parse_args,
 )
+from .compensation import check_outputs
 from .feeding import check_feeds
 from .problem import Problem, check_problem, solve
 from .runtime_shapes import RuntimeReorder, check_fits
@@ -81,7 +82,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
         return self._dst_engine
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
-        more = {} if self._impl is None else self._impl.chain.descs()
+        more = {} if self._impl is None else {**self._impl.chain.descs(), **self._impl.outputs}
         return {ARG_FROM: self._src, ARG_TO: self._dst, **more}
 
 
@@ -249,17 +250,19 @@ class Reorder:
 
     def _execute_checked(self, stream: Stream, src: Any, dst: Any) -> None:
         impl = self._check_usable()
-        inputs = (ARG_FROM, *impl.chain.args)
+        inputs, outputs = (ARG_FROM, *impl.chain.args), (*impl.outputs, ARG_TO)
         if dst is not None:
             src, dst = {ARG_FROM: src, ARG_TO: dst}, None
-        *found, dst = parse_args("Reorder", src, inputs, (ARG_TO,))
-        src, extras = found[0], dict(zip(inputs[1:], found[1:], strict=True))
+        *found, dst = parse_args("Reorder", src, inputs, outputs)
+        src, extras = found[0], dict(zip((*inputs[1:], *impl.outputs), found[1:], strict=True))
         assert self._engine is not None
         check_stream("Reorder", stream, self._engine)
         impl = self._check_both(impl, src, dst)
         check_destination("Reorder", dst)
         self._check_overlap(src, dst)
         check_feeds("Reorder", impl.chain, extras, self._engine, dst)
+        if impl.outputs:
+            check_outputs("Reorder", impl.outputs, extras, dst)
         start = time.perf_counter()
         impl.run(src, dst, extras)
         if flags.profile_exec:

@@ -10,6 +10,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .args import ARG_DST_1, ARG_DST_2
 from .chain import chain_of
 from .feeding import Extras
 from .problem import Problem
@@ -25,6 +26,11 @@ class RuntimeReorder:
     def __init__(self, problem: Problem, engine: Engine, solve: Solve) -> None:
         self.problem, self._solve = problem, solve
         self.chain = chain_of(problem.attr, problem.src, problem.dst)
+        # How long the sums are is known at execution as well.
+        open_md = MemoryDesc((RUNTIME_DIM,), "s32", "a")
+        wanted = problem.attr.compensation
+        asked = () if wanted is None else ((ARG_DST_1, wanted.s8s8), (ARG_DST_2, wanted.zero_point))
+        self.outputs = {arg: open_md for arg, is_wanted in asked if is_wanted}
         self.name = "ref:any" if engine.kind == "reference" else "jit:at_execution"
 
     def prepare(self) -> None:
