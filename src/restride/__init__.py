@@ -48,7 +48,9 @@ from .primitives.args import (
     ARG_WORKSPACE,
     arg_attr_multiple_post_op,
 )
+from .primitives.concat import Concat
 from .primitives.reorder import Reorder
+from .primitives.sum import Sum
 from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
 from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
@@ -111,6 +113,7 @@ __all__ = [
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
+    "Concat",
     "DataType",
     "Engine",
     "EngineKind",
@@ -129,6 +132,7 @@ __all__ = [
     "Status",
     "Stream",
     "StreamFlags",
+    "Sum",
     "Unimplemented",
     "__version__",
     "arg_attr_multiple_post_op",

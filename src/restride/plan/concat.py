@@ -20,12 +20,14 @@ from ..desc.layout import axis_offset, extent_range
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Unimplemented
 from .compute import Compute
-from .nest import Axis, LoopNest, peel, slice_axis
+from .nest import Axis, LoopNest, peel, peeled_boxes, slice_axis
 from .nibbles import Span
 from .reorder import Tensor, levels, reorder_nest
 
 # Past this many pieces the code would outgrow its use.
 _MOST_PIECES = 256
+# Past this many boxes padding is not told from elements.
+_MOST_BOXES = 48
 _ENDLESS = 1 << 63
 
 
@@ -53,7 +55,7 @@ class Window:
         return all(self._path(src, d) == self._path(src, d, self.dst) for d in range(src.ndims))
 
     def _path(self, src: MemoryDesc, dim: int, md: MemoryDesc | None = None) -> list[int]:
-        """How far each index of a dim of `src` lies from the first, in `md`; a period of blocks says it all."""
+        """How far each index of a dim of `src` lies from the first, in `md`, over a period of blocks."""
         layout = (md or src).layout
         start = self.start if md is not None and dim == self.axis else 0
         count = min(src.dims[dim], lcm(src.layout.blocks[dim], self.dst.layout.blocks[dim]) + 1)
@@ -70,7 +72,13 @@ class Move:
     written: Span
 
     def padding(self) -> Iterator[Move]:
-        """The zeros that the nest writes, without what it moves: no position twice."""
+        """The zeros that the nest writes, without what it moves: no position twice.
+
+        Where peeling would take too long it is the nest itself, which copies elements onto themselves.
+        """
+        if peeled_boxes(self.nest) > _MOST_BOXES:
+            yield self
+            return
         for box in peel(self.nest):
             for zeros in _zeros_of(box):
                 yield replace(self, nest=zeros, read=(0, 0))
@@ -146,17 +154,21 @@ class _Windowed:
         nest = reorder_nest(read, written, self.compute, self.tensors)
         if piece.count == 1:
             return Move(nest, read.extent_range(), written.extent_range())
-        far = [self._period // md.layout.blocks[window.axis] * md.strides[window.axis] for md in (read, written)]
-        again = Axis(piece.count, *far, more=(0,) * len(self.tensors))
-        spans = (
-            _repeated(md.extent_range(), (piece.count - 1) * step)
-            for md, step in zip((read, written), far, strict=True)
-        )
-        return Move(replace(nest, axes=(again, *nest.axes)).verify(), *spans)
+        src, dst = self._far(read), self._far(written)
+        again = Axis(piece.count, src, dst, more=(0,) * len(self.tensors))
+        repeated = replace(nest, axes=(again, *nest.axes)).verify()
+        times = piece.count - 1
+        return Move(repeated, _longer(read, times * src), _longer(written, times * dst))
+
+    def _far(self, md: MemoryDesc) -> int:
+        """How far a period of indices is."""
+        return self._period // md.layout.blocks[self.window.axis] * md.strides[self.window.axis]
 
 
-def _repeated(span: Span, far: int) -> Span:
-    return span[0] + min(far, 0), span[1] + max(far, 0)
+def _longer(md: MemoryDesc, far: int) -> Span:
+    """The elements of a tensor and of its repetitions, the last of which is `far` off."""
+    low, high = md.extent_range()
+    return low + min(far, 0), high + max(far, 0)
 
 
 def _steps(md: MemoryDesc, dim: int) -> list[int]:

@@ -44,5 +44,11 @@ NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
 
 
 def name_of(arg: object) -> str:
-    """The number with its name, for messages: `17 (ARG_DST)`."""
-    return f"{arg} ({NAMES[arg]})" if isinstance(arg, int) and arg in NAMES else short_repr(arg)
+    """The number with its name, for messages: `17 (ARG_DST)`, `1026 (ARG_MULTIPLE_SRC + 2)`."""
+    if not isinstance(arg, int):
+        return short_repr(arg)
+    scale = arg - ARG_ATTR_SCALES
+    for name, first in (("ARG_MULTIPLE_SRC", arg), ("ARG_ATTR_SCALES | ARG_MULTIPLE_SRC", scale)):
+        if ARG_MULTIPLE_SRC < first < ARG_MULTIPLE_DST:
+            return f"{arg} ({name} + {first - ARG_MULTIPLE_SRC})"
+    return f"{arg} ({NAMES[arg]})" if arg in NAMES else short_repr(arg)

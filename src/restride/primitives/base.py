@@ -152,7 +152,9 @@ def find_implementation(key: Hashable, make: Any, describe: Any) -> Any:
     return impl
 
 
-def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
+def parse_args(
+    kind: str, args: object, inputs: Iterable[int], outputs: Iterable[int], hint: str = ""
+) -> list[Memory]:
     """The memories of an execution-argument map in the order inputs, outputs (R06).
 
     `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
@@ -167,7 +169,7 @@ def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable
             raise InvalidArguments(
                 f"{kind}.execute: bad number of {role} (expected {len(wanted)} got {got})",
                 why=f"argument {missing} is missing",
-                hint="pass {rs.ARG_FROM: src, rs.ARG_TO: dst}",
+                hint=hint or "pass {rs.ARG_FROM: src, rs.ARG_TO: dst}",
             )
     extra = [arg for arg in found if _is_output(arg) and arg not in wanted_out and arg != ARG_SCRATCHPAD]
     if extra:
