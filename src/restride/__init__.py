@@ -14,6 +14,7 @@ from .desc.post_ops import PostOps
 from .desc.tags import FormatTag
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
+from .joining import add_n, concat
 from .planned import Plan, plan
 from .primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
@@ -135,9 +136,11 @@ __all__ = [
     "Sum",
     "Unimplemented",
     "__version__",
+    "add_n",
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "concat",
     "dequantize",
     "e8m0",
     "f8_e4m3",

@@ -13,14 +13,13 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.concat import Move, Window, window_moves
 from ..plan.nibbles import has_nibbles
-from ..runtime.cpu import Params
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, scaled_chain
 from .feeding import Extras, check_feeds, fill_params, operand_arrays
-from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc
+from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc, share_bytes
 
 _WHAT = "concat"
 
@@ -177,16 +176,20 @@ class Part:
         """True where bits are moved as they are."""
         return self.chain.compute.is_move and self.src.data_type is self.window.dst.data_type
 
+    @cached_property
+    def _bits_apart(self) -> int:
+        """How far behind the destination the source's memory begins where it lies in the window."""
+        return (
+            self.window.origin * self.window.dst.data_type.bits - self.src.offset0 * self.src.data_type.bits
+        )
+
     def is_in_place(self, src: Memory, dst: Memory) -> bool:
         """True where the elements of the source are those of the window."""
-        if not self.is_like_window:
-            return False
-        bits = self.src.data_type.bits
-        return src._address * 8 + self.src.offset0 * bits == dst._address * 8 + self.window.origin * bits
+        return self.is_like_window and 8 * (src._address - dst._address) == self._bits_apart
 
-    def needed(self, src: Memory, dst: Memory) -> tuple[Move, ...]:
-        """The nests to run: all, or those of the padding where the bits are where they belong."""
-        return self.padding if self.is_copy and self.is_in_place(src, dst) else self.moves
+    def is_there(self, src: Memory, dst: Memory) -> bool:
+        """True where the bits are where they belong already."""
+        return self.is_copy and share_bytes(src, dst) and self.is_in_place(src, dst)
 
 
 class _Concat:
@@ -239,7 +242,7 @@ class ReferenceConcat(_Concat):
         for part in self.parts:
             src = srcs[part.index]
             arrays = operand_arrays(part.chain.feeds, extras)
-            for move in part.needed(src, dst):
+            for move in part.padding if part.is_there(src, dst) else part.moves:
                 run_nest(move.nest, src, dst, part.chain.scalars, arrays)
 
 
@@ -248,38 +251,46 @@ class CpuConcat(_Concat):
 
     def __init__(self, problem: ConcatProblem) -> None:
         super().__init__(problem)
-        self._compiled: dict[Move, _Compiled] = {}
-        runners = [self._of(move).runner for part in self.parts for move in part.moves]
-        self.name, self.why = _named(runners)
-        self._held: list[object] = []
-        self._params = {part.index: self._known(part) for part in self.parts}
-
-    def _known(self, part: Part) -> Params | None:
-        return None if part.chain.args else fill_params(part.chain, {}, self._held)
+        self._solved = tuple(_Solved(part) for part in self.parts)
+        self.name, self.why = _named([each.runner for solved in self._solved for each in solved.moves])
 
     def prepare(self) -> None:
         """Compile."""
-        for compiled in tuple(self._compiled.values()):
-            compiled.runner.direct_call()
+        for solved in self._solved:
+            solved.prepare()
 
     def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
-        written, read, held = dst._buffer, [src._buffer for src in srcs], list[object]()
-        for part in self.parts:
-            source = read[part.index]
-            if source is None or written is None:
+        written, held = dst._buffer, list[object]()
+        for solved in self._solved:
+            src = srcs[solved.part.index]
+            read = src._buffer
+            if read is None or written is None:
                 return
-            params = self._params[part.index] or fill_params(part.chain, extras, held)
-            for move in part.needed(srcs[part.index], dst):
-                self._of(move).run(source.address, written.address, params.address)
+            params = solved.params or fill_params(solved.part.chain, extras, held)
+            for each in solved.padding if solved.part.is_there(src, dst) else solved.moves:
+                each.run(read.address, written.address, params.address)
 
-    def _of(self, move: Move) -> _Compiled:
-        """The program of a move; those of padding are made when they are first needed."""
-        found = self._compiled.get(move)
-        if found is None:
-            found = self._compiled[move] = _compiled(move)
-        return found
+
+class _Solved:
+    """A part with its programs; those of the padding alone are made when they are first needed."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.moves = tuple(map(_compiled, part.moves))
+        self._held: list[object] = []
+        self.params = None if part.chain.args else fill_params(part.chain, {}, self._held)
+
+    @cached_property
+    def padding(self) -> tuple[_Compiled, ...]:
+        """The programs that write the padding."""
+        return tuple(map(_compiled, self.part.padding))
+
+    def prepare(self) -> None:
+        """Compile."""
+        for each in self.moves:
+            each.runner.direct_call()
 
 
 @dataclass(frozen=True, slots=True)

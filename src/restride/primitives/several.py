@@ -26,6 +26,7 @@ from .base import (
     parse_args,
 )
 from .feeding import Extras
+from .several_checks import share_bytes
 
 _NO_DESC = MemoryDesc()
 
@@ -194,11 +195,6 @@ def check_run(kind: str, given: tuple[Sequence[Memory], Memory, Extras], impl: A
                 hint=impl.in_place_hint,
             )
     impl.check_extras(kind, extras, engine, dst)
-
-
-def share_bytes(src: Memory, dst: Memory) -> bool:
-    """True where some byte belongs to both; a tensor without elements has none."""
-    return src._lo < src._hi and src._lo < dst._hi and dst._lo < src._hi
 
 
 # --- arguments ----------------------------------------------------------------------------------------------

@@ -32,8 +32,7 @@ from ..runtime.reference import run_nest, storage
 from ..runtime.spread import make_program
 from .feeding import Extras
 from .reorder import overlaps
-from .several import share_bytes
-from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc
+from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc, share_bytes
 
 _WHAT = "sum"
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
