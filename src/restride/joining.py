@@ -224,7 +224,8 @@ def _listed(call: str, arrays: Any) -> list[Any]:
 def _on_engine(memory: Memory, engine: Engine, name: str) -> Memory:
     """The same bytes on an engine, as all are on the host. What is mapped stays its holder's (M38)."""
     if not memory:
-        raise InvalidArguments(f"{name} is an empty memory", hint="give it a descriptor and an engine")
+        why, hint = "it has no descriptor", "give it a descriptor and an engine"
+        raise InvalidArguments(f"{name} is an empty memory", why=why, hint=hint)
     return memory if memory.engine is engine or memory._mapped else Memory(memory.desc, engine, memory)
 
 
