@@ -41,7 +41,7 @@ def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, ou
             dims but that of `axis`
     axis    the axis along which they follow each other; negative ones count from the end
     layout  the format of the result: a tag ("nhwc", "nChw16c"), strides in elements or a `MemoryDesc`; None:
-            the format that most arrays have, as `Concat.PrimitiveDesc` chooses it
+            that of the first array with blocks, else of the first, as `Concat.PrimitiveDesc` chooses it
     dtype   the type of the result; may be left out where `layout` or `out` says it, or all arrays share it
     out     where to write: an array or `Memory` of the dims of the result; it is returned. An array that lies
             in it already, in its own place, is not copied
@@ -74,7 +74,7 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
 
     Arrays are added in their order, as f32; as f64 where one is f64, or where integers, s32 among them, are
     added with scales of 1. The result is rounded and saturated once (N1). It is of the kind of the first
-    array, in the format that most arrays have.
+    array, in the format of the first one with blocks, else of the first.
 
     Raises InvalidArguments, before anything is written, for shapes and types that do not fit, and for an
     `out` that is read-only or overlaps an array that is laid out otherwise.

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -107,18 +107,14 @@ class _Argument(ctypes.Structure):
     _fields_ = [("arg", ctypes.c_int), ("memory", ctypes.c_void_p)]
 
 
-class Reorder(_Handle):
-    """A reorder primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
+class Primitive(_Handle):
+    """A primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
 
     impl: str
     stream: ctypes.c_void_p
-    scale: Memory | None
 
-    def bind(self, src: Memory, dst: Memory) -> Callable[[], None]:
-        """A function of no arguments that runs the reorder and waits for its end."""
-        memories = {_ARG_SRC: src, _ARG_DST: dst}
-        if self.scale is not None:
-            memories[_ARG_SRC_SCALE] = self.scale
+    def runner(self, memories: dict[int, Memory]) -> Callable[[], None]:
+        """A function of no arguments that runs the primitive on these arguments and waits for its end."""
         arguments = (_Argument * len(memories))()
         for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
             slot.arg, slot.memory = arg, memory.pointer.value
@@ -131,6 +127,22 @@ class Reorder(_Handle):
                 raise failure("dnnl_primitive_execute", status)
 
         return run
+
+
+_Made = TypeVar("_Made", bound=Primitive)
+
+
+class Reorder(Primitive):
+    """A reorder primitive."""
+
+    scale: Memory | None
+
+    def bind(self, src: Memory, dst: Memory) -> Callable[[], None]:
+        """A function of no arguments that runs the reorder and waits for its end."""
+        memories = {_ARG_SRC: src, _ARG_DST: dst}
+        if self.scale is not None:
+            memories[_ARG_SRC_SCALE] = self.scale
+        return self.runner(memories)
 
 
 class OneDNN:
@@ -190,16 +202,27 @@ class OneDNN:
 
     def reorder(self, src: Desc, dst: Desc, *, alpha: float | None = None, beta: float = 0.0) -> Reorder:
         """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op."""
-        new, pd = ctypes.c_void_p(), ctypes.c_void_p()
-        attr = self._attr(alpha is not None, beta)
+        pd = ctypes.c_void_p()
+        attr = self.attr(alpha is not None, beta)
         both = src.pointer, self.engine, dst.pointer, self.engine
         self._check("dnnl_reorder_primitive_desc_create", ctypes.byref(pd), *both, attr.pointer)
-        chosen = _Handle(self.library, "primitive_desc", pd)
-        self._check("dnnl_primitive_create", ctypes.byref(new), pd)
-        primitive = Reorder(self.library, "primitive", new)
-        primitive.stream, primitive.impl = self.stream, self._impl(chosen)
-        primitive.scale = None if alpha is None else self._scale(alpha)
+        primitive = self.primitive(Reorder, pd)
+        primitive.scale = None if alpha is None else self.scale(alpha)
         return primitive
+
+    def primitive(self, kind: type[_Made], pd: ctypes.c_void_p) -> _Made:
+        """The primitive of a primitive descriptor, which it takes over."""
+        new, chosen = ctypes.c_void_p(), _Handle(self.library, "primitive_desc", pd)
+        self._check("dnnl_primitive_create", ctypes.byref(new), pd)
+        primitive = kind(self.library, "primitive", new)
+        primitive.stream, primitive.impl = self.stream, self._impl(chosen)
+        return primitive
+
+    def desc_of(self, pointer: ctypes.c_void_p) -> Desc:
+        """A copy of a descriptor that belongs to another object."""
+        new = ctypes.c_void_p()
+        self._check("dnnl_memory_desc_clone", ctypes.byref(new), pointer)
+        return Desc(self.library, "memory_desc", new)
 
     def set_num_threads(self, count: int) -> None:
         """Let at most `count` threads work from now on."""
@@ -215,12 +238,14 @@ class OneDNN:
             return np.empty(0, np.uint8)
         return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(handle.value))
 
-    def _scale(self, value: float) -> Memory:
+    def scale(self, value: float) -> Memory:
+        """A memory of one f32."""
         memory = self.memory(self.desc((1,), "f32", "a"))
         memory.bytes.view(np.float32)[0] = value
         return memory
 
-    def _attr(self, scaled: bool, beta: float) -> _Handle:
+    def attr(self, scaled: bool = False, beta: float = 0.0) -> _Handle:
+        """Attributes: a scale of the source that comes at execution, a sum."""
         new, chain = ctypes.c_void_p(), ctypes.c_void_p()
         self._check("dnnl_primitive_attr_create", ctypes.byref(new))
         attr = _Handle(self.library, "primitive_attr", new)

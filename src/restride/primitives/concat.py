@@ -26,10 +26,11 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
     `PrimitiveDesc(engine, axis, srcs, dst=None, attr=None, allow_empty=False)`, or as version 3 of oneDNN has
     it `PrimitiveDesc(engine, dst, axis, srcs, ...)`; without arguments it is empty and False. `srcs`: 1 to
     1024 descriptors, equal in all dims but that of `axis`; formats and types may differ. `dst`: left out, it
-    has the type of the first source; left out or of format "any", it has the format that most sources have,
-    the earliest of them where several do, among those in whose blocks no source begins, else the order of
-    axes of the first source. `attr`: scales of mask 0 for `rs.ARG_MULTIPLE_SRC + i`, known or passed at
-    execution, and the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+    has the type of the first source; left out or of format "any", it has the format of the first source that
+    has blocks, else of the first, dense; blocks in which a source would begin are left out, and where no
+    format is left it is plain, in the order of axes of the first source. `attr`: scales of mask 0 for
+    `rs.ARG_MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode. With `allow_empty`, a
+    failure gives an empty descriptor (R04).
 
     Raises InvalidArguments for what cannot be joined, Unimplemented for what is not provided.
     """

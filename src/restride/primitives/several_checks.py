@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from ..desc.memory_desc import MemoryDesc
@@ -64,17 +63,19 @@ def share_bytes(src: Memory, dst: Memory) -> bool:
 def chosen_desc(
     srcs: Sequence[MemoryDesc], dims: tuple[int, ...], data_type: DataType, starts: Sequence[int] = ()
 ) -> MemoryDesc:
-    """A dense destination in the format that most sources have, the earliest of them where several do.
+    """A dense destination in the format of the first source that has blocks, else in that of the first.
 
-    With `starts`, (axis, first indices), formats in whose blocks a source would begin are left out; where no
-    other is left, it is the order of axes of the first source, without blocks.
+    It is what oneDNN chooses. With `starts`, (axis, first indices), formats in whose blocks a source would
+    begin are left out; where no other is left, it is the order of axes of the first source.
     """
     axis, *firsts = starts or (0,)
-    formats = [Tag(md.outer_order, md.inner_blks, md.inner_idxs) for md in srcs]
-    fitting = [tag for tag, md in zip(formats, srcs, strict=True) if _fits(md.layout.blocks[axis], firsts)]
-    if not fitting:
-        return MemoryDesc(dims, data_type, Tag(formats[0].order))
-    return MemoryDesc(dims, data_type, Counter(fitting).most_common(1)[0][0])
+    fitting = [
+        Tag(md.outer_order, md.inner_blks, md.inner_idxs)
+        for md in srcs
+        if _fits(md.layout.blocks[axis], firsts)
+    ]
+    blocked = [tag for tag in fitting if tag.inner_blks]
+    return MemoryDesc(dims, data_type, (*blocked, *fitting, Tag(srcs[0].outer_order))[0])
 
 
 def _fits(block: int, firsts: Sequence[int]) -> bool:

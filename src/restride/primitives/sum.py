@@ -32,7 +32,7 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc):
     has it `PrimitiveDesc(engine, dst, scales, srcs, ...)`; without arguments it is empty and False. `scales`:
     one number for each source, rounded to f32, or None where all are 1. `srcs`: 1 to 1024 descriptors of
     equal dims; formats and types may differ. `dst`: left out, it has the type of the first source; left out
-    or of format "any", it has the format that most sources have, the earliest of them where several do.
+    or of format "any", it has the format of the first source that has blocks, else of the first, dense.
     `attr`: the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
 
     Raises InvalidArguments for what cannot be added, Unimplemented for what is not provided.
