@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from support.by_offset import POISON, guarded, random_bits
+from support.by_offset import POISON, Guarded, guarded, random_bits
 from support.errors import refused
-from support.several import CPU, REF, check_concat, concat_expected, concats, filled, scaled
+from support.several import CPU, REF, check_concat, concat_expected, concats, filled, scaled, storage
 
 every_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=["cpu", "reference"])
 
@@ -140,18 +140,17 @@ def test_sources_in_place_are_not_copied_and_padding_becomes_zero(tag, engine):
     held = guarded(dst_md, engine)
     random_bits(held, 1)
     srcs = [rs.Memory(md, engine, held.memory) for md in mds]
-    before = held.storage.copy()
-    wanted = concat_expected([_Held(m, before) for m in srcs], before, dst_md, 1, [1.0] * 3)
+    before = storage(held).copy()
+    wanted = concat_expected([_moment(md, before) for md in mds], before, dst_md, 1, [1.0] * 3)
     primitive(1, mds, dst_md, engine).execute(rs.Stream(engine), srcs, held.memory)
-    np.testing.assert_array_equal(held.storage, wanted)
+    np.testing.assert_array_equal(storage(held), wanted)
     held.check_canaries()
 
 
-class _Held:
-    """A memory whose bits are those of a moment."""
-
-    def __init__(self, memory, storage):
-        self.memory, self.storage = memory, storage
+def _moment(md, data):
+    """A memory of its own with the bytes that another had."""
+    whole = data.view(np.uint8).copy()
+    return Guarded(whole, rs.Memory(md, REF, whole))
 
 
 def test_bytes_in_place_are_neither_read_nor_written():
@@ -170,11 +169,11 @@ def test_one_source_in_place_and_one_from_elsewhere(engine):
     random_bits(held, 2)
     mine = windows(dst_md, 1, (16, 5))[0]
     there, other = rs.Memory(mine, engine, held.memory), filled(desc((2, 5, 3)), engine, 3)
-    before = held.storage.copy()
-    wanted = concat_expected([_Held(there, before), other], before, dst_md, 1, [1.0, 1.0])
+    before = storage(held).copy()
+    wanted = concat_expected([_moment(mine, before), other], before, dst_md, 1, [1.0, 1.0])
     pd = rs.Concat.PrimitiveDesc(engine, 1, [mine, other.memory.desc], dst_md)
     rs.Concat(pd).execute(rs.Stream(engine), [there, other.memory], held.memory)
-    np.testing.assert_array_equal(held.storage, wanted)
+    np.testing.assert_array_equal(storage(held), wanted)
 
 
 @every_engine
@@ -432,8 +431,8 @@ def test_threads_may_share_a_primitive():
     for thread in threads:
         thread.join()
     for srcs, dst in sets:
-        poison = np.full_like(dst.storage, POISON)
-        np.testing.assert_array_equal(dst.storage, concat_expected(srcs, poison, dst_md, 1, [1.0, 1.0]))
+        poison = np.full_like(storage(dst), POISON)
+        np.testing.assert_array_equal(storage(dst), concat_expected(srcs, poison, dst_md, 1, [1.0, 1.0]))
 
 
 def test_verbose_lines(capfd):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import restride as rs
 from support.by_offset import random_bits
 from support.errors import refused
-from support.several import CPU, REF, check_sum, filled, sum_expected, sums
+from support.several import CPU, REF, check_sum, filled, storage, sum_expected, sums
 
 every_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=["cpu", "reference"])
 
@@ -158,10 +158,10 @@ def test_the_destination_may_be_a_source(tag, index, count, data_type, engine):
     target = held[index]
     random_bits(target, 77)
     scales = [0.5] * count
-    wanted = sum_expected(held, target.storage, dst_md, scales)
+    wanted = sum_expected(held, storage(target), dst_md, scales)
     pd = rs.Sum.PrimitiveDesc(engine, scales, mds, dst_md)
     rs.Sum(pd).execute(rs.Stream(engine), [h.memory for h in held], target.memory)
-    np.testing.assert_array_equal(target.storage, wanted)
+    np.testing.assert_array_equal(storage(target), wanted)
     target.check_canaries()
 
 

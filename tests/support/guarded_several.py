@@ -19,7 +19,7 @@ import restride as rs
 from .by_offset import Guarded as Held
 from .guarded import Guarded
 from .kernels import POISON
-from .several import CPU, concat_expected, filled, sum_expected
+from .several import CPU, concat_expected, filled, storage, sum_expected
 
 _MANY = 19
 
@@ -86,8 +86,8 @@ def run_case(case: Case, *, at_end: bool) -> None:
 def _expected(case: Case, held: list[Held], dst: Held) -> bytes:
     if case.kind is rs.Concat:
         ones = [1.0] * len(held)
-        return concat_expected(held, dst.storage, case.dst, case.how, ones).tobytes()
-    return sum_expected(held, dst.storage, case.dst, case.how).tobytes()
+        return concat_expected(held, storage(dst), case.dst, case.how, ones).tobytes()
+    return sum_expected(held, storage(dst), case.dst, case.how).tobytes()
 
 
 def _guarded(data: bytes, at_end: bool) -> Guarded:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.plan.compute import linear
-from restride.plan.contract import Inputs, convert, from_real, to_real
+from restride.plan.contract import Inputs, convert, from_real, storage_dtype, to_real
 from restride.plan.interpret import gather, scatter
 
 from .by_offset import Array, Guarded, guarded, positions, random_bits
@@ -19,15 +19,21 @@ from .kernels import tame
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
 
 
+def storage(held: Guarded) -> Array:
+    """The bits of all elements, from offset 0 on; of 4-bit types the bytes that hold two."""
+    data = held.memory.data
+    return data.view(storage_dtype(held.memory.desc.data_type))
+
+
 def take(held: Guarded) -> Array:
     """The bits of the elements, in logical order; of 4-bit types each in a byte."""
     md = held.memory.desc
-    return gather(held.storage, md.data_type, positions(md, md.dims))
+    return gather(storage(held), md.data_type, positions(md, md.dims))
 
 
-def zeroed(storage: Array, md: rs.MemoryDesc) -> Array:
+def zeroed(bits: Array, md: rs.MemoryDesc) -> Array:
     """A copy with zero in every element and in the padding."""
-    made = storage.copy()
+    made = bits.copy()
     if md.nelems:
         scatter(made, md.data_type, positions(md, md.padded_dims), np.zeros((), made.dtype))
     return made
@@ -76,13 +82,13 @@ def check_concat(
     srcs = [filled(md, engine, i, starts[0]) for i, md in enumerate(mds)]
     dst = guarded(dst_md, engine, starts[1])
     random_bits(dst, 99)
-    wanted = concat_expected(srcs, dst.storage, dst_md, axis, factors)
-    before = [held.storage.copy() for held in srcs]
+    wanted = concat_expected(srcs, storage(dst), dst_md, axis, factors)
+    before = [storage(held).copy() for held in srcs]
     pd = rs.Concat.PrimitiveDesc(engine, axis, mds, dst_md, scaled(factors))
     rs.Concat(pd).execute(rs.Stream(engine), [held.memory for held in srcs], dst.memory)
-    np.testing.assert_array_equal(dst.storage, wanted)
+    np.testing.assert_array_equal(storage(dst), wanted)
     for held, old in zip([*srcs, dst], [*before, wanted], strict=True):
-        np.testing.assert_array_equal(held.storage, old)
+        np.testing.assert_array_equal(storage(held), old)
         held.check_canaries()
     return pd
 
@@ -137,13 +143,13 @@ def check_sum(
     srcs = [filled(md, engine, i, starts[0]) for i, md in enumerate(mds)]
     dst = guarded(dst_md, engine, starts[1])
     random_bits(dst, 99)
-    wanted = sum_expected(srcs, dst.storage, dst_md, factors)
-    before = [held.storage.copy() for held in srcs]
+    wanted = sum_expected(srcs, storage(dst), dst_md, factors)
+    before = [storage(held).copy() for held in srcs]
     pd = rs.Sum.PrimitiveDesc(engine, factors, mds, dst_md)
     rs.Sum(pd).execute(rs.Stream(engine), [held.memory for held in srcs], dst.memory)
-    np.testing.assert_array_equal(dst.storage, wanted)
+    np.testing.assert_array_equal(storage(dst), wanted)
     for held, old in zip([*srcs, dst], [*before, wanted], strict=True):
-        np.testing.assert_array_equal(held.storage, old)
+        np.testing.assert_array_equal(storage(held), old)
         held.check_canaries()
     return pd
 
