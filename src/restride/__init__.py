@@ -1,8 +1,8 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `quantize`, `dequantize`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`,
-`FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`,
-`PostOps`. Every name here is public; all else is not.
+Arrays: `reorder`, `concat`, `add_n`, `quantize`, `dequantize`, `plan`, `openvino.read_ir`. Descriptors:
+`MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`,
+`Concat`, `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
 from . import openvino, version
