@@ -43,10 +43,12 @@ def _concat(name: str, axis: int, parts: tuple[int, ...], tags: str, types: str,
     return Case(name, rs.Concat, axis, srcs, rs.MemoryDesc(whole, out, to))
 
 
-def _sum(name: str, count: int, dims: tuple[int, ...], tags: str, types: str, to: str) -> Case:
+def _sum(
+    name: str, count: int, dims: tuple[int, ...], tags: str, types: str, to: str, scale: float = 0.5
+) -> Case:
     names, (*kinds, out) = tags.split(), types.split()
     srcs = tuple(rs.MemoryDesc(dims, kinds[i % len(kinds)], names[i % len(names)]) for i in range(count))
-    return Case(name, rs.Sum, [0.5] * count, srcs, rs.MemoryDesc(dims, out, to))
+    return Case(name, rs.Sum, [scale] * count, srcs, rs.MemoryDesc(dims, out, to))
 
 
 CASES = (
@@ -60,6 +62,7 @@ CASES = (
     _sum("one run", 3, (1003,), "a", "f32 f32", "a"),
     _sum("bytes", 4, (4099,), "a", "u8 s8", "a"),
     _sum("types", 5, (517,), "a", "f32 bf16 s32 f16 u8 s8", "a"),
+    _sum("integers", 3, (517,), "a", "s32 u8 s32", "a", 1.0),
     _sum("doubles", 3, (3, 67), "ab ba", "f32 f64 f32", "ab"),
     _sum("layouts", 3, (2, 35, 9), "abc acb aBc16b", "f32 f32", "aBc16b"),
     _sum("many", _MANY, (3, 67), "ab ba", "f32 s8", "ab"),
