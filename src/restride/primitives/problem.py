@@ -22,6 +22,7 @@ from ..runtime.spread import Runner, make_program
 from .chain import Chain, chain_of
 from .compensation import Compensated, check_compensation
 from .feeding import Extras, fill_params, operand_arrays
+from .scratchpad import scratch_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ class CpuReorder:
         self.problem, self.chain = problem, problem.chain()
         self.program = problem.make_program(self.chain)
         self.name, self.why = self.program.name, self.program.why
+        self.scratch_bytes = self.program.scratch_bytes
         self._held: list[object] = []
         self._params = None if self.chain.args else fill_params(self.chain, {}, self._held)
         self.params = self._params.address if self._params else 0
@@ -150,7 +152,8 @@ class CpuReorder:
         if read is None or written is None:
             return
         params = self._params or fill_params(self.chain, extras, held)
-        self.program.run(read.address, written.address, params.address)
+        scratch = scratch_address(extras, held)
+        self.program.run(read.address, written.address, params.address, scratch)
 
 
 class ReferenceReorder:

@@ -65,7 +65,7 @@ def _is_small(lowered: Lowered, moved_bytes: int) -> bool:
     return lowered.steps == 1 or moved_bytes < _ALONE_BYTES
 
 
-_kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache())
+_kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache("kernels"))
 
 
 def _kernel_of(lowered: Lowered, moved_bytes: int) -> Kernel:
@@ -125,7 +125,12 @@ class Program:
             self._aligned = _kernel_of(self.lowered, self._moved_bytes)
         return self._aligned
 
-    def run(self, src: int, dst: int, params: int) -> None:
+    @property
+    def scratch_bytes(self) -> int:
+        """None: a nest runs from source to destination."""
+        return 0
+
+    def run(self, src: int, dst: int, params: int, scratch: int = 0) -> None:
         """Run on checked addresses of element offset 0; `params` is that of a `Params`."""
         if self.lowered is not None:
             self.kernel(dst).run(src, dst, params)

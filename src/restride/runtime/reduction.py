@@ -63,7 +63,7 @@ class _Kernel:
         run(self._address, src, planes, params, parts)
 
 
-_kernels: LruCache[_Kernel] = cast("LruCache[_Kernel]", shared_cache())
+_kernels: LruCache[_Kernel] = cast("LruCache[_Kernel]", shared_cache("kernels"))
 
 
 class _Program:
@@ -116,7 +116,7 @@ class _Factor:
 
 
 _ONE = _Factor(1)
-_programs: LruCache[_Program] = cast("LruCache[_Program]", shared_cache())
+_programs: LruCache[_Program] = cast("LruCache[_Program]", shared_cache("sums"))
 
 
 def _program(md: MemoryDesc, keep_mask: int, op: Op) -> _Program:
