@@ -49,6 +49,7 @@ from .primitives.args import (
     arg_attr_multiple_post_op,
 )
 from .primitives.query import Query
+from .primitives.recommended import recommended_desc
 from .primitives.reorder import Reorder
 from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
@@ -160,6 +161,7 @@ __all__ = [
     "openvino",
     "plan",
     "quantize",
+    "recommended_desc",
     "reorder",
     "s4",
     "s8",

@@ -203,6 +203,10 @@ class Reorder:
         # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
         return Reorder, ((self._pd,) if self else ())
 
+    def get_kind(self) -> str:
+        """The primitive kind, as its descriptor has it."""
+        return self._pd.get_kind()
+
     def get_primitive_desc(self) -> ReorderPrimitiveDesc:
         """The primitive descriptor."""
         return self._pd

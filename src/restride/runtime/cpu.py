@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..plan.nest import LoopNest
-from ..targets.cpu import ENTRY, WHOLE, Lowered, lower, object_code
+from ..targets.cpu import ENTRY, WHOLE, Lowered, load_kernel, lower
 from ..targets.isa import host_caches, host_isa
-from ..targets.jit import Library, load
+from ..targets.jit import Library
 from .cache import LruCache, shared_cache
 from .native import native_call
 from .pool import default_pool
@@ -37,7 +37,7 @@ class Kernel:
     def __init__(self, lowered: Lowered, moved_bytes: int) -> None:
         self.lowered = lowered
         self.moved_bytes = moved_bytes
-        self._library: Library = load(object_code(lowered))
+        self._library: Library = load_kernel(lowered, lowered.kind)
         self.address = self._library.address(ENTRY)
         call = native_call(3, keep_lock=moved_bytes < _LOCKED_BYTES)
         self.call: Callable[[int, int, int], None] = functools.partial(call, self._library.address(WHOLE))
