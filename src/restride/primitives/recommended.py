@@ -11,7 +11,7 @@ _WIDE_VECTOR = 64
 
 
 def recommended_desc(md: MemoryDesc) -> MemoryDesc:
-    """The dims and type of `md`, of any format, with the second dim, the channels, in blocks for this machine.
+    """`md`, of any format, in a format with the second dim, the channels, in blocks that suit this machine.
 
     Blocks of 16 where vectors have 64 bytes (nChw16c), else of 8 (nChw8c); RESTRIDE_MAX_CPU_ISA counts.
     Raises InvalidArguments for less than two dims, or dims that are not known.

@@ -1,8 +1,8 @@
 """Kernels made visible: as files to read, and by name to Linux's perf (P17). No fault of it is an error.
 
-JIT_DUMP names a folder, or is 1 for the working folder, as oneDNN has it: each kernel that this process loads
-is written there once, as IR (.ll), assembly (.s) and object code (.o). JIT_PROFILE has the bits of oneDNN, and
-one of them is done here, 2: a line for each function in /tmp/perf-<pid>.map.
+JIT_DUMP names a folder, or is 1 for the working folder, as oneDNN has it: each kernel that this process
+loads is written there once, as IR (.ll), assembly (.s) and object code (.o). JIT_PROFILE has the bits of
+oneDNN; one of them is done here, 2: a line for each function in /tmp/perf-<pid>.map.
 """
 
 from __future__ import annotations
