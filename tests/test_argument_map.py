@@ -154,5 +154,17 @@ def test_what_is_no_memory_is_refused_by_the_name_of_its_argument(argument, wron
     check_refused(lambda s, d: {FROM: s, TO: d, argument: wrong}, f"{name} will not do", "no rs.Memory")
 
 
+def test_an_input_that_shares_bytes_with_the_destination_is_refused():
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_SRC, 0)
+    primitive, src, _ = poisoned(attr)
+    room = np.full(BLOCKED.size, POISON, np.uint8)
+    dst = rs.Memory(BLOCKED, CPU, room)
+    scale = rs.Memory(desc((1,), "f32", "a"), CPU, room[-4:])
+    with refused("4097 (ARG_ATTR_SCALES | ARG_SRC) overlaps the destination", "(N9)"):
+        primitive.execute(STREAM, {FROM: src, TO: dst, rs.ARG_ATTR_SCALES | rs.ARG_SRC: scale})
+    assert (room == POISON).all()
+
+
 def test_memories_that_are_exchanged_are_refused():
     check_refused(lambda s, d: {FROM: d, TO: s}, "src will not do", "its descriptor is not the primitive's")

@@ -185,7 +185,8 @@ class PrimitiveDescBase:
 
     def _scratch_args(self) -> tuple[int, ...]:
         """The scratchpad's number where an execution must bring one."""
-        return (ARG_SCRATCHPAD,) if self.scratchpad_desc() else ()
+        is_needed = self._attr.scratchpad == "user" and self._scratch_bytes()
+        return (ARG_SCRATCHPAD,) if is_needed else ()
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
         """The descriptors of what an execution must bring, by argument number, without the scratchpad."""

@@ -13,14 +13,13 @@ _NAME = f"argument {name_of(ARG_SCRATCHPAD)}"
 
 
 def check_scratchpad(kind: str, pd: PrimitiveDescBase, src: Memory, dst: Memory, extras: Extras) -> None:
-    """Raise InvalidArguments unless the scratchpad of an execution, if it needs one, will do.
+    """Raise InvalidArguments unless the scratchpad of an execution, if it asked for one, will do.
 
     Any dense row of u8 that is long enough will: one may serve several primitives, one after the other.
     """
-    wanted = pd.scratchpad_desc()
-    if not wanted:
+    if ARG_SCRATCHPAD not in extras:
         return
-    pad = extras[ARG_SCRATCHPAD]
+    pad, wanted = extras[ARG_SCRATCHPAD], pd.scratchpad_desc()
     will_do = isinstance(pad, Memory) and _is_long_enough(pad.desc, wanted)
     check_memory(kind, _NAME, pad, pad.desc if will_do else wanted, pd.get_engine())
     check_destination(kind, pad)
