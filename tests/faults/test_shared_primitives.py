@@ -1,4 +1,4 @@
-"""Primitives shared by threads, made by many at once, inherited by forks, and interrupted (7; 18 to 21).
+"""Primitives shared by threads, made by many at once, inherited by forks, and interrupted (reliability 19 to 21).
 
 What is at stake is every byte: all results are compared, whoever ran beside.
 """
@@ -92,7 +92,7 @@ def is_right(args: dict[int, rs.Memory]) -> bool:
 
 @pytest.mark.parametrize("mode", ["library", "user"])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_18_eight_threads_run_one_primitive_at_once_in_both_scratchpad_modes(name, mode, several_threads):
+def test_19_eight_threads_run_one_primitive_at_once_in_both_scratchpad_modes(name, mode, several_threads):
     pd = solved(name, mode)
     assert bool(pd.scratchpad_desc()) == (name == "nibbles" and mode == "user")
     primitive = rs.Reorder(pd)
