@@ -1,4 +1,4 @@
-"""Primitives shared by threads, made by many at once, inherited by forks, and interrupted (reliability 19 to 21).
+"""Primitives shared by threads, made by many at once, inherited by forks, and interrupted (rows 19 to 21).
 
 What is at stake is every byte: all results are compared, whoever ran beside.
 """
