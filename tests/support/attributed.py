@@ -74,13 +74,13 @@ class Some:
 
     def binary(self, alg: str, md: rs.MemoryDesc) -> Binary:
         """A binary post-op with an operand of `md`."""
-        return Binary(alg, md, filled(self.rng, md.data_type, _room(md)))
+        return Binary(alg, md, filled(self.rng, md.data_type, room_of(md)))
 
 
 def attr_of(given: Given) -> tuple[rs.PrimitiveAttr, dict[int, tuple[rs.MemoryDesc, Bytes]]]:
     """The attributes, and what an execution must bring beside them."""
     attr, brought = rs.PrimitiveAttr(), {}
-    for made, arg, name in _factors(given):
+    for made, arg, name in factors_of(given):
         values = made.values() if made.known else None
         if name == "output":
             attr.set_output_scales(made.mask, [rs.RUNTIME_F32_VAL] if values is None else values)
@@ -102,7 +102,7 @@ def attr_of(given: Given) -> tuple[rs.PrimitiveAttr, dict[int, tuple[rs.MemoryDe
     return attr, brought
 
 
-def _factors(given: Given) -> Iterator[tuple[Factor, int, str]]:
+def factors_of(given: Given) -> Iterator[tuple[Factor, int, str]]:
     scale, zero = rs.ARG_ATTR_SCALES, rs.ARG_ATTR_ZERO_POINTS
     named = (
         (given.output, rs.ARG_ATTR_OUTPUT_SCALES, "output"),
@@ -123,7 +123,7 @@ def check(
 ) -> str:
     """Every engine writes what N1 says, zero into padding, and nothing else; the CPU's kernel by name."""
     rng = np.random.default_rng(seed)
-    src, old = (filled(rng, md.data_type, _room(md)) for md in (src_md, dst_md))
+    src, old = (filled(rng, md.data_type, room_of(md)) for md in (src_md, dst_md))
     wanted = bytes_of(written(src, src_md, old, dst_md, given), dst_md.data_type)
     names = [_checked(kind, (src_md, src), (dst_md, old), given, wanted) for kind in kinds]
     return names[0]
@@ -170,7 +170,7 @@ class _Guarded:
             raise AssertionError(f"{name}: {bad.size} of {ours.size} elements differ: {shown}")
 
 
-def _room(md: rs.MemoryDesc) -> int:
+def room_of(md: rs.MemoryDesc) -> int:
     """Elements of a buffer, from offset 0 on."""
     if not md.nelems:
         return 0

@@ -105,7 +105,7 @@ def written(src: Bytes, src_md: rs.MemoryDesc, old: Bytes, dst_md: rs.MemoryDesc
     read = elements_of(src, src_md.data_type)[places(src_md, src_md.dims)]
     old_bits = result[at].copy()
     result[places(dst_md, dst_md.padded_dims)] = 0
-    result[at] = bits_of(_value(read, src_md, old_bits, dst_md, given), dst_md.data_type)
+    result[at] = bits_of(value_of(read, src_md, old_bits, dst_md, given), dst_md.data_type)
     return result
 
 
@@ -115,11 +115,13 @@ def places(md: rs.MemoryDesc, extents: Shape) -> npt.NDArray[np.int64]:
     return np.array([md.offset(*index) for index in itertools.product(*map(range, extents))], np.int64)
 
 
-def _value(read: Bits, src_md: rs.MemoryDesc, old: Bits, dst_md: rs.MemoryDesc, given: Given) -> Reals:
-    """The results before they are stored (N1), in logical order."""
+def value_of(
+    read: Bits, src_md: rs.MemoryDesc, old: Bits, dst_md: rs.MemoryDesc, given: Given, real: Any = None
+) -> Reals:
+    """The results before they are stored (N1), in logical order: f64 where a side is, else f32."""
     types, dims = (src_md.data_type, dst_md.data_type), dst_md.dims
-    real = np.float64 if DataType.f64 in types else np.float32
-    each = functools.partial(_each, dims=dims, real=real)
+    real = real or (np.float64 if DataType.f64 in types else np.float32)
+    each = functools.partial(each_of, dims=dims, real=real)
     t = reals_of(read, src_md.data_type, real)
     with np.errstate(all="ignore"):
         if given.src_zero:
@@ -136,7 +138,7 @@ def _value(read: Bits, src_md: rs.MemoryDesc, old: Bits, dst_md: rs.MemoryDesc, 
     return t
 
 
-def _each(factor: Factor, dims: Shape, real: Any) -> Reals:
+def each_of(factor: Factor, dims: Shape, real: Any) -> Reals:
     """The value of a factor for every index, in logical order (R23, R25)."""
     values = reals_of(factor.bits, factor.data_type, real)
     number = np.zeros(prod(dims), np.int64)
