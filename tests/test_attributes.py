@@ -117,12 +117,21 @@ def test_four_and_more_dims_take_masks_that_skip_some():
         check(*descs("f32", "s8", tags, dims), given)
 
 
+@pytest.fixture
+def threads():
+    before = rs.get_num_threads()
+    yield rs.set_num_threads
+    rs.set_num_threads(before)
+
+
 @pytest.mark.parametrize("tags", ["ab ba", "ab BA16a16b", "ba Ab32a"])
-def test_large_tensors_are_shared_among_threads(tags):
+def test_every_number_of_threads_writes_the_same(tags, threads):
     dims = (211, 257)
     some = Some(7, dims)
     given = Given(src_scale=some.factor(2, "f32"), dst_scale=some.factor(1, "f32"), ops=(Sum(0.5),))
-    check(*descs("f32", "s8", tags, dims), given, ("cpu",))
+    for count in (1, 2, 5):
+        threads(count)
+        check(*descs("f32", "s8", tags, dims), given, ("cpu",))
 
 
 def test_blocks_that_do_not_nest_and_guarded_kernels_take_attributes():

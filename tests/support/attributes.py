@@ -1,13 +1,12 @@
 """What a reorder with attributes must write: N1 in plain NumPy, a step at a time.
 
-No plan, nest or kernel has a part in it. Where an element lies is asked of `MemoryDesc.offset`, one element
-at a time; each step is rounded to f32, or to f64 where a side is f64.
+No plan, nest or kernel has a part in it. Where an element lies is asked of `MemoryDesc.offset`; each
+step is rounded to f32, or to f64 where a side is f64.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -111,8 +110,23 @@ def written(src: Bytes, src_md: rs.MemoryDesc, old: Bytes, dst_md: rs.MemoryDesc
 
 @functools.lru_cache(maxsize=512)
 def places(md: rs.MemoryDesc, extents: Shape) -> npt.NDArray[np.int64]:
-    """The offset of every index below `extents`, last dim fastest."""
-    return np.array([md.offset(*index) for index in itertools.product(*map(range, extents))], np.int64)
+    """The offset of every index below `extents`, last dim fastest: what each dim adds, added up (M10)."""
+    zero = (0,) * md.ndims
+    if 0 in extents:
+        return np.zeros(0, np.int64)
+    total = np.full(1, md.offset(*zero), np.int64)
+    for dim, extent in enumerate(extents):
+        added = [md.offset(*zero[:dim], i, *zero[dim + 1 :]) - md.offset(*zero) for i in range(extent)]
+        total = np.add.outer(total, np.array(added, np.int64)).reshape(-1)
+    _check_some(md, extents, total)
+    return total
+
+
+def _check_some(md: rs.MemoryDesc, extents: Shape, found: npt.NDArray[np.int64]) -> None:
+    """Every 37th offset is asked for as a whole."""
+    for number in range(0, found.size, 37):
+        index = map(int, np.unravel_index(number, extents))
+        assert md.offset(*index) == found[number]
 
 
 def value_of(
