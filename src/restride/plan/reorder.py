@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import gcd, lcm
 
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Unimplemented
-from .nest import Axis, Bound, Compute, LoopNest, Stride, linear_table
+from .digits import Level, levels, offsets, stride_at
+from .nest import Axis, Bound, Compute, LoopNest
 
 # Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again.
 _LONGEST_TABLE = 1 << 14
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """One digit of a dimension in one operand: `step` of the index is `stride` of the offset."""
-
-    step: int
-    stride: int
 
 
 def reorder_nest(src: MemoryDesc, dst: MemoryDesc, compute: Compute) -> LoopNest:
@@ -27,11 +20,15 @@ def reorder_nest(src: MemoryDesc, dst: MemoryDesc, compute: Compute) -> LoopNest
 
     Both descriptors are concrete and of equal dims; the caller has checked both.
     """
+    return nest_of(src, dst, compute, [common_digits(src, dst, dim) for dim in range(dst.ndims)])
+
+
+def nest_of(src: MemoryDesc, dst: MemoryDesc, compute: Compute, dims: Sequence[list[Axis]]) -> LoopNest:
+    """The nest of the digits of each dimension, outermost first; their steps count the index in `dst`."""
     bounds: list[Bound] = []
     axes: list[Axis] = []
-    for dim in range(dst.ndims):
+    for dim, digits in enumerate(dims):
         size, padded = dst.dims[dim], dst.padded_dims[dim]
-        digits = _digits(_levels(src, dim), _levels(dst, dim), padded)
         if _covers(digits, size, padded):
             axes += digits
             continue
@@ -61,20 +58,12 @@ def _covers(digits: list[Axis], size: int, padded: int) -> bool:
     return size == padded == digits[0].extent * digits[0].step
 
 
-def _levels(md: MemoryDesc, dim: int) -> list[_Level]:
-    """The digits of one dimension, innermost first."""
-    levels: list[_Level] = []
-    step, stride = 1, 1
-    for block, axis in reversed(tuple(zip(md.inner_blks, md.inner_idxs, strict=True))):
-        if axis == dim:
-            levels.append(_Level(step, stride))
-            step *= block
-        stride *= block
-    levels.append(_Level(step, md.strides[dim]))
-    return levels
+def common_digits(src: MemoryDesc, dst: MemoryDesc, dim: int) -> list[Axis]:
+    """The digits of a dimension whose index is the same in both operands."""
+    return _digits(levels(src, dim), levels(dst, dim), dst.padded_dims[dim])
 
 
-def _digits(src: list[_Level], dst: list[_Level], padded: int) -> list[Axis]:
+def _digits(src: list[Level], dst: list[Level], padded: int) -> list[Axis]:
     """The coarsest common digits of both operands, outermost first (steps kept for the bound).
 
     Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
@@ -95,7 +84,8 @@ def _digits(src: list[_Level], dst: list[_Level], padded: int) -> list[Axis]:
         extent = min(lcm(*borders), -(-padded // step) * step) // step
         if extent > _LONGEST_TABLE:
             raise _too_long(borders, extent)
-        axes.insert(0, Axis(extent, _table(src, step, extent), _table(dst, step, extent), step=step))
+        places = range(0, extent * step, step)
+        axes.insert(0, Axis(extent, offsets(src, places), offsets(dst, places), step=step))
         step *= extent
     if not borders or padded > step:
         axes.insert(0, _axis(src, dst, step, -(-padded // step)))
@@ -111,22 +101,5 @@ def _too_long(borders: list[int], extent: int) -> Unimplemented:
     )
 
 
-def _axis(src: list[_Level], dst: list[_Level], step: int, extent: int) -> Axis:
-    return Axis(extent, _stride(src, step), _stride(dst, step), step=step)
-
-
-def _stride(levels: list[_Level], step: int) -> int:
-    level = max((level for level in levels if level.step <= step), key=lambda level: level.step)
-    return level.stride * (step // level.step)
-
-
-def _table(levels: list[_Level], step: int, extent: int) -> Stride:
-    return linear_table(tuple(_offset(levels, position * step) for position in range(extent)))
-
-
-def _offset(levels: list[_Level], index: int) -> int:
-    offset = 0
-    for level in reversed(levels):
-        offset += index // level.step * level.stride
-        index %= level.step
-    return offset
+def _axis(src: list[Level], dst: list[Level], step: int, extent: int) -> Axis:
+    return Axis(extent, stride_at(src, step), stride_at(dst, step), step=step)
