@@ -1,8 +1,8 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `plan`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model:
-`Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is
-not.
+Arrays: `reorder`, `shuffle`, `shuffle_channels`, `channel_shuffle`, `plan`. Descriptors: `MemoryDesc`,
+`FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`,
+`ShuffleBackward`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
 from . import version
@@ -48,7 +48,9 @@ from .primitives.args import (
     ARG_WORKSPACE,
     arg_attr_multiple_post_op,
 )
+from .primitives.prop_kind import PropKind
 from .primitives.reorder import Reorder
+from .primitives.shuffle import ShuffleBackward, ShuffleForward
 from .runtime.alloc import NO_DATA
 from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
 from .runtime.engine import Engine, EngineKind
@@ -56,6 +58,7 @@ from .runtime.event import Event
 from .runtime.memory import Memory
 from .runtime.pool import get_num_threads, set_num_threads
 from .runtime.stream import Stream, StreamFlags
+from .shuffles import channel_shuffle, shuffle, shuffle_channels
 from .verbose import set_verbose as verbose
 
 __version__ = version.VERSION
@@ -121,8 +124,11 @@ __all__ = [
     "Plan",
     "PostOps",
     "PrimitiveAttr",
+    "PropKind",
     "Reorder",
     "RuntimeFailure",
+    "ShuffleBackward",
+    "ShuffleForward",
     "Status",
     "Stream",
     "StreamFlags",
@@ -131,6 +137,7 @@ __all__ = [
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "channel_shuffle",
     "f8_e4m3",
     "f8_e5m2",
     "f16",
@@ -145,6 +152,8 @@ __all__ = [
     "s32",
     "set_num_threads",
     "set_primitive_cache_capacity",
+    "shuffle",
+    "shuffle_channels",
     "u4",
     "u8",
     "undef",

@@ -78,7 +78,7 @@ class _Exchange:
         return [table, self._digit(run, 1, self.columns)]
 
     def _uncut(self, border: int) -> int:
-        """How many values of u follow each other in the source before a border; 0 where it does not matter."""
+        """How many values of u come before a border of the source; 0 where it does not matter."""
         if self.columns % border == 0:
             return 0
         return border // self.columns if border % self.columns == 0 else 1

@@ -17,7 +17,7 @@ from ..runtime.facts import header
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..verbose import Line, flags, set_header, write
-from .args import ARG_SCRATCHPAD, name_of
+from .args import ARG_SCRATCHPAD, NAMES, name_of
 
 Args = dict[int, Memory]
 _MOST_ARGS = 4096
@@ -123,7 +123,7 @@ class PrimitiveDescBase:
             raise InvalidArguments(f"query_md: unknown query {short_repr(what)}", hint=hint)
         if what == "exec_arg_md":
             return self._exec_args().get(number, _NO_DESC)
-        found = {"src": self._src, "dst": self._dst}.get(what)
+        found = self._named().get(what)
         return found if found is not None and number == 0 else _NO_DESC
 
     def query_s64(self, what: str) -> int:
@@ -133,7 +133,15 @@ class PrimitiveDescBase:
             raise InvalidArguments(f"query_s64: unknown query {short_repr(what)}", hint=hint)
         return 0
 
+    def _named(self) -> dict[str, MemoryDesc]:
+        """The descriptors that the primitive has, by their names in queries."""
+        return {"src": self._src, "dst": self._dst}
+
     def _exec_args(self) -> dict[int, MemoryDesc]:
+        raise NotImplementedError
+
+    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
+        """The fields of a verbose line (spec 1.6)."""
         raise NotImplementedError
 
 
@@ -167,7 +175,7 @@ def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable
             raise InvalidArguments(
                 f"{kind}.execute: bad number of {role} (expected {len(wanted)} got {got})",
                 why=f"argument {missing} is missing",
-                hint="pass {rs.ARG_FROM: src, rs.ARG_TO: dst}",
+                hint=_usage(wanted_in, wanted_out),
             )
     extra = [arg for arg in found if _is_output(arg) and arg not in wanted_out and arg != ARG_SCRATCHPAD]
     if extra:
@@ -182,6 +190,11 @@ def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable
         names = " ".join(name_of(arg) for arg in found if arg not in known)
         write(Line("exec:check", "", kind.lower(), "", auxiliary=f"ignored arguments {names}"))
     return [found[arg] for arg in (*wanted_in, *wanted_out)]
+
+
+def _usage(inputs: list[int], outputs: list[int]) -> str:
+    names = [NAMES[arg] for arg in (*inputs, *outputs)]
+    return f"pass {{{', '.join(f'rs.{name}: {name[4:].lower()}' for name in names)}}}"
 
 
 def _distinct(kind: str, args: object) -> Args:
@@ -210,7 +223,7 @@ def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
         raise InvalidArguments(
             f"{kind}.execute: no argument map",
             why=f"{type(args).__name__} is neither a dict nor pairs of number and memory",
-            hint="pass {rs.ARG_FROM: src, rs.ARG_TO: dst}",
+            hint="pass {number: memory}, for example {rs.ARG_SRC: src, rs.ARG_DST: dst}",
         ) from None
 
 
