@@ -16,7 +16,6 @@ from ..errors import InvalidArguments
 from ..primitives.shuffle_problem import ShuffleProblem, check_shuffle
 from ..runtime.alloc import Array, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from ..runtime.cpu import Program
 from ..runtime.describe import Described, Subject, describe_kind
 from .formats import target_desc
 from .groups import Rule
@@ -39,7 +38,7 @@ class ShuffleRecipe:
     def __init__(self, rule: Rule, problem: ShuffleProblem, below: int, out_below: int) -> None:
         self.rule, self.problem = rule, check_shuffle(rule.call, problem)
         self.below, self.out_below = below, out_below
-        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.program = problem.program()
         self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
         self.is_new = True
         self.run: Run = self._run_first

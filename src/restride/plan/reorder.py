@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd, lcm
 
 from ..desc.memory_desc import MemoryDesc
@@ -27,17 +28,12 @@ def nest_of(src: MemoryDesc, dst: MemoryDesc, compute: Compute, dims: Sequence[l
     """The nest of the digits of each dimension, outermost first; their steps count the index in `dst`."""
     bounds: list[Bound] = []
     axes: list[Axis] = []
-    for dim, digits in enumerate(dims):
-        size, padded = dst.dims[dim], dst.padded_dims[dim]
-        if _covers(digits, size, padded):
-            axes += digits
-            continue
-        axes += [_bounded(axis, len(bounds)) for axis in digits]
-        bounds.append(Bound(size, padded))
+    for digits, size, padded in zip(dims, dst.dims, dst.padded_dims, strict=True):
+        axes += bounded(digits, size, padded, bounds)
     nest = LoopNest(
         src_type=src.data_type,
         dst_type=dst.data_type,
-        axes=tuple(_unbounded(axis) for axis in axes),
+        axes=tuple(axes),
         src_base=src.offset0,
         dst_base=dst.offset0,
         compute=compute,
@@ -46,24 +42,20 @@ def nest_of(src: MemoryDesc, dst: MemoryDesc, compute: Compute, dims: Sequence[l
     return nest.verify()
 
 
-def _bounded(axis: Axis, bound: int) -> Axis:
-    return Axis(axis.extent, axis.src, axis.dst, bound=bound, step=axis.step)
-
-
-def _unbounded(axis: Axis) -> Axis:
-    return axis if axis.bound >= 0 else Axis(axis.extent, axis.src, axis.dst)
-
-
-def _covers(digits: list[Axis], size: int, padded: int) -> bool:
-    return size == padded == digits[0].extent * digits[0].step
+def bounded(digits: list[Axis], size: int, padded: int, bounds: list[Bound]) -> list[Axis]:
+    """The axes of a dimension's digits; where they do not cover it exactly, with a new bound."""
+    if size == padded == digits[0].extent * digits[0].step:
+        return [Axis(axis.extent, axis.src, axis.dst) for axis in digits]
+    bounds.append(Bound(size, padded))
+    return [replace(axis, bound=len(bounds) - 1) for axis in digits]
 
 
 def common_digits(src: MemoryDesc, dst: MemoryDesc, dim: int) -> list[Axis]:
     """The digits of a dimension whose index is the same in both operands."""
-    return _digits(levels(src, dim), levels(dst, dim), dst.padded_dims[dim])
+    return digits_of(levels(src, dim), levels(dst, dim), dst.padded_dims[dim])
 
 
-def _digits(src: list[Level], dst: list[Level], padded: int) -> list[Axis]:
+def digits_of(src: list[Level], dst: list[Level], padded: int) -> list[Axis]:
     """The coarsest common digits of both operands, outermost first (steps kept for the bound).
 
     Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common

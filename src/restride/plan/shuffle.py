@@ -8,18 +8,17 @@ factors exchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
-from math import gcd
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import Unimplemented
-from .digits import Level, levels, offsets, stride_at
-from .nest import Axis, Compute, LoopNest
-from .reorder import common_digits, nest_of
+from .digits import Level, levels
+from .exchange import Exchange
+from .nest import Axis, Bound, Compute, LoopNest, normalise
+from .reorder import bounded, common_digits, digits_of, nest_of
+from .staged import Chain, Pour, Run, linear_chain, runs_of
 
-# Runs of channels that an axis may list one by one, where blocks and factors do not nest.
-_LONGEST_TABLE = 1 << 18
+_PLAIN = [Level(1, 1)]
 
 
 def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> LoopNest:
@@ -28,91 +27,131 @@ def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -
     Both descriptors are concrete, of equal dims, and of types of one width; `group_size` divides the axis.
     """
     dims = [common_digits(src, dst, dim) for dim in range(dst.ndims)]
-    size = dst.dims[axis]
-    if 1 < group_size < size:
-        exchange = _Exchange(size, dst.padded_dims[axis], group_size, levels(src, axis), levels(dst, axis))
-        dims[axis] = exchange.digits()
+    if 1 < group_size < dst.dims[axis]:
+        dims[axis] = _exchange(src, dst, axis, group_size).digits()
     return nest_of(src, dst, Compute(), dims)
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
-    """The shuffled axis: its size, without and with padding, the columns of its matrix, and its blocks."""
+def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Chain | None:
+    """The same in stages, for large work; None where there is no such form.
 
-    size: int
-    padded: int
-    columns: int
-    src: list[Level]
-    dst: list[Level]
+    Where blocks are cut by the factors, the axis is brought into a plain layout, and from there into blocks.
+    """
+    nest = shuffle_nest(src, dst, axis, group_size)
+    if nest.is_empty:
+        return None
+    if all(a.is_linear for a in nest.axes) and not nest.bounds:
+        return linear_chain(nest)
+    if any(d != axis for md in (src, dst) for d in md.inner_idxs):
+        return None
+    return _plain_chain(nest, _exchange(src, dst, axis, group_size), _others(nest, src, dst, axis))
+
+
+def _others(nest: LoopNest, src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[Axis, ...]:
+    """The axes of the other dims, fused, outermost in the destination first."""
+    digits = (common_digits(src, dst, dim)[0] for dim in range(dst.ndims) if dim != axis)
+    axes = tuple(Axis(digit.extent, digit.src, digit.dst) for digit in digits)
+    return normalise(replace(nest, axes=axes, bounds=())).axes
+
+
+def _exchange(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Exchange:
+    sizes = dst.dims[axis], dst.padded_dims[axis]
+    return Exchange(*sizes, group_size, levels(src, axis), levels(dst, axis))
+
+
+# --- through a plain layout ---------------------------------------------------------------------------------
+
+
+def _plain_chain(nest: LoopNest, exchange: Exchange, others: tuple[Axis, ...]) -> Chain:
+    """Chunks of the innermost other axis, whose channels lie side by side between two stages."""
+    along = others[-1] if others else Axis(1, 0, 0)
+    chunks = _Chunks(nest, exchange, along)
+    return Chain(
+        nest=nest,
+        outer=others[:-1],
+        along=along,
+        row=exchange.padded,
+        run=chunks.run,
+        nests=chunks.nests,
+        pour=chunks.pour,
+        why="groups cut blocks: in stages, through plain channels",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """Chunks of positions `along`, of which each has all channels of the exchanged axis."""
+
+    nest: LoopNest
+    exchange: Exchange
+    along: Axis
 
     @property
-    def rows(self) -> int:
-        return self.size // self.columns
+    def block(self) -> int:
+        """Channels that lie side by side in the destination."""
+        return self.exchange.dst[-1].step
 
-    def digits(self) -> list[Axis]:
-        """Digits with a stride on both sides where blocks and factors nest, else runs in a table."""
-        src, dst = _borders(self.src, self.size), _borders(self.dst, self.padded)
-        if not (_nest(src, self.columns) and _nest(dst, self.rows)):
-            return self._runs(src, dst)
-        v = sorted({1, *_below(src, self.columns), *_above(dst, self.rows)})
-        u = sorted({1, *_below(dst, self.rows), *_above(src, self.columns), self.rows})
-        if not (_is_chain(v) and _is_chain(u)):
-            return self._runs(src, dst)
-        v.append(-(-self.padded // (self.rows * v[-1])) * v[-1])
-        outer = [self._digit(b // a, a * self.rows, a) for a, b in pairwise(v)]
-        inner = [self._digit(b // a, a, a * self.columns) for a, b in pairwise(u)]
-        return outer[::-1] + inner[::-1]
+    @property
+    def is_row(self) -> bool:
+        """True where the blocks of one position lie nearer to each other than the same block of the next."""
+        return abs(self.exchange.dst[-1].stride) < abs(_int(self.along.dst))
 
-    def _digit(self, extent: int, step: int, src_step: int) -> Axis:
-        """`extent` steps of the destination's index, each of which is `src_step` of the source's."""
-        return Axis(extent, stride_at(self.src, src_step), stride_at(self.dst, step), step=step)
+    @property
+    def run(self) -> int:
+        """Elements that a position adds to a run of the destination; 0 where gaps make its runs short."""
+        if self.is_row:
+            return self.exchange.padded if self.exchange.dst[-1].stride == self.block else 0
+        return self.block if _int(self.along.dst) == self.block else 0
 
-    def _runs(self, src: list[int], dst: list[int]) -> list[Axis]:
-        """A table of runs of channels that no block cuts, and a run: one digit u of a few values."""
-        run = gcd(self.rows, *dst, *(self._uncut(border) for border in src))
-        count = -(-self.padded // run)
-        if count > _LONGEST_TABLE:
-            raise _too_long(count)
-        starts = range(0, count * run, run)
-        table = Axis(count, offsets(self.src, map(self._source, starts)), offsets(self.dst, starts), step=run)
-        return [table, self._digit(run, 1, self.columns)]
+    def nests(self, positions: int, poured: bool) -> tuple[LoopNest, ...]:
+        """Into plain channels, and from there into the destination; one of them exchanges, or one between."""
+        whole, size = self.exchange, self.exchange.size
+        along_dst, dst = self._packed(positions) if poured else (_int(self.along.dst), whole.dst)
+        steps = _int(self.along.src), size, along_dst
+        stage = partial(self._stage, positions)
+        unpack = digits_of(whole.src, _PLAIN, size)
+        pack = digits_of(_PLAIN, dst, whole.padded)
+        if whole.is_source_nested:
+            exchanged = replace(whole, dst=_PLAIN, padded=size).digits_of_source()
+            return stage(steps[:2], exchanged, size), stage(steps[1:], pack, whole.padded)
+        if whole.is_destination_nested:
+            exchanged = replace(whole, src=_PLAIN, dst=dst).digits_of_destination()
+            return stage(steps[:2], unpack, size), stage(steps[1:], exchanged, whole.padded)
+        exchanged = replace(whole, src=_PLAIN, dst=_PLAIN, padded=size).digits()
+        between = stage((size, size), exchanged, size)
+        return stage(steps[:2], unpack, size), between, stage(steps[1:], pack, whole.padded)
 
-    def _uncut(self, border: int) -> int:
-        """How many values of u come before a border of the source; 0 where it does not matter."""
-        if self.columns % border == 0:
-            return 0
-        return border // self.columns if border % self.columns == 0 else 1
+    def _stage(self, positions: int, steps: tuple[int, int], digits: list[Axis], padded: int) -> LoopNest:
+        bounds: list[Bound] = []
+        axes = bounded(digits, self.exchange.size, padded, bounds)
+        stage = replace(self.nest, axes=(Axis(positions, *steps), *axes), bounds=tuple(bounds))
+        return replace(stage, src_base=0, dst_base=0).verify()
 
-    def _source(self, index: int) -> int:
-        """The source's index of one in the destination; that of padding is of no account."""
-        v, u = divmod(index, self.rows)
-        return u * self.columns + v if index < self.size else 0
+    def _packed(self, positions: int) -> tuple[int, list[Level]]:
+        """The destination of a chunk without the gaps between its runs: step along, and the channels."""
+        along, block = (
+            (self.exchange.padded, self.block) if self.is_row else (self.block, positions * self.block)
+        )
+        return along, [*self.exchange.dst[:-1], Level(self.block, block)]
 
+    def pour(self, positions: int) -> Pour:
+        """The runs of a chunk: over blocks or positions, unless those follow each other too."""
+        padded, block = self.exchange.padded, self.block
+        if self.is_row:
+            loop, length = Axis(positions, padded, self.along.dst), padded
+        else:
+            loop = Axis(padded // block, positions * block, self.exchange.dst[-1].stride)
+            length = positions * block
+        ahead = self._ahead(positions)
+        return Pour((), positions * padded, ahead) if loop.src == loop.dst else Pour((loop,), length, ahead)
 
-def _borders(of: list[Level], size: int) -> list[int]:
-    """The steps at which blocks end within an axis; one that holds all of it never does."""
-    return [level.step for level in of if 1 < level.step < size]
-
-
-def _nest(borders: list[int], factor: int) -> bool:
-    return all(border % factor == 0 or factor % border == 0 for border in borders)
-
-
-def _below(borders: list[int], factor: int) -> list[int]:
-    return [border for border in borders if border < factor]
-
-
-def _above(borders: list[int], factor: int) -> list[int]:
-    return [border // factor for border in borders if border > factor]
-
-
-def _is_chain(steps: list[int]) -> bool:
-    return all(b % a == 0 for a, b in pairwise(steps))
+    def _ahead(self, positions: int) -> tuple[Run, ...]:
+        """Where a chunk lies in the source."""
+        top = self.exchange.src[-1]
+        blocks = Run(-(-self.exchange.size // top.step), top.stride)
+        return runs_of((Run(top.step, 1), Run(positions, _int(self.along.src)), blocks))
 
 
-def _too_long(count: int) -> Unimplemented:
-    return Unimplemented(
-        "shuffle: blocks and groups have too little in common",
-        why=f"the axis falls into {count} runs of channels; {_LONGEST_TABLE} are provided",
-        hint="reorder into a plain format first, and shuffle that",
-    )
+def _int(stride: object) -> int:
+    assert isinstance(stride, int)
+    return stride

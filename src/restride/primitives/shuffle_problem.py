@@ -11,7 +11,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.nest import LoopNest
-from ..plan.shuffle import shuffle_nest
+from ..plan.shuffle import shuffle_chain, shuffle_nest
 from ..runtime.cpu import Program
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -33,6 +33,11 @@ class ShuffleProblem:
     def nest(self) -> LoopNest:
         """The loop nest."""
         return shuffle_nest(self.src, self.dst, self.axis, self.group_size)
+
+    def program(self) -> Program:
+        """The nest planned for this CPU."""
+        chain = shuffle_chain(self.src, self.dst, self.axis, self.group_size)
+        return Program(self.nest(), self.moved_bytes, chain)
 
     @property
     def moved_bytes(self) -> int:
@@ -82,7 +87,7 @@ class CpuShuffle:
 
     def __init__(self, problem: ShuffleProblem) -> None:
         self.problem = problem
-        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.program = problem.program()
         self.name, self.why = self.program.name, self.program.why
 
     def prepare(self) -> Callable[[int, int, int], None] | None:

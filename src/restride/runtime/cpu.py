@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 from ..plan.nest import LoopNest
+from ..plan.staged import Chain
 from ..targets.cpu import ENTRY, WHOLE, Lowered, lower, object_code
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library, load
@@ -89,9 +90,9 @@ class Program:
         "why",
     )
 
-    def __init__(self, nest: LoopNest, moved_bytes: int) -> None:
+    def __init__(self, nest: LoopNest, moved_bytes: int, chain: Chain | None = None) -> None:
         self.nest, self._moved_bytes = nest, moved_bytes
-        self.lowered = None if nest.is_empty else lower(nest, host_isa(), host_caches())
+        self.lowered = None if nest.is_empty else lower(nest, host_isa(), host_caches(), chain=chain)
         self.name = f"jit:{self.lowered.isa.name}:{self.lowered.kind}" if self.lowered else "jit:nothing"
         self.why = self.lowered.why if self.lowered else "there are no elements"
         self._wants_alignment = self.lowered is not None and self.lowered.streams
