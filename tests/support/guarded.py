@@ -12,8 +12,9 @@ import mmap
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
+from typing import Any
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
@@ -28,6 +29,7 @@ from .kernels import (
     Bytes,
     Kernel,
     compiled,
+    destination,
     difference,
     expected,
     isa_id,
@@ -36,6 +38,7 @@ from .kernels import (
     runnable,
     tame,
 )
+from .shuffles import STAGED, ShuffleCase, can_pour, staged_kernel
 
 _PAGE = mmap.PAGESIZE
 _NONE, _READ, _READ_WRITE = 0, 1, 3
@@ -115,6 +118,21 @@ def _bytes(data: bytes) -> Bytes:
     made = room(len(data))
     made[:] = bytearray(data)
     return made
+
+
+def run_staged(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> None:
+    """Work in stages reads the source alone and writes the destination alone, poured out or not."""
+    data, before = random_source(case.src, 1), destination(case.dst)
+    wanted = expected(case.nest, data, before)
+    for poured in (False, True)[: 1 + can_pour(case)]:
+        source, target = Guarded(data.size, at_end=at_end), Guarded(before.size, at_end=at_end)
+        source.write(data.tobytes())
+        source.lock()
+        target.write(before.tobytes())
+        staged_kernel(case, isa, poured)(source.address, target.address, parts=parts)
+        problem = difference(_bytes(target.read()), wanted, case.dst.data_type)
+        if problem or target.around() - {POISON}:
+            raise AssertionError(problem or "bytes beside the destination were written")
 
 
 # --- families ----------------------------------------------------------------------------------------------
@@ -207,11 +225,18 @@ def main(family: str, level: str) -> None:
     if family == "strays":
         _strays(isa)
         return
+    if family == "staged":
+        _run_all(STAGED, run_staged, isa, level)
+        return
     cases = {"fast": _fast, "all": lambda: iter(CASES)}.get(family, lambda: _sized(family))
-    for number, case in enumerate(cases()):
+    _run_all(cases(), run_case, isa, level)
+
+
+def _run_all(cases: Iterable[Any], run: Callable[..., None], isa: Isa, level: str) -> None:
+    for number, case in enumerate(cases):
         for at_end in (False, True):
             print(f"{case.name} for {level}, at the {'end' if at_end else 'start'}", flush=True)
-            run_case(case, isa, at_end=at_end, parts=1 + number % 3)
+            run(case, isa, at_end=at_end, parts=1 + number % 3)
     print("done", flush=True)
 
 

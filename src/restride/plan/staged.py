@@ -166,7 +166,7 @@ def linear_chain(nest: LoopNest) -> Chain | None:
     """The chain of one stage of a nest without tables, bounds and zeros; None where it would not pay.
 
     Chunks are one run of the source and long runs of the destination: the cut axis comes next in the
-    destination after the axes `inner`, and in the source after these and some more, which tell the runs apart.
+    destination after the axes `inner`, and in the source after these and some more, which lie between runs.
     """
     boxes = [normalise(box) for box in peel(nest)]
     if len(boxes) != 1 or not _is_plain_move(boxes[0]):
