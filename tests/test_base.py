@@ -1,8 +1,5 @@
 """Primitives as oneDNN has them: making them, and asking them (R01 to R05, R08, P13)."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
@@ -127,17 +124,6 @@ def test_user_scratchpads_need_no_memory():
     r.execute(STREAM, {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_SCRATCHPAD: None})
 
 
-def test_descriptors_of_primitives_travel_between_processes():
-    pd = PD(CPU, NCHW, CPU, BLOCKED, attr_of(0.5, 1.0))
-    for made in (pickle.loads(pickle.dumps(pd)), copy.copy(pd), copy.deepcopy(pd)):
-        assert (made.src_desc(), made.dst_desc()) == (NCHW, BLOCKED)
-        assert made.get_primitive_attr().get_output_scales() == (0, [0.5])
-        assert rs.Reorder(made)
-    assert not pickle.loads(pickle.dumps(PD()))
-    with pytest.raises(TypeError, match="pickle"):
-        pickle.dumps(rs.Reorder(pd))
-
-
 def test_reorders_between_the_host_engines_work():
     for src_engine, dst_engine in ((CPU, REF), (REF, CPU)):
         src, dst = rs.Memory(NCHW, src_engine), rs.Memory(BLOCKED, dst_engine)
@@ -241,3 +227,36 @@ def test_attributes_given_twice_are_refused():
     ):
         with refused("attr"):
             make()
+
+
+HELD = {
+    "scales per dim": ("set_output_scales", 2, [2.0] * 17),
+    "scales at execution": ("set_output_scales", 0, [rs.RUNTIME_F32_VAL]),
+    "scales of dst": ("set_scales", rs.ARG_DST, 0, [2.0]),
+    "zero points": ("set_zero_points", rs.ARG_DST, 0, [2]),
+}
+
+
+@pytest.mark.parametrize(("call", "arguments"), [(c, a) for c, *a in HELD.values()], ids=HELD)
+def test_attributes_that_are_only_held_are_not_ignored(call, arguments):
+    attr = rs.PrimitiveAttr()
+    getattr(attr, call)(*arguments)
+    src, dst = (rs.MemoryDesc((2, 17), t, "ab") for t in ("f32", "s8"))
+    with pytest.raises(rs.Unimplemented, match=r"reorder: attr-.* is not provided by this version"):
+        rs.Reorder.PrimitiveDesc(CPU, src, CPU, dst, attr)
+
+
+def test_post_ops_that_are_only_held_are_not_ignored():
+    for append in (
+        lambda ops: ops.append_eltwise("relu"),
+        lambda ops: ops.append_binary("add", rs.MemoryDesc((1, 17), "f32", "ab")),
+        lambda ops: (ops.append_sum(0.5), ops.append_eltwise("relu")),
+        lambda ops: ops.append_sum(0.5, 3),
+        lambda ops: ops.append_sum(0.5, 0, "u8"),
+    ):
+        attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+        append(ops)
+        attr.set_post_ops(ops)
+        src, dst = (rs.MemoryDesc((2, 17), t, "ab") for t in ("f32", "s8"))
+        with pytest.raises(rs.Unimplemented, match=r"reorder: attr-post-ops:.* is not provided"):
+            rs.Reorder.PrimitiveDesc(CPU, src, CPU, dst, attr)

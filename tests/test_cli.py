@@ -156,7 +156,7 @@ def test_show_and_explain_as_json_have_all_fields(capsys: pytest.CaptureFixture[
     for command in ("show", "explain"):
         found = json.loads(answered(capsys, command, "nChw16c", "1x17x2x2", "--json"))
         desc = restride.MemoryDesc((1, 17, 2, 2), "f32", "nChw16c")
-        assert restride.MemoryDesc.from_json(found) == desc
+        assert restride.MemoryDesc.from_dict(found) == desc
         assert found["size"] == desc.size
         assert found["axes"] == ["n", "c", "h", "w"]
     assert json.loads(answered(capsys, "show", "ab", "1x2", "--json"))["picture"][0] == "f32 1x2 ab"
@@ -197,7 +197,7 @@ def test_reorder_says_what_it_did(capsys: pytest.CaptureFixture[str], here: Path
     assert "b.npy  s8 1x17x2x2 aBcd16b  128 bytes" in text
     found = json.loads(answered(capsys, "reorder", "b.npy", "c.npy", "--dst", "nhwc", "--json"))
     assert found["source"]["path"] == "b.npy"
-    assert restride.MemoryDesc.from_json(found["target"]["desc"]).tag == "acdb"
+    assert restride.MemoryDesc.from_dict(found["target"]["desc"]).tag == "acdb"
     assert found["seconds"] > 0
     assert "s8 1x17x2x2 aBcd16b" in answered(capsys, "explain", "b.npy")
 

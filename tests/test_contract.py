@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from restride.dtypes import DataType
+from restride.plan.compute import Compute, linear
 from restride.plan.contract import (
     PROVIDED,
+    Inputs,
     convert,
     from_real,
     is_integer_move,
@@ -20,13 +22,13 @@ from restride.plan.contract import (
     storage_dtype,
     to_real,
 )
-from restride.plan.nest import Compute
 from support.values import Bits, patterns
 
 _F32, _BF16, _F16 = DataType.f32, DataType.bf16, DataType.f16
 _F64, _E5M2, _E4M3 = DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3
 _S32, _S8, _U8, _BOOL = DataType.s32, DataType.s8, DataType.u8, DataType.boolean
-_FLOATS, _INTS = (_F64, _F32, _BF16, _F16, _E5M2, _E4M3), (_S32, _S8, _U8)
+_S4, _U4 = DataType.s4, DataType.u4
+_FLOATS, _INTS = (_F64, _F32, _BF16, _F16, _E5M2, _E4M3), (_S32, _S8, _U8, _S4, _U4)
 _MOVE = Compute()
 # Mantissa bits (with the hidden one), lowest exponent of a normal number, what overflows.
 _FORMATS = {
@@ -37,19 +39,28 @@ _FORMATS = {
     _E5M2: (3, -14, 2**16),
     _E4M3: (4, -6, 480),
 }
-_RANGES = {_S32: (-(2**31), 2**31 - 1), _S8: (-128, 127), _U8: (0, 255)}
+_RANGES = {_S32: (-(2**31), 2**31 - 1), _S8: (-128, 127), _U8: (0, 255), _S4: (-8, 7), _U4: (0, 15)}
 
 
 def _move(bits: Bits, src: DataType, dst: DataType) -> Bits:
-    return convert(bits, np.zeros(bits.shape, storage_dtype(dst)), src, dst, _MOVE, 1.0, 0.0)
+    return convert(bits, (src, dst), _MOVE, Inputs())
 
 
 def _compute(bits: Bits, old: Bits, types: tuple[DataType, DataType], alpha: float, beta: float) -> Bits:
-    return convert(bits, old, *types, Compute(True, True), alpha, beta)
+    return convert(bits, types, linear(True, True), _given(old, alpha, beta))
+
+
+def _given(old: Bits, *factors: float) -> Inputs:
+    with np.errstate(all="ignore"):
+        return Inputs(old, tuple(float(np.float32(factor)) for factor in factors))
 
 
 def _values(bits: Bits, data_type: DataType) -> np.ndarray:
-    return bits != 0 if data_type is _BOOL else bits.view(data_type.numpy)
+    if data_type is _S4:
+        return np.where(bits > 7, bits.astype(np.int64) - 16, bits)
+    if data_type in (_BOOL, _U4):
+        return bits != 0 if data_type is _BOOL else bits
+    return bits.view(data_type.numpy)
 
 
 def _is_nan(bits: Bits, data_type: DataType) -> np.ndarray:
@@ -70,7 +81,7 @@ def _exact(bits: int, data_type: DataType) -> Fraction | float:
     if data_type is _BOOL:
         return Fraction(bits != 0)
     if data_type in _RANGES:
-        return Fraction(bits - (bits >> (data_type.bits - 1) << data_type.bits) * (data_type is not _U8))
+        return Fraction(bits - (bits >> (data_type.bits - 1) << data_type.bits) * (data_type.kind == "int"))
     precision, least, _ = _FORMATS[data_type]
     last = (1 << data_type.bits - precision) - 1
     sign = -1 if bits >> (data_type.bits - 1) else 1
@@ -213,7 +224,7 @@ def test_boolean_is_one_where_there_is_anything(src: DataType) -> None:
         assert (_move(bits, src, _BOOL) == wanted).all()
     else:
         assert (_move(bits, _BOOL, _BOOL) == bits).all()
-    again = convert(bits, np.zeros(bits.shape, np.uint8), src, _BOOL, Compute(scaled=True), -1.0, 0.0)
+    again = convert(bits, (src, _BOOL), linear(scaled=True), Inputs(scalars=(-1.0,)))
     assert (again == wanted).all()
 
 
@@ -230,7 +241,7 @@ def test_integers_saturate_without_floats(src: DataType, dst: DataType) -> None:
     wanted = np.clip(_values(bits, src).astype(np.int64), *_RANGES[dst])
     assert (_values(_move(bits, src, dst), dst).astype(np.int64) == wanted).all()
     assert is_integer_move(src, dst, _MOVE)
-    assert not is_integer_move(src, dst, Compute(scaled=True))
+    assert not is_integer_move(src, dst, linear(scaled=True))
 
 
 @pytest.mark.parametrize("data_type", PROVIDED)
@@ -367,8 +378,8 @@ def _added(a: Fraction | float, b: Fraction | float, real: DataType) -> Fraction
 def test_a_huge_scale_saturates(src: DataType, dst: DataType) -> None:
     """R36: 4294967295 must not wrap."""
     source = np.array([1.0, -1.0, 0.0, 3e30], src.numpy).view(storage_dtype(src))
-    old = np.zeros(4, storage_dtype(dst))
-    got = convert(source, old, src, dst, Compute(scaled=True), 4294967295.0, 0.0).view(dst.numpy)
+    scalars = (float(np.float32(4294967295.0)),)
+    got = _values(convert(source, (src, dst), linear(scaled=True), Inputs(scalars=scalars)), dst)
     low, high = _RANGES[dst][0], _highest(dst, wide=src is _F64)
     assert got.tolist() == [high, low, 0, high]
 

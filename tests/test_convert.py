@@ -13,14 +13,16 @@ import pytest
 
 from restride.dtypes import DataType
 from restride.emit.builder import Builder, Value, i64, vector
-from restride.emit.convert import Factors, bits_type, compute, convert
+from restride.emit.compute import Inputs, load_scalars, run_steps
+from restride.emit.convert import bits_type, carrier_bits, convert, real_type
+from restride.plan.compute import Compute, linear
 from restride.plan.contract import PROVIDED, storage_dtype
+from restride.plan.contract import Inputs as ContractInputs
 from restride.plan.contract import convert as contract
-from restride.plan.nest import Compute
 from restride.targets import jit
 from restride.targets.cpu import style_of
 from restride.targets.isa import Isa
-from support.kernels import LEVELS, isa_id, room, runnable
+from support.kernels import LEVELS, factors_of, isa_id, room, runnable
 from support.values import Bits, patterns
 
 # Without what the host has beyond its level: conversions use none of it.
@@ -32,24 +34,24 @@ _BOTH = [*zip(_ALPHAS, itertools.cycle(_BETAS), strict=False), (0.5, 0.5), (math
 
 
 def _name(src: DataType, dst: DataType, what: Compute) -> str:
-    return f"{src}_{dst}_{int(what.scaled)}{int(what.summed)}"
+    return "_".join([str(src), str(dst), *(step.name for step in what.steps)])
 
 
 def _function(src: DataType, dst: DataType, what: Compute, isa: Isa) -> tuple[str, dict[str, str]]:
     """IR of `void name(src, dst, params, count)` that converts `count` vectors, and what it declares."""
-    b, lanes, params = Builder(), _lanes(isa), Value("ptr", "%params")
-    alpha = b.value("float", f"load float, {params}, align 4") if what.scaled else None
-    beta = b.value("float", f"load float, {b.advance(params, 4)}, align 4") if what.summed else None
+    b, lanes = Builder(), _lanes(isa)
+    scalars = load_scalars(b, what, 0, real_type(src, dst))
     with b.loop(i64(0), Value("i64", "%count")) as step:
-        at = b.advance(Value("ptr", "%src"), b.op("mul", step, i64(lanes * src.bits // 8)))
-        to = b.advance(Value("ptr", "%dst"), b.op("mul", step, i64(lanes * dst.bits // 8)))
+        at = b.advance(Value("ptr", "%src"), b.op("mul", step, i64(lanes * carrier_bits(src) // 8)))
+        to = b.advance(Value("ptr", "%dst"), b.op("mul", step, i64(lanes * carrier_bits(dst) // 8)))
         value = _load(b, at, src, lanes)
         old = _load(b, to, dst, lanes) if what.summed else None
         can = style_of(isa).can
         if what.is_move:
             result = convert(b, value, src, dst, can)
         else:
-            result = compute(b, value, old, (src, dst), Factors(alpha, beta), can)
+            inputs = Inputs(scalars, _no_tensor, lambda _: old)
+            result = run_steps(b, value, (src, dst), what, inputs, can)
         b.line(f"store {result}, {to}, align 1")
     b.line("ret void")
     head = f"define void @{_name(src, dst, what)}(ptr %src, ptr %dst, ptr %params, i64 %count) nounwind"
@@ -63,6 +65,10 @@ def _load(b: Builder, at: Value, data_type: DataType, lanes: int) -> Value:
 
 def _lanes(isa: Isa) -> int:
     return isa.vector_bytes // 4
+
+
+def _no_tensor(index: int) -> Value:
+    raise AssertionError(f"no operand {index} was asked for")
 
 
 @functools.cache
@@ -82,12 +88,18 @@ def _run(
 ) -> Bits:
     lanes = _lanes(isa)
     whole = -(-src.size // lanes) * lanes
-    read, written = (_padded(bits, whole) for bits in (src, old))
+    read = _padded(_carried(src, types[0]), whole)
+    written = _padded(_carried(old, types[1]), whole)
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)
     call = kind(_library(isa, types[0], what).address(_name(*types, what)))
-    params = np.array(factors, np.float32)
+    params = np.array(factors, np.float32).astype(np.float64)
     call(read.ctypes.data, written.ctypes.data, params.ctypes.data, whole // lanes)
-    return written[: src.size]
+    return written[: src.size] & np.uint8(15) if types[1].bits == 4 else written[: src.size]
+
+
+def _carried(bits: Bits, data_type: DataType) -> Bits:
+    """As registers carry it: s4 with its sign."""
+    return (bits ^ np.uint8(8)) - np.uint8(8) if data_type is DataType.s4 else bits
 
 
 def _padded(bits: Bits, size: int) -> Bits:
@@ -105,9 +117,10 @@ def _old(data_type: DataType, size: int) -> Bits:
 def _check(types: tuple[DataType, DataType], what: Compute, alpha: float, beta: float) -> None:
     src = patterns(types[0])
     old = _old(types[1], src.size)
-    wanted = contract(src, old, *types, what, alpha, beta)
+    scalars = factors_of(what, alpha, beta)
+    wanted = contract(src, types, what, ContractInputs(old, tuple(scalars)))
     for isa in _ISAS:
-        got = _run(isa, types, what, src, old, (alpha, beta))
+        got = _run(isa, types, what, src, old, scalars)
         if (got == wanted).all():
             continue
         bad = np.flatnonzero(got != wanted)
@@ -130,19 +143,19 @@ def test_every_pattern_converts_as_the_contract_says(src: DataType) -> None:
 @_SOURCES
 def test_every_pattern_is_scaled_as_the_contract_says(src: DataType) -> None:
     for dst, alpha in itertools.product(PROVIDED, _ALPHAS):
-        _check((src, dst), Compute(scaled=True), alpha, 0.0)
+        _check((src, dst), linear(scaled=True), alpha, 0.0)
 
 
 @_SOURCES
 def test_every_pattern_is_added_as_the_contract_says(src: DataType) -> None:
     for dst, beta in itertools.product(PROVIDED, _BETAS):
-        _check((src, dst), Compute(summed=True), 1.0, beta)
+        _check((src, dst), linear(summed=True), 1.0, beta)
 
 
 @_SOURCES
 def test_every_pattern_is_scaled_and_added_as_the_contract_says(src: DataType) -> None:
     for dst, (alpha, beta) in itertools.product(PROVIDED, _BOTH):
-        _check((src, dst), Compute(scaled=True, summed=True), alpha, beta)
+        _check((src, dst), linear(scaled=True, summed=True), alpha, beta)
 
 
 @_SOURCES
@@ -150,7 +163,7 @@ def test_every_pattern_is_scaled_and_added_as_the_contract_says(src: DataType) -
 def test_no_conversion_calls_anything(src: DataType, level: str) -> None:
     """No libm and no compiler run time: those may round otherwise, or not be there."""
     isa = Isa.for_name(level)
-    for what in (Compute(), Compute(scaled=True, summed=True)):
+    for what in (Compute(), linear(scaled=True, summed=True)):
         text = jit.assembly(_module(isa, src, what), isa)
         assert re.findall(r"^\s+(?:call\w*|blr?|jmp\w*\s+\S+@PLT)\s.*$", text, re.MULTILINE) == []
 
@@ -164,7 +177,7 @@ def test_all_floats_convert_as_the_contract_says(dst: DataType, quarter: int) ->
     nothing = np.zeros(step, storage_dtype(dst))
     for first in range(quarter << 30, quarter + 1 << 30, step):
         src = np.arange(first, first + step, dtype=np.uint64).astype(np.uint32)
-        wanted = contract(src, nothing, DataType.f32, dst, Compute(), 1.0, 0.0)
+        wanted = contract(src, (DataType.f32, dst), Compute(), ContractInputs())
         for isa in _ISAS:
-            got = _run(isa, (DataType.f32, dst), Compute(), src, nothing, (1.0, 0.0))
+            got = _run(isa, (DataType.f32, dst), Compute(), src, nothing, ())
             assert (got == wanted).all(), (isa_id(isa), hex(int(src[np.flatnonzero(got != wanted)[0]])))

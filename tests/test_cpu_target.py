@@ -12,7 +12,7 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.nest import Compute
+from restride.plan.compute import Compute, linear
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu, jit
 from restride.targets.isa import CacheSizes, Isa
@@ -207,7 +207,7 @@ def test_kernels_of_other_facts_are_kept_apart(tmp_path: Path, monkeypatch: pyte
         cpu.lower(nest, avx2, TINY),
         cpu.lower(nest, avx2, TINY, may_stream=False),
         cpu.lower(nest, Isa.for_name("avx512"), COMMON),
-        cpu.lower(replace(nest, compute=Compute(scaled=True)), avx2, COMMON),
+        cpu.lower(replace(nest, compute=linear(scaled=True)), avx2, COMMON),
         cpu.lower(replace(nest, dst_base=1), avx2, COMMON),
         cpu.lower(replace(nest, src_type=DataType.s32), avx2, COMMON),
     ]

@@ -28,6 +28,7 @@ TABLE = {
     "f8_e4m3": (10, 8, ml_dtypes.float8_e4m3fn),
     "s4": (11, 4, ml_dtypes.int4),
     "u4": (12, 4, ml_dtypes.uint4),
+    "e8m0": (13, 8, ml_dtypes.float8_e8m0fnu),
 }
 
 
@@ -69,6 +70,7 @@ def test_a_type_is_known_by_name_member_and_numpy_type(name):
         ("int8", "s8"),
         ("uint8", "u8"),
         ("bool", "boolean"),
+        ("float8_e8m0fnu", "e8m0"),
     ],
 )
 def test_numpys_words_are_known_too(word, name):

@@ -14,12 +14,13 @@ import pytest
 import restride as rs
 
 ROOT = Path(__file__).parent.parent
-TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 s32 s8 u8 s4 u4 boolean undef"
+TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 s32 s8 u8 s4 u4 e8m0 boolean undef"
 ARRAYS = "reorder plan Plan set_num_threads get_num_threads verbose"
 MODEL = """
     MemoryDesc FormatTag DataType Memory NO_DATA Engine Stream Event PrimitiveAttr PostOps Reorder Error
     Status InvalidArguments Unimplemented OutOfMemory RuntimeFailure set_primitive_cache_capacity
     get_primitive_cache_capacity arg_attr_multiple_post_op RUNTIME_DIM RUNTIME_F32_VAL
+    RUNTIME_S32_VAL
 """
 QUERIES = """
     src_desc dst_desc get_src_engine get_dst_engine get_engine impl_info_str query_s64 query_md
@@ -38,7 +39,8 @@ MEMBERS = {
     "Engine": "get_count kind index",
     "Stream": "wait engine flags",
     "PrimitiveAttr": """
-        set_output_scales get_output_scales set_scales get_scales set_zero_points get_zero_points set_post_ops
+        set_output_scales get_output_scales set_scales get_scales set_scales_mask set_zero_points
+        get_zero_points set_zero_points_mask set_post_ops
         get_post_ops set_scratchpad_mode get_scratchpad_mode
     """,
     "PostOps": """

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 
 from restride.dtypes import DataType
 from restride.plan import interpret as module
-from restride.plan.contract import Array, convert
+from restride.plan.compute import linear
+from restride.plan.contract import Array, Inputs, convert
 from restride.plan.interpret import interpret
-from restride.plan.nest import Axis, Bound, Compute, LoopNest
+from restride.plan.nest import Axis, Bound, LoopNest
+from support.kernels import factors_of
 from support.nests import buffers, nests
 
 _F32, _S8, _U8 = DataType.f32, DataType.s8, DataType.u8
@@ -33,7 +35,8 @@ def _one_by_one(nest: LoopNest, src: Array, dst: Array, alpha: float, beta: floa
             continue
         at_src = nest.src_base + sum(axis.src_offset(i) for axis, i in axes)
         value, old = src[at_src : at_src + 1], dst[to : to + 1].copy()
-        dst[to] = convert(value, old, nest.src_type, nest.dst_type, nest.compute, alpha, beta)[0]
+        inputs = Inputs(old, tuple(factors_of(nest.compute, alpha, beta)))
+        dst[to] = convert(value, (nest.src_type, nest.dst_type), nest.compute, inputs)[0]
 
 
 @settings(max_examples=150)
@@ -41,7 +44,7 @@ def _one_by_one(nest: LoopNest, src: Array, dst: Array, alpha: float, beta: floa
 def test_means_what_the_grammar_says(nest: LoopNest) -> None:
     src, dst = buffers(nest)
     slow = dst.copy()
-    interpret(nest, src, dst, 0.75, -1.5)
+    interpret(nest, src, dst, factors_of(nest.compute, 0.75, -1.5))
     _one_by_one(nest, src, slow, 0.75, -1.5)
     assert dst.tolist() == slow.tolist()
 
@@ -50,10 +53,10 @@ def test_means_what_the_grammar_says(nest: LoopNest) -> None:
 def test_large_nests_in_pieces_mean_the_same(nest: LoopNest) -> None:
     src, dst = buffers(nest)
     pieces = dst.copy()
-    interpret(nest, src, dst, 0.75, -1.5)
+    interpret(nest, src, dst, factors_of(nest.compute, 0.75, -1.5))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BLOCK", 3)
-        interpret(nest, src, pieces, 0.75, -1.5)
+        interpret(nest, src, pieces, factors_of(nest.compute, 0.75, -1.5))
     assert pieces.tolist() == dst.tolist()
 
 
@@ -62,7 +65,7 @@ def test_source_and_nest_stay_as_they_are(nest: LoopNest) -> None:
     src, dst = buffers(nest)
     before = src.copy()
     src.flags.writeable = False
-    interpret(nest, src, dst)
+    interpret(nest, src, dst, factors_of(nest.compute, 0.75, -1.5))
     assert src.tolist() == before.tolist()
 
 
@@ -81,13 +84,13 @@ def test_padding_is_zero_whatever_it_held() -> None:
         _F32,
         _F32,
         (Axis(2, 4, 4, bound=0, step=4), Axis(4, 1, 1, bound=0, step=1)),
-        compute=Compute(scaled=True, summed=True),
+        compute=linear(scaled=True, summed=True),
         bounds=(Bound(5, 7),),
     )
     src = np.ones(5, np.float32)
     dst = np.full(8, np.nan, np.float32)
     dst[:5] = 10
-    interpret(nest, src.view(np.uint32), dst.view(np.uint32), 2.0, 0.5)
+    interpret(nest, src.view(np.uint32), dst.view(np.uint32), (2.0, 0.5))
     assert dst[:5].tolist() == [7.0] * 5
     assert dst[5:7].view(np.uint32).tolist() == [0, 0]
     assert np.isnan(dst[7])
@@ -106,8 +109,8 @@ def test_each_step_of_the_arithmetic_rounds_to_f32() -> None:
     alpha, beta = 1.0 + 2.0**-12, 1.0
     value = np.array([1.0 + 2.0**-12], np.float32)
     old = np.array([-1.0], np.float32)
-    nest = LoopNest(_F32, _F32, (Axis(1, 1, 1),), compute=Compute(True, True))
-    interpret(nest, value.view(np.uint32), old.view(np.uint32), alpha, beta)
+    nest = LoopNest(_F32, _F32, (Axis(1, 1, 1),), compute=linear(True, True))
+    interpret(nest, value.view(np.uint32), old.view(np.uint32), (alpha, beta))
     assert old[0] == np.float32(2.0**-11)
     assert old[0] != np.float32(alpha * alpha - 1.0)
 
@@ -135,8 +138,8 @@ def test_a_gap_of_the_destination_is_untouched() -> None:
 
 def test_shares_of_a_sum_are_independent() -> None:
     """Each element takes part in a sum exactly once, in whatever pieces the nest runs."""
-    whole = LoopNest(_F32, _F32, (Axis(6, 1, 1),), compute=Compute(False, True))
+    whole = LoopNest(_F32, _F32, (Axis(6, 1, 1),), compute=linear(False, True))
     src, dst = np.ones(6, np.float32), np.ones(6, np.float32)
     for part in (replace(whole, axes=(Axis(3, 1, 1),), src_base=b, dst_base=b) for b in (0, 3)):
-        interpret(part, src.view(np.uint32), dst.view(np.uint32), 1.0, 1.0)
+        interpret(part, src.view(np.uint32), dst.view(np.uint32), (1.0,))
     assert dst.tolist() == [2.0] * 6

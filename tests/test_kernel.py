@@ -13,7 +13,8 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.nest import Axis, Compute, LoopNest
+from restride.plan.compute import Compute, linear
+from restride.plan.nest import Axis, LoopNest
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu, jit
 from restride.targets.isa import Isa, host_isa
@@ -84,7 +85,7 @@ _IN_PLACE = [
 def test_a_tensor_can_be_converted_where_it_lies(case: tuple[MemoryDesc, str, float, float]) -> None:
     """N9: one buffer for both sides, where layouts and element sizes agree."""
     src, dst_type, alpha, beta = case
-    dst = MemoryDesc.from_json({**src.to_json(), "data_type": dst_type})
+    dst = MemoryDesc.from_dict({**src.to_dict(), "data_type": dst_type})
     nest = reorder_nest(src, dst, compute_of(alpha, beta))
     start = random_source(src, 1)
     tame(start, src.data_type, 2)
@@ -194,7 +195,7 @@ def test_streaming_needs_leave_and_a_large_destination() -> None:
     assert cpu.lower(nest, wide, TINY).streams
     assert not cpu.lower(nest, wide, COMMON).streams
     assert not cpu.lower(nest, wide, TINY, may_stream=False).streams
-    summed = reorder_nest(*_STREAMED["rows"], Compute(summed=True))
+    summed = reorder_nest(*_STREAMED["rows"], linear(summed=True))
     assert not cpu.lower(summed, wide, TINY).streams
 
 
@@ -278,7 +279,7 @@ def _golden_nest(name: str) -> LoopNest:
         made = MemoryDesc(dims, "f32", (100, 3)), MemoryDesc(dims, "f32", (1, 45))
     else:
         made = tuple(MemoryDesc(dims, *text.split()) for text in (src, dst))
-    return reorder_nest(*made, Compute(alpha != 1.0, beta != 0.0))
+    return reorder_nest(*made, linear(alpha != 1.0, beta != 0.0))
 
 
 def _text(name: str) -> str:

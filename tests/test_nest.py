@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from restride.dtypes import DataType
+from restride.plan.compute import Compute, linear
 from restride.plan.nest import (
     Axis,
     Bound,
-    Compute,
     LoopNest,
     linear_table,
     normalise,
@@ -40,7 +40,7 @@ def test_equal_nests_are_equal_values() -> None:
     assert one == two
     assert hash(one) == hash(two)
     assert pickle.loads(pickle.dumps(one)) == one
-    assert one != dataclasses.replace(one, compute=Compute(scaled=True))
+    assert one != dataclasses.replace(one, compute=linear(scaled=True))
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.src_base = 1  # type: ignore[misc]
 
@@ -69,7 +69,7 @@ def test_text_reads_as_pseudo_code() -> None:
             Axis(8, tuple(range(0, 32, 4)), 1, valid=7),
         ),
         src_base=3,
-        compute=Compute(scaled=True, summed=True),
+        compute=linear(scaled=True, summed=True),
         bounds=(Bound(17, 32),),
     )
     assert str(nest.verify()) == (
@@ -95,7 +95,7 @@ def test_queries_tell_what_is_to_be_done() -> None:
     assert _nest(Axis(3, 1, 1, valid=0), Axis(5, 3, 3)).is_zero
     assert not _nest(Axis(3, 1, 1, valid=1)).is_zero
     assert Compute().is_move
-    assert not Compute(summed=True).is_move
+    assert not linear(summed=True).is_move
 
 
 @pytest.mark.parametrize(

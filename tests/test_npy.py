@@ -228,7 +228,7 @@ def fields(descr: str = "'<f4'", shape: object = (2, 3), order: object = False) 
 
 def stored(shape: tuple[int, ...] = (1, 2, 16), **changes: Any) -> bytes:
     """A file of 32 f32 whose descriptor is that of 1x17 aB16b, but for `changes`."""
-    desc = rs.MemoryDesc((1, 17), "f32", "aB16b").to_json() | changes
+    desc = rs.MemoryDesc((1, 17), "f32", "aB16b").to_dict() | changes
     return header(f"{fields(shape=shape)} # restride: {json.dumps(desc)}") + bytes(128)
 
 
@@ -279,8 +279,8 @@ _DAMAGED = {
     "descriptor is a list": header(fields() + " # restride: [1]") + bytes(24),
     "descriptor nested": header(fields() + " # restride: " + "[" * 4000) + bytes(24),
     "descriptor with a huge number": header(fields() + " # restride: " + "9" * 5000) + bytes(24),
-    "descriptor is any": stored(kind="any"),
-    "descriptor is zero": stored(kind="undef"),
+    "descriptor is any": stored(format_kind="any"),
+    "descriptor is zero": stored(format_kind="undef"),
     "descriptor of other dims": stored(dims=[1, 15]),
     "descriptor of a negative dim": stored(dims=[1, -17]),
     "descriptor of runtime dims": stored(dims=[1, -(2**63)], padded_dims=[1, -(2**63)]),

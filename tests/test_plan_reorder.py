@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from restride.desc.memory_desc import MemoryDesc
 from restride.desc.tags import Tag
 from restride.dtypes import DataType
+from restride.plan.compute import Compute, linear
 from restride.plan.contract import storage_dtype
 from restride.plan.interpret import interpret
-from restride.plan.nest import Axis, Bound, Compute, LoopNest, normalise, peel
+from restride.plan.nest import Axis, Bound, LoopNest, normalise, peel
 from restride.plan.reorder import reorder_nest
 from support.descriptors import crowded, pairs
 from support.kernels import elements
@@ -167,7 +168,7 @@ def test_many_blocked_axes(pair: tuple[MemoryDesc, MemoryDesc]) -> None:
 
 def _in_s32(md: MemoryDesc) -> MemoryDesc:
     """The same layout for 32-bit elements, which can carry an index number."""
-    return MemoryDesc.from_json({**md.to_json(), "data_type": "s32"})
+    return MemoryDesc.from_dict({**md.to_dict(), "data_type": "s32"})
 
 
 # --- the form of the nest -----------------------------------------------------------------------------------
@@ -180,10 +181,10 @@ def _nest(dims: tuple[int, ...], src: str, dst: str) -> LoopNest:
 def test_types_bases_and_compute_are_carried() -> None:
     src = MemoryDesc((6, 8), "bf16", "ab").submemory_desc((2, 3), (1, 2))
     dst = MemoryDesc((2, 3), "u8", "ba")
-    nest = reorder_nest(src, dst, Compute(scaled=True))
+    nest = reorder_nest(src, dst, linear(scaled=True))
     assert (nest.src_type, nest.dst_type) == (DataType.bf16, DataType.u8)
     assert (nest.src_base, nest.dst_base) == (10, 0)
-    assert nest.compute == Compute(scaled=True)
+    assert nest.compute == linear(scaled=True)
 
 
 def test_whole_blocks_need_no_bounds() -> None:

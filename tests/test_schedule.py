@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
+from restride.plan.compute import Compute, linear
 from restride.plan.machine import Machine
-from restride.plan.nest import Axis, Compute, LoopNest, normalise, peel
+from restride.plan.nest import Axis, LoopNest, normalise, peel
 from restride.plan.reorder import reorder_nest
-from restride.plan.schedule import Schedule, middle_type, schedule
+from restride.plan.schedule import Schedule, finishes_late, schedule
 from restride.plan.tiling import contiguous
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
@@ -99,7 +100,7 @@ def test_tiles_fit(pair: tuple[MemoryDesc, MemoryDesc], machine: Machine) -> Non
 def test_streaming_is_for_what_outgrows_the_caches_and_keeps_nothing(
     pair: tuple[MemoryDesc, MemoryDesc], machine: Machine, summed: bool
 ) -> None:
-    for box in _boxes(*pair, Compute(summed=summed)):
+    for box in _boxes(*pair, linear(summed=summed)):
         for plan in schedule(box, machine):
             assert not plan.streams or (not summed and box.moved_bytes >= machine.l3)
             assert not plan.without_streams().streams
@@ -168,16 +169,16 @@ def test_an_axis_read_in_part_outside_the_tile_splits_the_nest() -> None:
         ("f32", "u8", Compute(), "u8"),
         ("u8", "f32", Compute(), "u8"),
         ("f32", "f32", Compute(), "f32"),
-        ("f32", "u8", Compute(scaled=True), "u8"),
+        ("f32", "u8", linear(scaled=True), "u8"),
         ("s32", "bf16", Compute(), "bf16"),
-        ("f32", "u8", Compute(summed=True), "f32"),
-        ("u8", "f32", Compute(summed=True), "u8"),
+        ("f32", "u8", linear(summed=True), "f32"),
+        ("u8", "f32", linear(summed=True), "u8"),
     ],
 )
 def test_values_are_permuted_while_they_are_narrow(src: str, dst: str, compute: Compute, middle: str) -> None:
     """With a sum they are finished where the old destination is at hand."""
     nest = LoopNest(DataType[src], DataType[dst], (Axis(4, 1, 1),), compute=compute)
-    assert middle_type(nest) is DataType[middle]
+    assert (nest.src_type if finishes_late(nest) else nest.dst_type) is DataType[middle]
 
 
 def test_contiguous_axes_follow_each_other_without_a_gap() -> None:

@@ -1,13 +1,14 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `shuffle`, `shuffle_channels`, `channel_shuffle`, `plan`. Descriptors: `MemoryDesc`,
-`FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`,
-`ShuffleBackward`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
+Arrays: `reorder`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`, `channel_shuffle`, `plan`,
+`openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`,
+`Stream`, `Memory`, `Reorder`, `ShuffleForward`, `ShuffleBackward`, `PrimitiveAttr`, `PostOps`. Every name
+here is public; all else is not.
 """
 
-from . import version
+from . import openvino, version
 from .arrays import reorder
-from .desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
+from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
@@ -51,6 +52,7 @@ from .primitives.args import (
 from .primitives.prop_kind import PropKind
 from .primitives.reorder import Reorder
 from .primitives.shuffle import ShuffleBackward, ShuffleForward
+from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
 from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
 from .runtime.engine import Engine, EngineKind
@@ -76,6 +78,7 @@ f8_e5m2 = DataType.f8_e5m2
 f8_e4m3 = DataType.f8_e4m3
 s4 = DataType.s4
 u4 = DataType.u4
+e8m0 = DataType.e8m0
 
 __all__ = [
     "ARG_ATTR_OUTPUT_SCALES",
@@ -111,6 +114,7 @@ __all__ = [
     "NO_DATA",
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
+    "RUNTIME_S32_VAL",
     "DataType",
     "Engine",
     "EngineKind",
@@ -138,6 +142,8 @@ __all__ = [
     "bf16",
     "boolean",
     "channel_shuffle",
+    "dequantize",
+    "e8m0",
     "f8_e4m3",
     "f8_e5m2",
     "f16",
@@ -145,7 +151,9 @@ __all__ = [
     "f64",
     "get_num_threads",
     "get_primitive_cache_capacity",
+    "openvino",
     "plan",
+    "quantize",
     "reorder",
     "s4",
     "s8",

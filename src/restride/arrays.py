@@ -9,16 +9,18 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
-from .desc.attr import PrimitiveAttr
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import short_repr
-from .errors import InvalidArguments, Unimplemented
+from .dtypes import DataType
+from .errors import InvalidArguments
 from .frameworks import recipes
-from .frameworks.factors import COPY, Applied, parse_factors
+from .frameworks.arithmetic import Arithmetic, Bound, bind
+from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
 from .frameworks.recipes import Recipe, data_address, overlapping
+from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
 from .runtime.alloc import Array
@@ -32,6 +34,8 @@ __all__ = ["reorder", "target_desc"]
 
 _CPU = Engine("cpu")
 _NO_BETA = 0.0
+# NumPy's numbers of the 4-bit types.
+_NIBBLES = frozenset(np.dtype(kind).num for kind in (ml_dtypes.int4, ml_dtypes.uint4))
 
 
 def reorder(
@@ -48,23 +52,29 @@ def reorder(
     out: Any = None,
     engine: Engine | None = None,
 ) -> Any:
-    """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (seed 001, N1).
+    """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
     x       a NumPy array, whose strides say how it lies, or a `Memory`
     dst     a tag ("nhwc", "acdb", "nChw16c"), strides in elements, a `MemoryDesc`, or None to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
     dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given
-    scale   a number that multiplies; beta: a number that multiplies what `out` holds and adds it
+    scale   a number that multiplies, or with `axis` one for each index of that axis
+    zero_point  a whole number, or with `axis` one for each index: added to a result of integers,
+            `scale * x + zero_point`; where only `x` is of integers, `scale * (x - zero_point)`
+    beta    a number that multiplies what `out` holds and adds it, before the zero point
+    post_ops  a `PostOps`, or entries such as `["relu", ("clip", 0, 6), ("add", bias)]`, done before the zero
+            point; operands broadcast
     out     where to write: an array or `Memory` of the same dims, or the physical array of a blocked `dst`;
             it is returned
     engine  the CPU, unless given
 
     Dims are logical and do not change: `reorder(x, "nhwc")` of an (N, C, H, W) array is an (N, C, H, W) array
-    whose memory is NHWC. A plain destination gives a NumPy array, a blocked one a `Memory`.
+    whose memory is NHWC. A plain destination gives a NumPy array; a blocked one, and one of 4-bit elements,
+    which NumPy cannot pack, a `Memory`.
 
     Raises InvalidArguments, before anything is written, for wrong formats, shapes and types, a read-only or
-    overlapping `out`; Unimplemented for zero points, scales per axis and post-ops.
+    overlapping `out`, scales and operands that do not fit.
 
     >>> import numpy as np, restride as rs
     >>> x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
@@ -73,19 +83,22 @@ def reorder(
     >>> rs.reorder(x, "nChw16c", dtype="s8").desc.padded_dims
     (1, 16, 3, 4)
     """
-    if zero_point is not None or axis is not None or post_ops is not None:
-        refuse_missing(zero_point, axis, post_ops)
-    applied = COPY if scale is None and beta is _NO_BETA else parse_factors(scale, beta)
-    if type(x) is np.ndarray and src is None and engine is None:
+    given = None
+    if scale is None and zero_point is None and post_ops is None and beta is _NO_BETA:
+        applied: Applied | None = COPY
+    else:
+        given = Arithmetic(scale, zero_point, axis, beta, post_ops)
+        applied = given.simple()
+    if applied and type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES:
         if type(dst) is not str:
             dst = format_key(dst)
         if dtype is not None:
             dtype = type_key(dtype)
         if out is None:
             return _into_new(x, dst, dtype, applied)
-        if type(out) is np.ndarray:
+        if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
             return _into_array(x, dst, dtype, applied, out)
-    return _general(x, dst, src, dtype, applied, out, engine)
+    return _general(x, dst, src, dtype, given or Arithmetic(), out, engine)
 
 
 # --- the warm path: NumPy in, NumPy or a new Memory out ---------------------------------------------------
@@ -145,27 +158,63 @@ class _Shown(NamedTuple):
 
 
 def _general(
-    x: Any, dst: Any, src: Any, dtype: Any, applied: Applied, out: Any, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
 ) -> Any:
+    if is_nibbles(x):
+        # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
+        dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
+        x = x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
+    if is_nibbles(out):
+        return _into_nibbles(x, dst, src, dtype, given, out, engine)
     device = engine_of(x, out, engine)
     source = _as_source(x, src, device)
-    if out is None and applied.is_summed:
-        raise _beta_without_out()
     if out is None:
         target = Memory(target_desc(source.desc, dst, dtype), device)
     else:
         target = _as_target(source.desc, dst, dtype, out, device)
-    _run_primitive(source, target, applied, device)
+    bound = bind(given, source.desc, target.desc, device)
+    if out is None and bound.attr.freeze().sum is not None:
+        raise _beta_without_out()
+    _run_primitive(source, target, bound, device)
     if out is not None:
         return out
-    return target if target.desc.inner_blks else np.asarray(target)
+    return target if target.desc.inner_blks or target.desc.data_type.bits < 8 else np.asarray(target)
 
 
-def _run_primitive(source: Memory, target: Memory, applied: Applied, device: Engine) -> None:
+def is_nibbles(x: Any) -> bool:
+    """True for an array of NumPy's 4-bit integers."""
+    return isinstance(x, np.ndarray) and x.dtype.num in _NIBBLES
+
+
+def _into_nibbles(
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Array, engine: Engine | None
+) -> Array:
+    """Pack, and give NumPy its elements one to a byte."""
+    kind = DataType.parse(out.dtype)
+    if dtype is not None and DataType.parse(dtype) is not kind:
+        hint = "leave dtype out, or pass another out"
+        raise InvalidArguments(f"reorder: out holds {kind}, dtype says otherwise", hint=hint)
+    made = _general(x, dst, src, kind, given, None, engine)
+    if not out.flags.writeable or made.desc.dims != out.shape:
+        why = "its memory must not be written" if made.desc.dims == out.shape else f"its shape is {out.shape}"
+        raise InvalidArguments(
+            "reorder: out will not do",
+            where=f"dst {made.desc}",
+            why=why,
+            hint="pass a writable array of the dims of x",
+        )
+    out[...] = made.to_numpy()
+    return out
+
+
+def _run_primitive(source: Memory, target: Memory, bound: Bound, device: Engine) -> None:
     if overlaps(source, target):
-        raise overlapping(Problem(source.desc, target.desc, applied.attr()))
-    attr = None if applied is COPY else PrimitiveAttr.of(applied.attr())
-    Reorder(source, target, attr).execute(Stream(device), source, target)
+        raise overlapping(Problem(source.desc, target.desc, bound.attr.freeze()))
+    made = Reorder(source, target, bound.attr)
+    if bound.extras:
+        made.execute(Stream(device), {ARG_FROM: source, ARG_TO: target, **bound.extras})
+    else:
+        made.execute(Stream(device), source, target)
 
 
 def engine_of(x: object, out: object, engine: object) -> Engine:
@@ -214,27 +263,6 @@ def _on_engine(memory: Memory, engine: Engine) -> Memory:
 
 
 # --- errors -----------------------------------------------------------------------------------------------
-
-
-def refuse_missing(zero_point: Any, axis: Any, post_ops: Any) -> None:
-    """Raise Unimplemented for the arguments that later versions will take."""
-    given = {"zero_point": zero_point, "axis": axis, "post_ops": post_ops}
-    if _is_no_shift(zero_point):
-        del given["zero_point"]
-    found = [name for name, value in given.items() if value is not None]
-    if found:
-        raise Unimplemented(
-            f"reorder: {found[0]} is not provided by this version",
-            where=f"{found[0]} {short_repr(given[found[0]])}",
-            why="one scale for the whole tensor and beta are",
-            hint=f"leave {found[0]} out",
-        )
-
-
-def _is_no_shift(zero_point: Any) -> bool:
-    """True for the integer 0: it shifts nothing."""
-    is_integer = isinstance(zero_point, int | np.integer) and not isinstance(zero_point, bool)
-    return is_integer and zero_point == 0
 
 
 def _beta_without_out() -> InvalidArguments:

@@ -39,6 +39,8 @@ _TABLE = {
     "f8_e4m3": _Row(10, 8, "float", _twin(ml_dtypes.float8_e4m3fn)),
     "s4": _Row(11, 4, "int", _twin(ml_dtypes.int4)),
     "u4": _Row(12, 4, "uint", _twin(ml_dtypes.uint4)),
+    # A power of two, or NaN: only scales are of this type.
+    "e8m0": _Row(13, 8, "float", _twin(ml_dtypes.float8_e8m0fnu)),
 }
 
 _WORDS = {
@@ -48,6 +50,7 @@ _WORDS = {
     "bfloat16": "bf16",
     "float8_e5m2": "f8_e5m2",
     "float8_e4m3fn": "f8_e4m3",
+    "float8_e8m0fnu": "e8m0",
     "int32": "s32",
     "int8": "s8",
     "uint8": "u8",
@@ -71,6 +74,7 @@ class DataType(enum.Enum):
     f8_e4m3 = 10
     s4 = 11
     u4 = 12
+    e8m0 = 13
 
     bits: int
     kind: str

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import engine_of, refuse_missing
+from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
 from .errors import InvalidArguments
-from .frameworks.factors import parse_factors
+from .frameworks.arithmetic import Arithmetic, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
 from .primitives.problem import Problem, check_problem, solve
 from .runtime.describe import Subject, describe
@@ -94,11 +94,12 @@ def plan(
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
     the same formats and types.
     """
-    refuse_missing(zero_point, axis, post_ops)
     source = _desc_of(x, src)
     target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
-    problem = check_problem(Problem(source, target, parse_factors(scale, beta).attr()))
-    solved = solve(problem, engine_of(x, out, engine))
+    device = engine_of(x, out, engine)
+    bound = bind(Arithmetic(scale, zero_point, axis, beta, post_ops), source, target, device)
+    problem = check_problem(Problem(source, target, bound.attr.freeze()))
+    solved = solve(problem, device)
     program = getattr(solved, "program", None)
     return Plan(
         src=problem.src,

@@ -185,6 +185,6 @@ def _run_memories(
     if share_bytes(*memories):
         raise overlapping(rule, problem)
     start = time.perf_counter()
-    impl.run(*memories)
+    impl.run(*memories, {})
     if flags.profile_exec:
         write(_fields("exec", engine.kind, impl, problem, (time.perf_counter() - start) * 1e3))

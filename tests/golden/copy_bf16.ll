@@ -76,84 +76,79 @@ v4:
   %v67 = trunc <32 x i32> %v66 to <32 x i16>
   store <32 x i16> %v25, ptr %v12, align 1
   %v68 = getelementptr i8, ptr %v12, i64 64
-  %v69 = getelementptr i8, ptr %v12, i64 64
-  store <32 x i16> %v39, ptr %v69, align 1
-  %v70 = getelementptr i8, ptr %v12, i64 128
-  %v71 = getelementptr i8, ptr %v12, i64 128
-  store <32 x i16> %v53, ptr %v71, align 1
-  %v72 = getelementptr i8, ptr %v12, i64 192
-  %v73 = getelementptr i8, ptr %v12, i64 192
-  store <32 x i16> %v67, ptr %v73, align 1
+  store <32 x i16> %v39, ptr %v68, align 1
+  %v69 = getelementptr i8, ptr %v12, i64 128
+  store <32 x i16> %v53, ptr %v69, align 1
+  %v70 = getelementptr i8, ptr %v12, i64 192
+  store <32 x i16> %v67, ptr %v70, align 1
   %v7 = add nuw nsw i64 %v6, 1
-  %v74 = icmp slt i64 %v7, 7
-  br i1 %v74, label %v4, label %v5
+  %v71 = icmp slt i64 %v7, 7
+  br i1 %v71, label %v4, label %v5
 v5:
-  %v75 = getelementptr i8, ptr %src, i64 3584
-  %v76 = getelementptr i8, ptr %dst, i64 1792
-  %v77 = load <32 x i32>, ptr %v75, align 1
-  %v78 = bitcast <32 x i32> %v77 to <32 x float>
-  %v79 = bitcast <32 x float> %v78 to <32 x i32>
-  %v80 = lshr <32 x i32> %v79, splat (i32 16)
-  %v81 = and <32 x i32> %v80, splat (i32 1)
-  %v82 = add <32 x i32> %v81, splat (i32 32767)
-  %v83 = add <32 x i32> %v79, %v82
-  %v84 = lshr <32 x i32> %v83, splat (i32 16)
-  %v85 = and <32 x i32> %v79, splat (i32 2147483647)
-  %v86 = icmp ugt <32 x i32> %v85, splat (i32 2139095040)
-  %v87 = or <32 x i32> %v80, splat (i32 64)
-  %v88 = select <32 x i1> %v86, <32 x i32> %v87, <32 x i32> %v84
-  %v89 = trunc <32 x i32> %v88 to <32 x i16>
-  %v90 = getelementptr i8, ptr %v75, i64 128
-  %v91 = load <32 x i32>, ptr %v90, align 1
-  %v92 = bitcast <32 x i32> %v91 to <32 x float>
-  %v93 = bitcast <32 x float> %v92 to <32 x i32>
-  %v94 = lshr <32 x i32> %v93, splat (i32 16)
-  %v95 = and <32 x i32> %v94, splat (i32 1)
-  %v96 = add <32 x i32> %v95, splat (i32 32767)
-  %v97 = add <32 x i32> %v93, %v96
-  %v98 = lshr <32 x i32> %v97, splat (i32 16)
-  %v99 = and <32 x i32> %v93, splat (i32 2147483647)
-  %v100 = icmp ugt <32 x i32> %v99, splat (i32 2139095040)
-  %v101 = or <32 x i32> %v94, splat (i32 64)
-  %v102 = select <32 x i1> %v100, <32 x i32> %v101, <32 x i32> %v98
-  %v103 = trunc <32 x i32> %v102 to <32 x i16>
-  %v104 = getelementptr i8, ptr %v75, i64 256
-  %v105 = load <32 x i32>, ptr %v104, align 1
-  %v106 = bitcast <32 x i32> %v105 to <32 x float>
-  %v107 = bitcast <32 x float> %v106 to <32 x i32>
-  %v108 = lshr <32 x i32> %v107, splat (i32 16)
-  %v109 = and <32 x i32> %v108, splat (i32 1)
-  %v110 = add <32 x i32> %v109, splat (i32 32767)
-  %v111 = add <32 x i32> %v107, %v110
-  %v112 = lshr <32 x i32> %v111, splat (i32 16)
-  %v113 = and <32 x i32> %v107, splat (i32 2147483647)
-  %v114 = icmp ugt <32 x i32> %v113, splat (i32 2139095040)
-  %v115 = or <32 x i32> %v108, splat (i32 64)
-  %v116 = select <32 x i1> %v114, <32 x i32> %v115, <32 x i32> %v112
-  %v117 = trunc <32 x i32> %v116 to <32 x i16>
-  %v118 = getelementptr i8, ptr %v75, i64 384
-  %v119 = call <32 x i32> @llvm.masked.load.v32i32.p0(ptr %v118, i32 1, <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i32> zeroinitializer)
-  %v120 = bitcast <32 x i32> %v119 to <32 x float>
-  %v121 = bitcast <32 x float> %v120 to <32 x i32>
-  %v122 = lshr <32 x i32> %v121, splat (i32 16)
-  %v123 = and <32 x i32> %v122, splat (i32 1)
-  %v124 = add <32 x i32> %v123, splat (i32 32767)
-  %v125 = add <32 x i32> %v121, %v124
-  %v126 = lshr <32 x i32> %v125, splat (i32 16)
-  %v127 = and <32 x i32> %v121, splat (i32 2147483647)
-  %v128 = icmp ugt <32 x i32> %v127, splat (i32 2139095040)
-  %v129 = or <32 x i32> %v122, splat (i32 64)
-  %v130 = select <32 x i1> %v128, <32 x i32> %v129, <32 x i32> %v126
-  %v131 = trunc <32 x i32> %v130 to <32 x i16>
-  store <32 x i16> %v89, ptr %v76, align 1
-  %v132 = getelementptr i8, ptr %v76, i64 64
-  %v133 = getelementptr i8, ptr %v76, i64 64
-  store <32 x i16> %v103, ptr %v133, align 1
-  %v134 = getelementptr i8, ptr %v76, i64 128
-  %v135 = getelementptr i8, ptr %v76, i64 128
-  store <32 x i16> %v117, ptr %v135, align 1
-  %v136 = getelementptr i8, ptr %v76, i64 192
-  call void @llvm.masked.store.v32i16.p0(<32 x i16> %v131, ptr %v136, i32 1, <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>)
+  %v72 = getelementptr i8, ptr %src, i64 3584
+  %v73 = getelementptr i8, ptr %dst, i64 1792
+  %v74 = load <32 x i32>, ptr %v72, align 1
+  %v75 = bitcast <32 x i32> %v74 to <32 x float>
+  %v76 = bitcast <32 x float> %v75 to <32 x i32>
+  %v77 = lshr <32 x i32> %v76, splat (i32 16)
+  %v78 = and <32 x i32> %v77, splat (i32 1)
+  %v79 = add <32 x i32> %v78, splat (i32 32767)
+  %v80 = add <32 x i32> %v76, %v79
+  %v81 = lshr <32 x i32> %v80, splat (i32 16)
+  %v82 = and <32 x i32> %v76, splat (i32 2147483647)
+  %v83 = icmp ugt <32 x i32> %v82, splat (i32 2139095040)
+  %v84 = or <32 x i32> %v77, splat (i32 64)
+  %v85 = select <32 x i1> %v83, <32 x i32> %v84, <32 x i32> %v81
+  %v86 = trunc <32 x i32> %v85 to <32 x i16>
+  %v87 = getelementptr i8, ptr %v72, i64 128
+  %v88 = load <32 x i32>, ptr %v87, align 1
+  %v89 = bitcast <32 x i32> %v88 to <32 x float>
+  %v90 = bitcast <32 x float> %v89 to <32 x i32>
+  %v91 = lshr <32 x i32> %v90, splat (i32 16)
+  %v92 = and <32 x i32> %v91, splat (i32 1)
+  %v93 = add <32 x i32> %v92, splat (i32 32767)
+  %v94 = add <32 x i32> %v90, %v93
+  %v95 = lshr <32 x i32> %v94, splat (i32 16)
+  %v96 = and <32 x i32> %v90, splat (i32 2147483647)
+  %v97 = icmp ugt <32 x i32> %v96, splat (i32 2139095040)
+  %v98 = or <32 x i32> %v91, splat (i32 64)
+  %v99 = select <32 x i1> %v97, <32 x i32> %v98, <32 x i32> %v95
+  %v100 = trunc <32 x i32> %v99 to <32 x i16>
+  %v101 = getelementptr i8, ptr %v72, i64 256
+  %v102 = load <32 x i32>, ptr %v101, align 1
+  %v103 = bitcast <32 x i32> %v102 to <32 x float>
+  %v104 = bitcast <32 x float> %v103 to <32 x i32>
+  %v105 = lshr <32 x i32> %v104, splat (i32 16)
+  %v106 = and <32 x i32> %v105, splat (i32 1)
+  %v107 = add <32 x i32> %v106, splat (i32 32767)
+  %v108 = add <32 x i32> %v104, %v107
+  %v109 = lshr <32 x i32> %v108, splat (i32 16)
+  %v110 = and <32 x i32> %v104, splat (i32 2147483647)
+  %v111 = icmp ugt <32 x i32> %v110, splat (i32 2139095040)
+  %v112 = or <32 x i32> %v105, splat (i32 64)
+  %v113 = select <32 x i1> %v111, <32 x i32> %v112, <32 x i32> %v109
+  %v114 = trunc <32 x i32> %v113 to <32 x i16>
+  %v115 = getelementptr i8, ptr %v72, i64 384
+  %v116 = call <32 x i32> @llvm.masked.load.v32i32.p0(ptr %v115, i32 1, <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i32> zeroinitializer)
+  %v117 = bitcast <32 x i32> %v116 to <32 x float>
+  %v118 = bitcast <32 x float> %v117 to <32 x i32>
+  %v119 = lshr <32 x i32> %v118, splat (i32 16)
+  %v120 = and <32 x i32> %v119, splat (i32 1)
+  %v121 = add <32 x i32> %v120, splat (i32 32767)
+  %v122 = add <32 x i32> %v118, %v121
+  %v123 = lshr <32 x i32> %v122, splat (i32 16)
+  %v124 = and <32 x i32> %v118, splat (i32 2147483647)
+  %v125 = icmp ugt <32 x i32> %v124, splat (i32 2139095040)
+  %v126 = or <32 x i32> %v119, splat (i32 64)
+  %v127 = select <32 x i1> %v125, <32 x i32> %v126, <32 x i32> %v123
+  %v128 = trunc <32 x i32> %v127 to <32 x i16>
+  store <32 x i16> %v86, ptr %v73, align 1
+  %v129 = getelementptr i8, ptr %v73, i64 64
+  store <32 x i16> %v100, ptr %v129, align 1
+  %v130 = getelementptr i8, ptr %v73, i64 128
+  store <32 x i16> %v114, ptr %v130, align 1
+  %v131 = getelementptr i8, ptr %v73, i64 192
+  call void @llvm.masked.store.v32i16.p0(<32 x i16> %v128, ptr %v131, i32 1, <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>)
   br label %v2
 v2:
   ret void
@@ -236,72 +231,67 @@ v4:
   %v67 = trunc <16 x i32> %v66 to <16 x i16>
   store <16 x i16> %v25, ptr %v12, align 1
   %v68 = getelementptr i8, ptr %v12, i64 32
-  %v69 = getelementptr i8, ptr %v12, i64 32
-  store <16 x i16> %v39, ptr %v69, align 1
-  %v70 = getelementptr i8, ptr %v12, i64 64
-  %v71 = getelementptr i8, ptr %v12, i64 64
-  store <16 x i16> %v53, ptr %v71, align 1
-  %v72 = getelementptr i8, ptr %v12, i64 96
-  %v73 = getelementptr i8, ptr %v12, i64 96
-  store <16 x i16> %v67, ptr %v73, align 1
+  store <16 x i16> %v39, ptr %v68, align 1
+  %v69 = getelementptr i8, ptr %v12, i64 64
+  store <16 x i16> %v53, ptr %v69, align 1
+  %v70 = getelementptr i8, ptr %v12, i64 96
+  store <16 x i16> %v67, ptr %v70, align 1
   %v7 = add nuw nsw i64 %v6, 1
-  %v74 = icmp slt i64 %v7, 15
-  br i1 %v74, label %v4, label %v5
+  %v71 = icmp slt i64 %v7, 15
+  br i1 %v71, label %v4, label %v5
 v5:
-  %v75 = getelementptr i8, ptr %src, i64 3840
-  %v76 = getelementptr i8, ptr %dst, i64 1920
-  %v77 = load <16 x i32>, ptr %v75, align 1
-  %v78 = bitcast <16 x i32> %v77 to <16 x float>
-  %v79 = bitcast <16 x float> %v78 to <16 x i32>
-  %v80 = lshr <16 x i32> %v79, splat (i32 16)
-  %v81 = and <16 x i32> %v80, splat (i32 1)
-  %v82 = add <16 x i32> %v81, splat (i32 32767)
-  %v83 = add <16 x i32> %v79, %v82
-  %v84 = lshr <16 x i32> %v83, splat (i32 16)
-  %v85 = and <16 x i32> %v79, splat (i32 2147483647)
-  %v86 = icmp ugt <16 x i32> %v85, splat (i32 2139095040)
-  %v87 = or <16 x i32> %v80, splat (i32 64)
-  %v88 = select <16 x i1> %v86, <16 x i32> %v87, <16 x i32> %v84
-  %v89 = trunc <16 x i32> %v88 to <16 x i16>
-  %v90 = getelementptr i8, ptr %v75, i64 64
-  %v91 = load <16 x i32>, ptr %v90, align 1
-  %v92 = bitcast <16 x i32> %v91 to <16 x float>
-  %v93 = bitcast <16 x float> %v92 to <16 x i32>
-  %v94 = lshr <16 x i32> %v93, splat (i32 16)
-  %v95 = and <16 x i32> %v94, splat (i32 1)
-  %v96 = add <16 x i32> %v95, splat (i32 32767)
-  %v97 = add <16 x i32> %v93, %v96
-  %v98 = lshr <16 x i32> %v97, splat (i32 16)
-  %v99 = and <16 x i32> %v93, splat (i32 2147483647)
-  %v100 = icmp ugt <16 x i32> %v99, splat (i32 2139095040)
-  %v101 = or <16 x i32> %v94, splat (i32 64)
-  %v102 = select <16 x i1> %v100, <16 x i32> %v101, <16 x i32> %v98
-  %v103 = trunc <16 x i32> %v102 to <16 x i16>
-  %v104 = getelementptr i8, ptr %v75, i64 128
-  %v105 = getelementptr i8, ptr %v75, i64 128
-  %v106 = load <8 x i32>, ptr %v105, align 1
-  %v107 = shufflevector <8 x i32> %v106, <8 x i32> %v106, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v108 = shufflevector <16 x i32> zeroinitializer, <16 x i32> %v107, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %v109 = bitcast <16 x i32> %v108 to <16 x float>
-  %v110 = bitcast <16 x float> %v109 to <16 x i32>
-  %v111 = lshr <16 x i32> %v110, splat (i32 16)
-  %v112 = and <16 x i32> %v111, splat (i32 1)
-  %v113 = add <16 x i32> %v112, splat (i32 32767)
-  %v114 = add <16 x i32> %v110, %v113
-  %v115 = lshr <16 x i32> %v114, splat (i32 16)
-  %v116 = and <16 x i32> %v110, splat (i32 2147483647)
-  %v117 = icmp ugt <16 x i32> %v116, splat (i32 2139095040)
-  %v118 = or <16 x i32> %v111, splat (i32 64)
-  %v119 = select <16 x i1> %v117, <16 x i32> %v118, <16 x i32> %v115
-  %v120 = trunc <16 x i32> %v119 to <16 x i16>
-  store <16 x i16> %v89, ptr %v76, align 1
-  %v121 = getelementptr i8, ptr %v76, i64 32
-  %v122 = getelementptr i8, ptr %v76, i64 32
-  store <16 x i16> %v103, ptr %v122, align 1
-  %v123 = getelementptr i8, ptr %v76, i64 64
-  %v124 = shufflevector <16 x i16> %v120, <16 x i16> %v120, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v125 = getelementptr i8, ptr %v76, i64 64
-  store <8 x i16> %v124, ptr %v125, align 1
+  %v72 = getelementptr i8, ptr %src, i64 3840
+  %v73 = getelementptr i8, ptr %dst, i64 1920
+  %v74 = load <16 x i32>, ptr %v72, align 1
+  %v75 = bitcast <16 x i32> %v74 to <16 x float>
+  %v76 = bitcast <16 x float> %v75 to <16 x i32>
+  %v77 = lshr <16 x i32> %v76, splat (i32 16)
+  %v78 = and <16 x i32> %v77, splat (i32 1)
+  %v79 = add <16 x i32> %v78, splat (i32 32767)
+  %v80 = add <16 x i32> %v76, %v79
+  %v81 = lshr <16 x i32> %v80, splat (i32 16)
+  %v82 = and <16 x i32> %v76, splat (i32 2147483647)
+  %v83 = icmp ugt <16 x i32> %v82, splat (i32 2139095040)
+  %v84 = or <16 x i32> %v77, splat (i32 64)
+  %v85 = select <16 x i1> %v83, <16 x i32> %v84, <16 x i32> %v81
+  %v86 = trunc <16 x i32> %v85 to <16 x i16>
+  %v87 = getelementptr i8, ptr %v72, i64 64
+  %v88 = load <16 x i32>, ptr %v87, align 1
+  %v89 = bitcast <16 x i32> %v88 to <16 x float>
+  %v90 = bitcast <16 x float> %v89 to <16 x i32>
+  %v91 = lshr <16 x i32> %v90, splat (i32 16)
+  %v92 = and <16 x i32> %v91, splat (i32 1)
+  %v93 = add <16 x i32> %v92, splat (i32 32767)
+  %v94 = add <16 x i32> %v90, %v93
+  %v95 = lshr <16 x i32> %v94, splat (i32 16)
+  %v96 = and <16 x i32> %v90, splat (i32 2147483647)
+  %v97 = icmp ugt <16 x i32> %v96, splat (i32 2139095040)
+  %v98 = or <16 x i32> %v91, splat (i32 64)
+  %v99 = select <16 x i1> %v97, <16 x i32> %v98, <16 x i32> %v95
+  %v100 = trunc <16 x i32> %v99 to <16 x i16>
+  %v101 = getelementptr i8, ptr %v72, i64 128
+  %v102 = getelementptr i8, ptr %v72, i64 128
+  %v103 = load <8 x i32>, ptr %v102, align 1
+  %v104 = shufflevector <8 x i32> %v103, <8 x i32> %v103, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
+  %v105 = shufflevector <16 x i32> zeroinitializer, <16 x i32> %v104, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v106 = bitcast <16 x i32> %v105 to <16 x float>
+  %v107 = bitcast <16 x float> %v106 to <16 x i32>
+  %v108 = lshr <16 x i32> %v107, splat (i32 16)
+  %v109 = and <16 x i32> %v108, splat (i32 1)
+  %v110 = add <16 x i32> %v109, splat (i32 32767)
+  %v111 = add <16 x i32> %v107, %v110
+  %v112 = lshr <16 x i32> %v111, splat (i32 16)
+  %v113 = and <16 x i32> %v107, splat (i32 2147483647)
+  %v114 = icmp ugt <16 x i32> %v113, splat (i32 2139095040)
+  %v115 = or <16 x i32> %v108, splat (i32 64)
+  %v116 = select <16 x i1> %v114, <16 x i32> %v115, <16 x i32> %v112
+  %v117 = trunc <16 x i32> %v116 to <16 x i16>
+  store <16 x i16> %v86, ptr %v73, align 1
+  %v118 = getelementptr i8, ptr %v73, i64 32
+  store <16 x i16> %v100, ptr %v118, align 1
+  %v119 = shufflevector <16 x i16> %v117, <16 x i16> %v117, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v120 = getelementptr i8, ptr %v73, i64 64
+  store <8 x i16> %v119, ptr %v120, align 1
   br label %v2
 v2:
   ret void
@@ -384,34 +374,31 @@ v4:
   %v67 = trunc <8 x i32> %v66 to <8 x i16>
   store <8 x i16> %v25, ptr %v12, align 1
   %v68 = getelementptr i8, ptr %v12, i64 16
-  %v69 = getelementptr i8, ptr %v12, i64 16
-  store <8 x i16> %v39, ptr %v69, align 1
-  %v70 = getelementptr i8, ptr %v12, i64 32
-  %v71 = getelementptr i8, ptr %v12, i64 32
-  store <8 x i16> %v53, ptr %v71, align 1
-  %v72 = getelementptr i8, ptr %v12, i64 48
-  %v73 = getelementptr i8, ptr %v12, i64 48
-  store <8 x i16> %v67, ptr %v73, align 1
+  store <8 x i16> %v39, ptr %v68, align 1
+  %v69 = getelementptr i8, ptr %v12, i64 32
+  store <8 x i16> %v53, ptr %v69, align 1
+  %v70 = getelementptr i8, ptr %v12, i64 48
+  store <8 x i16> %v67, ptr %v70, align 1
   %v7 = add nuw nsw i64 %v6, 1
-  %v74 = icmp slt i64 %v7, 31
-  br i1 %v74, label %v4, label %v5
+  %v71 = icmp slt i64 %v7, 31
+  br i1 %v71, label %v4, label %v5
 v5:
-  %v75 = getelementptr i8, ptr %src, i64 3968
-  %v76 = getelementptr i8, ptr %dst, i64 1984
-  %v77 = load <8 x i32>, ptr %v75, align 1
-  %v78 = bitcast <8 x i32> %v77 to <8 x float>
-  %v79 = bitcast <8 x float> %v78 to <8 x i32>
-  %v80 = lshr <8 x i32> %v79, splat (i32 16)
-  %v81 = and <8 x i32> %v80, splat (i32 1)
-  %v82 = add <8 x i32> %v81, splat (i32 32767)
-  %v83 = add <8 x i32> %v79, %v82
-  %v84 = lshr <8 x i32> %v83, splat (i32 16)
-  %v85 = and <8 x i32> %v79, splat (i32 2147483647)
-  %v86 = icmp ugt <8 x i32> %v85, splat (i32 2139095040)
-  %v87 = or <8 x i32> %v80, splat (i32 64)
-  %v88 = select <8 x i1> %v86, <8 x i32> %v87, <8 x i32> %v84
-  %v89 = trunc <8 x i32> %v88 to <8 x i16>
-  store <8 x i16> %v89, ptr %v76, align 1
+  %v72 = getelementptr i8, ptr %src, i64 3968
+  %v73 = getelementptr i8, ptr %dst, i64 1984
+  %v74 = load <8 x i32>, ptr %v72, align 1
+  %v75 = bitcast <8 x i32> %v74 to <8 x float>
+  %v76 = bitcast <8 x float> %v75 to <8 x i32>
+  %v77 = lshr <8 x i32> %v76, splat (i32 16)
+  %v78 = and <8 x i32> %v77, splat (i32 1)
+  %v79 = add <8 x i32> %v78, splat (i32 32767)
+  %v80 = add <8 x i32> %v76, %v79
+  %v81 = lshr <8 x i32> %v80, splat (i32 16)
+  %v82 = and <8 x i32> %v76, splat (i32 2147483647)
+  %v83 = icmp ugt <8 x i32> %v82, splat (i32 2139095040)
+  %v84 = or <8 x i32> %v77, splat (i32 64)
+  %v85 = select <8 x i1> %v83, <8 x i32> %v84, <8 x i32> %v81
+  %v86 = trunc <8 x i32> %v85 to <8 x i16>
+  store <8 x i16> %v86, ptr %v73, align 1
   br label %v2
 v2:
   ret void

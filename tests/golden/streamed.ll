@@ -39,21 +39,18 @@ v17:
   %v32 = load <16 x i32>, ptr %v31, align 1
   store <16 x i32> %v26, ptr %v25, align 64, !nontemporal !0
   %v33 = getelementptr i8, ptr %v25, i64 64
-  %v34 = getelementptr i8, ptr %v25, i64 64
-  store <16 x i32> %v28, ptr %v34, align 64, !nontemporal !0
-  %v35 = getelementptr i8, ptr %v25, i64 128
-  %v36 = getelementptr i8, ptr %v25, i64 128
-  store <16 x i32> %v30, ptr %v36, align 64, !nontemporal !0
-  %v37 = getelementptr i8, ptr %v25, i64 192
-  %v38 = getelementptr i8, ptr %v25, i64 192
-  store <16 x i32> %v32, ptr %v38, align 64, !nontemporal !0
+  store <16 x i32> %v28, ptr %v33, align 64, !nontemporal !0
+  %v34 = getelementptr i8, ptr %v25, i64 128
+  store <16 x i32> %v30, ptr %v34, align 64, !nontemporal !0
+  %v35 = getelementptr i8, ptr %v25, i64 192
+  store <16 x i32> %v32, ptr %v35, align 64, !nontemporal !0
   %v20 = add nuw nsw i64 %v19, 1
-  %v39 = icmp slt i64 %v20, %v16
-  br i1 %v39, label %v17, label %v18
+  %v36 = icmp slt i64 %v20, %v16
+  br i1 %v36, label %v17, label %v18
 v18:
   %v9 = add nuw nsw i64 %v8, 1
-  %v40 = icmp slt i64 %v9, %v5
-  br i1 %v40, label %v6, label %v7
+  %v37 = icmp slt i64 %v9, %v5
+  br i1 %v37, label %v6, label %v7
 v7:
   ret void
 }
@@ -99,21 +96,18 @@ v17:
   %v32 = load <8 x i32>, ptr %v31, align 1
   store <8 x i32> %v26, ptr %v25, align 32, !nontemporal !0
   %v33 = getelementptr i8, ptr %v25, i64 32
-  %v34 = getelementptr i8, ptr %v25, i64 32
-  store <8 x i32> %v28, ptr %v34, align 32, !nontemporal !0
-  %v35 = getelementptr i8, ptr %v25, i64 64
-  %v36 = getelementptr i8, ptr %v25, i64 64
-  store <8 x i32> %v30, ptr %v36, align 32, !nontemporal !0
-  %v37 = getelementptr i8, ptr %v25, i64 96
-  %v38 = getelementptr i8, ptr %v25, i64 96
-  store <8 x i32> %v32, ptr %v38, align 32, !nontemporal !0
+  store <8 x i32> %v28, ptr %v33, align 32, !nontemporal !0
+  %v34 = getelementptr i8, ptr %v25, i64 64
+  store <8 x i32> %v30, ptr %v34, align 32, !nontemporal !0
+  %v35 = getelementptr i8, ptr %v25, i64 96
+  store <8 x i32> %v32, ptr %v35, align 32, !nontemporal !0
   %v20 = add nuw nsw i64 %v19, 1
-  %v39 = icmp slt i64 %v20, %v16
-  br i1 %v39, label %v17, label %v18
+  %v36 = icmp slt i64 %v20, %v16
+  br i1 %v36, label %v17, label %v18
 v18:
   %v9 = add nuw nsw i64 %v8, 1
-  %v40 = icmp slt i64 %v9, %v5
-  br i1 %v40, label %v6, label %v7
+  %v37 = icmp slt i64 %v9, %v5
+  br i1 %v37, label %v6, label %v7
 v7:
   ret void
 }
@@ -159,21 +153,18 @@ v17:
   %v32 = load <4 x i32>, ptr %v31, align 1
   store <4 x i32> %v26, ptr %v25, align 16, !nontemporal !0
   %v33 = getelementptr i8, ptr %v25, i64 16
-  %v34 = getelementptr i8, ptr %v25, i64 16
-  store <4 x i32> %v28, ptr %v34, align 16, !nontemporal !0
-  %v35 = getelementptr i8, ptr %v25, i64 32
-  %v36 = getelementptr i8, ptr %v25, i64 32
-  store <4 x i32> %v30, ptr %v36, align 16, !nontemporal !0
-  %v37 = getelementptr i8, ptr %v25, i64 48
-  %v38 = getelementptr i8, ptr %v25, i64 48
-  store <4 x i32> %v32, ptr %v38, align 16, !nontemporal !0
+  store <4 x i32> %v28, ptr %v33, align 16, !nontemporal !0
+  %v34 = getelementptr i8, ptr %v25, i64 32
+  store <4 x i32> %v30, ptr %v34, align 16, !nontemporal !0
+  %v35 = getelementptr i8, ptr %v25, i64 48
+  store <4 x i32> %v32, ptr %v35, align 16, !nontemporal !0
   %v20 = add nuw nsw i64 %v19, 1
-  %v39 = icmp slt i64 %v20, %v16
-  br i1 %v39, label %v17, label %v18
+  %v36 = icmp slt i64 %v20, %v16
+  br i1 %v36, label %v17, label %v18
 v18:
   %v9 = add nuw nsw i64 %v8, 1
-  %v40 = icmp slt i64 %v9, %v5
-  br i1 %v40, label %v6, label %v7
+  %v37 = icmp slt i64 %v9, %v5
+  br i1 %v37, label %v6, label %v7
 v7:
   ret void
 }

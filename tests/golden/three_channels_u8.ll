@@ -33,14 +33,12 @@ v4:
   %v23 = shufflevector <64 x i8> %v22, <64 x i8> %v17, <64 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31, i32 32, i32 33, i32 34, i32 35, i32 36, i32 37, i32 38, i32 39, i32 40, i32 41, i32 64, i32 67, i32 70, i32 73, i32 76, i32 79, i32 82, i32 85, i32 88, i32 91, i32 94, i32 97, i32 100, i32 103, i32 106, i32 109, i32 112, i32 115, i32 118, i32 121, i32 124, i32 127>
   store <64 x i8> %v19, ptr %v12, align 1
   %v24 = getelementptr i8, ptr %v12, i64 64
-  %v25 = getelementptr i8, ptr %v12, i64 64
-  store <64 x i8> %v21, ptr %v25, align 1
-  %v26 = getelementptr i8, ptr %v12, i64 128
-  %v27 = getelementptr i8, ptr %v12, i64 128
-  store <64 x i8> %v23, ptr %v27, align 1
+  store <64 x i8> %v21, ptr %v24, align 1
+  %v25 = getelementptr i8, ptr %v12, i64 128
+  store <64 x i8> %v23, ptr %v25, align 1
   %v7 = add nuw nsw i64 %v6, 1
-  %v28 = icmp slt i64 %v7, 2
-  br i1 %v28, label %v4, label %v5
+  %v26 = icmp slt i64 %v7, 2
+  br i1 %v26, label %v4, label %v5
 v5:
   br label %v2
 v2:
@@ -88,18 +86,16 @@ v13:
   %v32 = shufflevector <32 x i8> %v31, <32 x i8> %v26, <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 33, i32 36, i32 39, i32 42, i32 45, i32 48, i32 51, i32 54, i32 57, i32 60, i32 63>
   store <32 x i8> %v28, ptr %v21, align 1
   %v33 = getelementptr i8, ptr %v21, i64 64
-  %v34 = getelementptr i8, ptr %v21, i64 64
-  store <32 x i8> %v30, ptr %v34, align 1
-  %v35 = getelementptr i8, ptr %v21, i64 128
-  %v36 = getelementptr i8, ptr %v21, i64 128
-  store <32 x i8> %v32, ptr %v36, align 1
+  store <32 x i8> %v30, ptr %v33, align 1
+  %v34 = getelementptr i8, ptr %v21, i64 128
+  store <32 x i8> %v32, ptr %v34, align 1
   %v16 = add nuw nsw i64 %v15, 1
-  %v37 = icmp slt i64 %v16, 2
-  br i1 %v37, label %v13, label %v14
+  %v35 = icmp slt i64 %v16, 2
+  br i1 %v35, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v38 = icmp slt i64 %v7, 2
-  br i1 %v38, label %v4, label %v5
+  %v36 = icmp slt i64 %v7, 2
+  br i1 %v36, label %v4, label %v5
 v5:
   br label %v2
 v2:
@@ -147,18 +143,16 @@ v13:
   %v32 = shufflevector <16 x i8> %v31, <16 x i8> %v26, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 16, i32 19, i32 22, i32 25, i32 28, i32 31>
   store <16 x i8> %v28, ptr %v21, align 1
   %v33 = getelementptr i8, ptr %v21, i64 64
-  %v34 = getelementptr i8, ptr %v21, i64 64
-  store <16 x i8> %v30, ptr %v34, align 1
-  %v35 = getelementptr i8, ptr %v21, i64 128
-  %v36 = getelementptr i8, ptr %v21, i64 128
-  store <16 x i8> %v32, ptr %v36, align 1
+  store <16 x i8> %v30, ptr %v33, align 1
+  %v34 = getelementptr i8, ptr %v21, i64 128
+  store <16 x i8> %v32, ptr %v34, align 1
   %v16 = add nuw nsw i64 %v15, 1
-  %v37 = icmp slt i64 %v16, 4
-  br i1 %v37, label %v13, label %v14
+  %v35 = icmp slt i64 %v16, 4
+  br i1 %v35, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v38 = icmp slt i64 %v7, 2
-  br i1 %v38, label %v4, label %v5
+  %v36 = icmp slt i64 %v7, 2
+  br i1 %v36, label %v4, label %v5
 v5:
   br label %v2
 v2:

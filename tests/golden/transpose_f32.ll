@@ -155,57 +155,42 @@ v127:
   %v131 = shufflevector <16 x i32> %v124, <16 x i32> %v126, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
   store <16 x i32> %v98, ptr %v21, align 1
   %v132 = getelementptr i8, ptr %v21, i64 64
-  %v133 = getelementptr i8, ptr %v21, i64 64
-  store <16 x i32> %v108, ptr %v133, align 1
-  %v134 = getelementptr i8, ptr %v21, i64 128
-  %v135 = getelementptr i8, ptr %v21, i64 128
-  store <16 x i32> %v118, ptr %v135, align 1
-  %v136 = getelementptr i8, ptr %v21, i64 192
-  %v137 = getelementptr i8, ptr %v21, i64 192
-  store <16 x i32> %v128, ptr %v137, align 1
-  %v138 = getelementptr i8, ptr %v21, i64 256
-  %v139 = getelementptr i8, ptr %v21, i64 256
-  store <16 x i32> %v100, ptr %v139, align 1
-  %v140 = getelementptr i8, ptr %v21, i64 320
-  %v141 = getelementptr i8, ptr %v21, i64 320
-  store <16 x i32> %v110, ptr %v141, align 1
-  %v142 = getelementptr i8, ptr %v21, i64 384
-  %v143 = getelementptr i8, ptr %v21, i64 384
-  store <16 x i32> %v120, ptr %v143, align 1
-  %v144 = getelementptr i8, ptr %v21, i64 448
-  %v145 = getelementptr i8, ptr %v21, i64 448
-  store <16 x i32> %v130, ptr %v145, align 1
-  %v146 = getelementptr i8, ptr %v21, i64 512
-  %v147 = getelementptr i8, ptr %v21, i64 512
-  store <16 x i32> %v99, ptr %v147, align 1
-  %v148 = getelementptr i8, ptr %v21, i64 576
-  %v149 = getelementptr i8, ptr %v21, i64 576
-  store <16 x i32> %v109, ptr %v149, align 1
-  %v150 = getelementptr i8, ptr %v21, i64 640
-  %v151 = getelementptr i8, ptr %v21, i64 640
-  store <16 x i32> %v119, ptr %v151, align 1
-  %v152 = getelementptr i8, ptr %v21, i64 704
-  %v153 = getelementptr i8, ptr %v21, i64 704
-  store <16 x i32> %v129, ptr %v153, align 1
-  %v154 = getelementptr i8, ptr %v21, i64 768
-  %v155 = getelementptr i8, ptr %v21, i64 768
-  store <16 x i32> %v101, ptr %v155, align 1
-  %v156 = getelementptr i8, ptr %v21, i64 832
-  %v157 = getelementptr i8, ptr %v21, i64 832
-  store <16 x i32> %v111, ptr %v157, align 1
-  %v158 = getelementptr i8, ptr %v21, i64 896
-  %v159 = getelementptr i8, ptr %v21, i64 896
-  store <16 x i32> %v121, ptr %v159, align 1
-  %v160 = getelementptr i8, ptr %v21, i64 960
-  %v161 = getelementptr i8, ptr %v21, i64 960
-  store <16 x i32> %v131, ptr %v161, align 1
+  store <16 x i32> %v108, ptr %v132, align 1
+  %v133 = getelementptr i8, ptr %v21, i64 128
+  store <16 x i32> %v118, ptr %v133, align 1
+  %v134 = getelementptr i8, ptr %v21, i64 192
+  store <16 x i32> %v128, ptr %v134, align 1
+  %v135 = getelementptr i8, ptr %v21, i64 256
+  store <16 x i32> %v100, ptr %v135, align 1
+  %v136 = getelementptr i8, ptr %v21, i64 320
+  store <16 x i32> %v110, ptr %v136, align 1
+  %v137 = getelementptr i8, ptr %v21, i64 384
+  store <16 x i32> %v120, ptr %v137, align 1
+  %v138 = getelementptr i8, ptr %v21, i64 448
+  store <16 x i32> %v130, ptr %v138, align 1
+  %v139 = getelementptr i8, ptr %v21, i64 512
+  store <16 x i32> %v99, ptr %v139, align 1
+  %v140 = getelementptr i8, ptr %v21, i64 576
+  store <16 x i32> %v109, ptr %v140, align 1
+  %v141 = getelementptr i8, ptr %v21, i64 640
+  store <16 x i32> %v119, ptr %v141, align 1
+  %v142 = getelementptr i8, ptr %v21, i64 704
+  store <16 x i32> %v129, ptr %v142, align 1
+  %v143 = getelementptr i8, ptr %v21, i64 768
+  store <16 x i32> %v101, ptr %v143, align 1
+  %v144 = getelementptr i8, ptr %v21, i64 832
+  store <16 x i32> %v111, ptr %v144, align 1
+  %v145 = getelementptr i8, ptr %v21, i64 896
+  store <16 x i32> %v121, ptr %v145, align 1
+  %v146 = getelementptr i8, ptr %v21, i64 960
+  store <16 x i32> %v131, ptr %v146, align 1
   %v16 = add nuw nsw i64 %v15, 1
-  %v162 = icmp slt i64 %v16, 4
-  br i1 %v162, label %v13, label %v14
+  %v147 = icmp slt i64 %v16, 4
+  br i1 %v147, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v163 = icmp slt i64 %v7, 2
-  br i1 %v163, label %v4, label %v5
+  %v148 = icmp slt i64 %v7, 2
+  br i1 %v148, label %v4, label %v5
 v5:
   br label %v2
 v2:
@@ -303,37 +288,30 @@ v74:
   %v76 = shufflevector <8 x i32> %v54, <8 x i32> %v64, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
   store <8 x i32> %v66, ptr %v30, align 1
   %v77 = getelementptr i8, ptr %v30, i64 64
-  %v78 = getelementptr i8, ptr %v30, i64 64
-  store <8 x i32> %v69, ptr %v78, align 1
-  %v79 = getelementptr i8, ptr %v30, i64 128
-  %v80 = getelementptr i8, ptr %v30, i64 128
-  store <8 x i32> %v72, ptr %v80, align 1
-  %v81 = getelementptr i8, ptr %v30, i64 192
-  %v82 = getelementptr i8, ptr %v30, i64 192
-  store <8 x i32> %v75, ptr %v82, align 1
-  %v83 = getelementptr i8, ptr %v30, i64 256
-  %v84 = getelementptr i8, ptr %v30, i64 256
-  store <8 x i32> %v67, ptr %v84, align 1
-  %v85 = getelementptr i8, ptr %v30, i64 320
-  %v86 = getelementptr i8, ptr %v30, i64 320
-  store <8 x i32> %v70, ptr %v86, align 1
-  %v87 = getelementptr i8, ptr %v30, i64 384
-  %v88 = getelementptr i8, ptr %v30, i64 384
-  store <8 x i32> %v73, ptr %v88, align 1
-  %v89 = getelementptr i8, ptr %v30, i64 448
-  %v90 = getelementptr i8, ptr %v30, i64 448
-  store <8 x i32> %v76, ptr %v90, align 1
+  store <8 x i32> %v69, ptr %v77, align 1
+  %v78 = getelementptr i8, ptr %v30, i64 128
+  store <8 x i32> %v72, ptr %v78, align 1
+  %v79 = getelementptr i8, ptr %v30, i64 192
+  store <8 x i32> %v75, ptr %v79, align 1
+  %v80 = getelementptr i8, ptr %v30, i64 256
+  store <8 x i32> %v67, ptr %v80, align 1
+  %v81 = getelementptr i8, ptr %v30, i64 320
+  store <8 x i32> %v70, ptr %v81, align 1
+  %v82 = getelementptr i8, ptr %v30, i64 384
+  store <8 x i32> %v73, ptr %v82, align 1
+  %v83 = getelementptr i8, ptr %v30, i64 448
+  store <8 x i32> %v76, ptr %v83, align 1
   %v25 = add nuw nsw i64 %v24, 1
-  %v91 = icmp slt i64 %v25, 8
-  br i1 %v91, label %v22, label %v23
+  %v84 = icmp slt i64 %v25, 8
+  br i1 %v84, label %v22, label %v23
 v23:
   %v16 = add nuw nsw i64 %v15, 1
-  %v92 = icmp slt i64 %v16, 2
-  br i1 %v92, label %v13, label %v14
+  %v85 = icmp slt i64 %v16, 2
+  br i1 %v85, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v93 = icmp slt i64 %v7, 2
-  br i1 %v93, label %v4, label %v5
+  %v86 = icmp slt i64 %v7, 2
+  br i1 %v86, label %v4, label %v5
 v5:
   br label %v2
 v2:
@@ -395,25 +373,22 @@ v42:
   %v46 = shufflevector <4 x i32> %v39, <4 x i32> %v41, <4 x i32> <i32 2, i32 6, i32 3, i32 7>
   store <4 x i32> %v43, ptr %v30, align 1
   %v47 = getelementptr i8, ptr %v30, i64 64
-  %v48 = getelementptr i8, ptr %v30, i64 64
-  store <4 x i32> %v44, ptr %v48, align 1
-  %v49 = getelementptr i8, ptr %v30, i64 128
-  %v50 = getelementptr i8, ptr %v30, i64 128
-  store <4 x i32> %v45, ptr %v50, align 1
-  %v51 = getelementptr i8, ptr %v30, i64 192
-  %v52 = getelementptr i8, ptr %v30, i64 192
-  store <4 x i32> %v46, ptr %v52, align 1
+  store <4 x i32> %v44, ptr %v47, align 1
+  %v48 = getelementptr i8, ptr %v30, i64 128
+  store <4 x i32> %v45, ptr %v48, align 1
+  %v49 = getelementptr i8, ptr %v30, i64 192
+  store <4 x i32> %v46, ptr %v49, align 1
   %v25 = add nuw nsw i64 %v24, 1
-  %v53 = icmp slt i64 %v25, 16
-  br i1 %v53, label %v22, label %v23
+  %v50 = icmp slt i64 %v25, 16
+  br i1 %v50, label %v22, label %v23
 v23:
   %v16 = add nuw nsw i64 %v15, 1
-  %v54 = icmp slt i64 %v16, 4
-  br i1 %v54, label %v13, label %v14
+  %v51 = icmp slt i64 %v16, 4
+  br i1 %v51, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v55 = icmp slt i64 %v7, 2
-  br i1 %v55, label %v4, label %v5
+  %v52 = icmp slt i64 %v7, 2
+  br i1 %v52, label %v4, label %v5
 v5:
   br label %v2
 v2:

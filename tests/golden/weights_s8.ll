@@ -99,15 +99,14 @@ v33:
   %v35 = shufflevector <32 x i8> %v32, <32 x i8> %v32, <32 x i32> <i32 0, i32 8, i32 16, i32 24, i32 1, i32 9, i32 17, i32 25, i32 2, i32 10, i32 18, i32 26, i32 3, i32 11, i32 19, i32 27, i32 4, i32 12, i32 20, i32 28, i32 5, i32 13, i32 21, i32 29, i32 6, i32 14, i32 22, i32 30, i32 7, i32 15, i32 23, i32 31>
   store <32 x i8> %v34, ptr %v21, align 1
   %v36 = getelementptr i8, ptr %v21, i64 32
-  %v37 = getelementptr i8, ptr %v21, i64 32
-  store <32 x i8> %v35, ptr %v37, align 1
+  store <32 x i8> %v35, ptr %v36, align 1
   %v16 = add nuw nsw i64 %v15, 1
-  %v38 = icmp slt i64 %v16, 4
-  br i1 %v38, label %v13, label %v14
+  %v37 = icmp slt i64 %v16, 4
+  br i1 %v37, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v39 = icmp slt i64 %v7, 16
-  br i1 %v39, label %v4, label %v5
+  %v38 = icmp slt i64 %v7, 16
+  br i1 %v38, label %v4, label %v5
 v5:
   br label %v2
 v2:
@@ -167,21 +166,18 @@ v38:
   %v42 = shufflevector <16 x i8> %v37, <16 x i8> %v37, <16 x i32> <i32 0, i32 8, i32 4, i32 12, i32 1, i32 9, i32 5, i32 13, i32 2, i32 10, i32 6, i32 14, i32 3, i32 11, i32 7, i32 15>
   store <16 x i8> %v39, ptr %v21, align 1
   %v43 = getelementptr i8, ptr %v21, i64 16
-  %v44 = getelementptr i8, ptr %v21, i64 16
-  store <16 x i8> %v41, ptr %v44, align 1
-  %v45 = getelementptr i8, ptr %v21, i64 32
-  %v46 = getelementptr i8, ptr %v21, i64 32
-  store <16 x i8> %v40, ptr %v46, align 1
-  %v47 = getelementptr i8, ptr %v21, i64 48
-  %v48 = getelementptr i8, ptr %v21, i64 48
-  store <16 x i8> %v42, ptr %v48, align 1
+  store <16 x i8> %v41, ptr %v43, align 1
+  %v44 = getelementptr i8, ptr %v21, i64 32
+  store <16 x i8> %v40, ptr %v44, align 1
+  %v45 = getelementptr i8, ptr %v21, i64 48
+  store <16 x i8> %v42, ptr %v45, align 1
   %v16 = add nuw nsw i64 %v15, 1
-  %v49 = icmp slt i64 %v16, 4
-  br i1 %v49, label %v13, label %v14
+  %v46 = icmp slt i64 %v16, 4
+  br i1 %v46, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v50 = icmp slt i64 %v7, 16
-  br i1 %v50, label %v4, label %v5
+  %v47 = icmp slt i64 %v7, 16
+  br i1 %v47, label %v4, label %v5
 v5:
   br label %v2
 v2:

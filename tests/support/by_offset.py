@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 import restride as rs
-from restride.plan.contract import convert, storage_dtype
-from restride.plan.nest import Compute
+from restride.plan.compute import linear
+from restride.plan.contract import Inputs, convert, storage_dtype
+from support.kernels import factors_of
 
 Array = npt.NDArray[np.generic]
 _MARGIN = 192
@@ -48,10 +49,11 @@ def expected(
     wanted = dst.copy()
     if not dst_md.nelems:
         return wanted
-    compute = Compute(scaled=alpha != 1.0, summed=beta != 0.0)
+    compute = linear(scaled=alpha != 1.0, summed=beta != 0.0)
     values = src[positions(src_md, src_md.dims)]
     places = positions(dst_md, dst_md.dims)
-    written = convert(values, dst[places], src_md.data_type, dst_md.data_type, compute, alpha, beta)
+    inputs = Inputs(dst[places], tuple(factors_of(compute, alpha, beta)))
+    written = convert(values, (src_md.data_type, dst_md.data_type), compute, inputs)
     wanted[positions(dst_md, dst_md.padded_dims)] = 0
     wanted[places] = written
     return wanted

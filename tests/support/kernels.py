@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
+from restride.plan.compute import Compute, linear
 from restride.plan.contract import storage_dtype
 from restride.plan.interpret import interpret
-from restride.plan.nest import Compute, LoopNest
+from restride.plan.nest import LoopNest
+from restride.runtime.cpu import Params
 from restride.targets import cpu, jit
 from restride.targets.isa import CacheSizes, Isa, host_isa
 
@@ -53,7 +55,7 @@ class Kernel:
         self._take(cpu.lower(nest, isa, caches, may_stream=may_stream))
 
     def _take(self, lowered: cpu.Lowered) -> None:
-        self.lowered = lowered
+        self.lowered, self._compute = lowered, lowered.nest.compute
         self._library = jit.load(jit.compile_ir(lowered.ir(), lowered.isa))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
@@ -61,8 +63,8 @@ class Kernel:
 
     def part(self, src: int, dst: int, part: int, parts: int, alpha: float = 1.0, beta: float = 0.0) -> None:
         """Run one share."""
-        factors = (ctypes.c_float * 2)(alpha, beta)
-        self._entry(src, dst, ctypes.addressof(factors), part, parts)
+        params = Params(factors_of(self._compute, alpha, beta))
+        self._entry(src, dst, params.address, part, parts)
 
     def __call__(self, src: int, dst: int, alpha: float = 1.0, beta: float = 0.0, parts: int = 1) -> None:
         """Run all shares, the last one first: their order must not matter."""
@@ -121,7 +123,8 @@ def expected(nest: LoopNest, src: Bytes, dst: Bytes, alpha: float = 1.0, beta: f
     wide_src[:] = src
     result = room(dst.size)
     result[:] = dst
-    interpret(nest, _elements_of(wide_src, nest.src_type), _elements_of(result, nest.dst_type), alpha, beta)
+    scalars = factors_of(nest.compute, alpha, beta)
+    interpret(nest, _elements_of(wide_src, nest.src_type), _elements_of(result, nest.dst_type), scalars)
     return result
 
 
@@ -164,6 +167,13 @@ def check(
         assert not problem, f"{isa_id(isa)}: {problem}\n{nest}\n{kernel.lowered}"
 
 
+def factors_of(compute: Compute, alpha: float, beta: float) -> list[float]:
+    """What `linear` computations read, as f32 values."""
+    named = {"mul": alpha, "sum": beta}
+    with np.errstate(all="ignore"):
+        return [float(np.float32(named[step.name])) for step in compute.steps]
+
+
 def compute_of(alpha: float, beta: float) -> Compute:
     """What a reorder with these factors computes; alpha 1 and beta 0 compute nothing."""
-    return Compute(scaled=math.isnan(alpha) or alpha != 1.0, summed=math.isnan(beta) or beta != 0.0)
+    return linear(scaled=math.isnan(alpha) or alpha != 1.0, summed=math.isnan(beta) or beta != 0.0)

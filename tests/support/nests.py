@@ -9,9 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from restride.dtypes import DataType
+from restride.plan.compute import linear
 from restride.plan.contract import Array, storage_dtype
 from restride.plan.interpret import interpret
-from restride.plan.nest import Axis, Bound, Compute, LoopNest, Stride
+from restride.plan.nest import Axis, Bound, LoopNest, Stride
+from support.kernels import factors_of
 
 _POISON = 0xFF
 
@@ -38,7 +40,7 @@ def nests(draw: st.DrawFn, bounded: bool = True, zero: bool = True) -> LoopNest:
         axes=tuple(axes),
         src_base=_lift([a.src for a in axes]) + draw(st.integers(0, 3)),
         dst_base=_lift([a.dst for a in axes]) + draw(st.integers(0, 3)),
-        compute=Compute(draw(st.booleans()), draw(st.booleans())),
+        compute=linear(draw(st.booleans()), draw(st.booleans())),
         bounds=tuple(bounds),
     ).verify()
 
@@ -107,5 +109,5 @@ def meaning(*parts: LoopNest, like: LoopNest | None = None) -> list[int]:
     """What running `parts` in turn makes of the buffers of `like` (the first part, if not given)."""
     src, dst = buffers(like or parts[0])
     for part in parts:
-        interpret(part, src, dst, 0.75, -1.5)
+        interpret(part, src, dst, factors_of(part.compute, 0.75, -1.5))
     return [int(bits) for bits in dst]

@@ -31,9 +31,11 @@ _HIGH_BITS = (
 
 @functools.cache
 def patterns(data_type: DataType) -> Bits:
-    """Bits of `data_type`: all there are for 8 and 16 bits, the interesting ones for 32 and 64. Read-only."""
-    if data_type.bits == 8:
-        found: Bits = np.arange(1 << 8, dtype=np.uint8)
+    """Bits of `data_type`: all there are for up to 16 bits, the interesting ones for 32 and 64. Read-only."""
+    if data_type.bits == 4:
+        found: Bits = np.arange(16, dtype=np.uint8)
+    elif data_type.bits == 8:
+        found = np.arange(1 << 8, dtype=np.uint8)
     elif data_type.bits == 16:
         found = np.arange(1 << 16, dtype=np.uint16)
     else:

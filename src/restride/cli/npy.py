@@ -4,7 +4,7 @@ An array on disk is the physical array: the outer axes in the order of memory, t
 `Memory.physical()` gives it. Row-major arrays are ordinary .npy files. For every other format, and for
 elements that .npy has no name for (bf16, f8), the descriptor stands as a comment in the file's own header:
 
-    {'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2, 16), } # restride: {"kind": "blocked", ...}
+    {'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2, 16), } # restride: {"format_kind": ...}
 
 The header is a Python expression, so NumPy and others read such a file as the physical array, and one file
 says all: there is no second file to lose, and one rename replaces it.

@@ -7,7 +7,6 @@ length, before anything is allocated. Nothing is ever unpickled.
 from __future__ import annotations
 
 import io
-import json
 import os
 import warnings
 from collections.abc import Callable
@@ -92,7 +91,7 @@ def encode_header(desc: MemoryDesc) -> bytes:
     if is_known and is_row_major:
         return plain
     lead = len(_MAGIC) + 4
-    text = plain[lead:].rstrip() + f" {_MARK}{json.dumps(desc.to_json())}".encode()
+    text = plain[lead:].rstrip() + f" {_MARK}{desc.to_json()}".encode()
     text += b" " * (-(lead + len(text) + 1) % _ALIGN) + b"\n"
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text
 
@@ -185,11 +184,7 @@ def _stored(path: str, text: bytes) -> MemoryDesc | None:
     _, mark, comment = text.decode("latin1").rpartition(_MARK)
     if not mark:
         return None
-    try:
-        values = json.loads(comment)
-    except (ValueError, RecursionError):
-        raise bad_file(path, "the descriptor in its header is damaged", _WRITE_AGAIN) from None
-    desc: MemoryDesc = about_file(path, MemoryDesc.from_json, values)
+    desc: MemoryDesc = about_file(path, MemoryDesc.from_json, comment)
     if desc.format_kind == "blocked" and not desc.layout.has_runtime:
         return desc
     raise bad_file(path, "the descriptor in its header names no layout", _WRITE_AGAIN, str(desc))

@@ -87,7 +87,7 @@ def _answer(options: argparse.Namespace, src: MemoryDesc, dst: MemoryDesc, secon
     files = [(options.source, src), (options.target, dst)]
     rows = [(shown(path), desc, counted(desc.size, "byte")) for path, desc in files]
     values = [
-        {"path": path, "text": str(desc), "desc": desc.to_json(), "bytes": desc.size} for path, desc in files
+        {"path": path, "text": str(desc), "desc": desc.to_dict(), "bytes": desc.size} for path, desc in files
     ]
     return Answer(
         "\n".join([*aligned(rows, "<<<"), f"reordered in {seconds * 1e3:.3g} ms, compiling included"]),

@@ -1,142 +1,273 @@
-"""Primitive attributes: scales, post-ops, scratchpad mode (R22–R33). Setters mutate, `freeze` copies."""
+"""Primitive attributes: scales, zero points, post-ops, scratchpad mode (R22–R33).
+
+Setters mutate, `freeze` copies. What is right alone is checked here; what needs the descriptors, in
+`attr_check`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from .parse import is_scalar, parse_int, parse_ints, short_repr
-from .post_ops import PostOps, SumOp, f32_bits, missing, to_f32
+from .factor import ARG_DST, ARG_SRC, Factor, common_scale, common_zero_point, is_neutral
+from .factor_parse import (
+    RUNTIME_F32_VAL,
+    RUNTIME_S32_VAL,
+    parse_arg,
+    parse_mask,
+    parse_operand,
+    parse_scales,
+    parse_zero_points,
+)
+from .parse import short_repr
+from .post_ops import PostOp, PostOps, SumOp, chain_str
 
-_RUNTIME_F32_BITS = 0x7FC000D0
-RUNTIME_F32_VAL = float(np.uint32(_RUNTIME_F32_BITS).view(np.float32))
-"""Stands for a scale that is passed at execution (`DNNL_RUNTIME_F32_VAL`, R24): a NaN with its own bits."""
+__all__ = ["RUNTIME_F32_VAL", "RUNTIME_S32_VAL", "SCRATCHPAD_MODES", "Attr", "PrimitiveAttr"]
 
 SCRATCHPAD_MODES = ("library", "user")
+
+Factors = tuple[tuple[int, Factor], ...]
+_NAMES = {ARG_SRC: "src0", ARG_DST: "dst"}
+
+
+@dataclass(frozen=True, slots=True)
+class Compensation:
+    """Sums of the quantised destination to write beside it, over the dims whose bits `mask` lacks (spec 2.4).
+
+    `s8s8`: -128 times the sum, `zero_point`: -1 times it.
+    """
+
+    mask: int
+    s8s8: bool = True
+    zero_point: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """Attributes as a frozen value: dst = alpha * src, plus the sum where there is one (N1).
+    """Attributes as a frozen value (N1). `scales` and `zero_points` are sorted by argument number.
 
-    `alpha` is an f32 value. Equality compares its bits, so that -0.0 is not 0.0 and NaN is itself.
+    `output_scales` are the scales of the source by their older name; there are never both.
     """
 
-    alpha: float = field(default=1.0, compare=False)
-    sum: SumOp | None = None
+    output_scales: Factor | None = None
+    scales: Factors = ()
+    zero_points: Factors = ()
+    post_ops: tuple[PostOp, ...] = ()
     scratchpad: str = "library"
-    alpha_bits: int = field(init=False, repr=False)
+    compensation: Compensation | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha_bits", f32_bits(self.alpha))
+    @classmethod
+    def common(
+        cls, alpha: float | None = None, zero_point: int | None = None, beta: float | None = None
+    ) -> Attr:
+        """One scale of the source, one zero point of the destination, one sum; None leaves it out.
+
+        `alpha` and `beta` are f32 values. A scale of 1 and a zero point of 0 are left out as well.
+        """
+        scale = None if alpha is None else common_scale(alpha)
+        shift = None if zero_point is None else common_zero_point(zero_point)
+        return cls(
+            None if is_neutral(scale) else scale,
+            (),
+            () if shift is None else _without_neutral({ARG_DST: shift}),
+            () if beta is None else (SumOp(beta),),
+        )
+
+    @property
+    def alpha(self) -> float:
+        """The output scale where it is one that is known, else 1."""
+        factor = self.output_scales
+        values = None if factor is None or factor.mask else factor.to_numpy()
+        return 1.0 if values is None else float(values[0])
 
     @property
     def is_default(self) -> bool:
         """True where values are left as they are; the scratchpad mode does not matter (S14)."""
-        return self.sum is None and self.alpha_bits == f32_bits(1.0)
+        has_factors = self.output_scales is not None or self.scales or self.zero_points
+        return not (has_factors or self.post_ops or self.compensation)
+
+    @property
+    def sum(self) -> SumOp | None:
+        """The one sum of the chain."""
+        return next((op for op in self.post_ops if isinstance(op, SumOp)), None)
+
+    def scale_of(self, arg: int) -> Factor | None:
+        """What `scales` has for an argument. Output scales are not among them."""
+        return next((factor for number, factor in self.scales if number == arg), None)
+
+    def zero_point_of(self, arg: int) -> Factor | None:
+        """What `zero_points` has for an argument."""
+        return next((factor for number, factor in self.zero_points if number == arg), None)
 
     def verbose_str(self) -> str:
         """The attributes field of a verbose line: `attr-oscale:0:2 attr-post-ops:sum:0.5` (spec 1.6)."""
-        parts = [f"attr-oscale:0:{self.alpha:g}"] if self.alpha_bits != f32_bits(1.0) else []
-        parts += [_sum_text(self.sum)] if self.sum else []
+        parts = [f"attr-oscale:{_output_text(self.output_scales)}"] if self.output_scales else []
+        parts += [f"attr-scales:{_factors_text(self.scales)}"] if self.scales else []
+        parts += [f"attr-zero-points:{_factors_text(self.zero_points)}"] if self.zero_points else []
+        parts += [f"attr-post-ops:{chain_str(self.post_ops)}"] if self.post_ops else []
+        parts += [_compensation_text(self.compensation)] if self.compensation else []
         parts += ["attr-scratchpad:user"] if self.scratchpad == "user" else []
         return " ".join(parts)
 
 
-def _sum_text(op: SumOp) -> str:
-    return "attr-post-ops:sum" if op.scale == 1.0 else f"attr-post-ops:sum:{op.scale:g}"
+def _compensation_text(wanted: Compensation) -> str:
+    kinds = (("s8s8", wanted.s8s8), ("zp", wanted.zero_point))
+    return "attr-compensation:" + "+".join(f"{name}:{wanted.mask}" for name, is_wanted in kinds if is_wanted)
+
+
+def _output_text(factor: Factor) -> str:
+    """The mask; the value of a common scale; `*` for scales that come at execution."""
+    if factor.values is None:
+        return f"{factor.mask}:*"
+    values = factor.to_numpy()
+    return str(factor.mask) if values is None or factor.mask else f"0:{float(values[0]):g}"
+
+
+def _factors_text(factors: Factors) -> str:
+    return "+".join(f"{_NAMES.get(arg, arg)}:{factor.verbose_str()}" for arg, factor in factors)
+
+
+def _without_neutral(factors: dict[int, Factor]) -> Factors:
+    return tuple(sorted((arg, factor) for arg, factor in factors.items() if not is_neutral(factor)))
 
 
 class PrimitiveAttr:
-    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; primitive descriptors copy it (R08)."""
+    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; primitive descriptors copy it (R08).
 
-    __slots__ = ("_alpha", "_post_ops", "_scratchpad")
+    A setter called again replaces. One scale of exactly 1, and one zero point of 0, are the same as none.
+    """
+
+    __slots__ = ("_compensation", "_output_scales", "_post_ops", "_scales", "_scratchpad", "_zero_points")
 
     def __init__(self) -> None:
-        self._alpha = 1.0
-        self._post_ops = PostOps()
+        self._output_scales: Factor | None = None
+        # Replaced, never changed, so that a shallow copy is a copy.
+        self._scales: dict[int, Factor] = {}
+        self._zero_points: dict[int, Factor] = {}
+        self._post_ops: tuple[PostOp, ...] = ()
         self._scratchpad = "library"
+        self._compensation: Compensation | None = None
 
     def __repr__(self) -> str:
         return f"<PrimitiveAttr {self.freeze().verbose_str() or 'default'}>"
 
     def freeze(self) -> Attr:
         """The attributes as they are now, as a hashable value."""
-        beta = self._post_ops.get_params_sum(0)[0] if len(self._post_ops) else None
-        return Attr(self._alpha, None if beta is None else SumOp(beta), self._scratchpad)
+        return Attr(
+            None if is_neutral(self._output_scales) else self._output_scales,
+            _without_neutral(self._scales),
+            _without_neutral(self._zero_points),
+            self._post_ops,
+            self._scratchpad,
+            self._compensation,
+        )
 
     @classmethod
     def of(cls, frozen: Attr) -> PrimitiveAttr:
         """Attributes to change, equal to a frozen value."""
         attr = cls()
-        attr._alpha, attr._scratchpad = frozen.alpha, frozen.scratchpad
-        if frozen.sum is not None:
-            attr._post_ops.append_sum(frozen.sum.scale)
+        attr._output_scales = frozen.output_scales
+        attr._scales, attr._zero_points = dict(frozen.scales), dict(frozen.zero_points)
+        attr._post_ops, attr._scratchpad = frozen.post_ops, frozen.scratchpad
+        attr._compensation = frozen.compensation
         return attr
 
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:
-        """Multiply the source by one scale: `mask` 0, `scales` of one f32 value (R22).
+        """Multiply the source by f32 scales: one for mask 0, else one for each index of masked dims (R22).
 
-        Raises InvalidArguments for another count, Unimplemented for scales per dimension or at execution.
+        `scales`: a number, sequence or array, row-major over the masked dims in logical order (R23);
+        [rs.RUNTIME_F32_VAL] where they are passed at execution (R24). (0, [1.0]) takes them back.
+        Raises InvalidArguments for what is no number, and where the source has a scale by `set_scales`.
         """
-        bits = _parse_mask("set_output_scales", mask)
-        values = _parse_scales("set_output_scales", scales)
-        if bits:
-            raise missing("output scales per dimension are")
-        if len(values) != 1:
-            why = f"mask 0 stands for 1 scale, there are {len(values)}"
-            hint = "pass one, as [0.5]"
-            raise InvalidArguments("set_output_scales: wrong number of scales", why=why, hint=hint)
-        self._alpha = values[0]
+        call = "set_output_scales"
+        factor = parse_scales(call, mask, (None,) if scales is None else scales, (), DataType.f32)
+        _check_one_scale(call, factor, self._scales.get(ARG_SRC))
+        self._output_scales = factor
 
     def get_output_scales(self) -> tuple[int, list[float]]:
-        """The mask, and the scales as rounded to f32."""
-        return 0, [self._alpha]
+        """The mask, and the scales as rounded to f32; [RUNTIME_F32_VAL] where they come at execution."""
+        factor = self._output_scales or common_scale(1.0)
+        return factor.mask, [RUNTIME_F32_VAL] if factor.values is None else _listed(factor)
 
     def set_scales(
         self, arg: int, mask: int, scales: Any = None, groups: Sequence[int] = (), data_type: Any = "f32"
     ) -> None:
-        """Scale one argument (R25). Raises Unimplemented: not provided yet."""
-        _parse_arg("set_scales", arg)
-        _parse_mask("set_scales", mask)
-        _parse_groups(groups)
-        DataType.parse(data_type)
-        if scales is not None:
-            _parse_scales("set_scales", scales)
-        raise missing("per-argument scales are")
+        """Scale one argument: the source is multiplied, the destination divided (N1, R25).
 
-    def get_scales(self, arg: int) -> None:
-        """The scales of an argument: none is set."""
-        _parse_arg("get_scales", arg)
+        `scales`: None where a memory is passed at execution, else as for `set_output_scales`. `groups`: how
+        many elements of the last two dims share a scale. `data_type`: of that memory; f32, bf16, f16, e8m0,
+        f8_e5m2 or f8_e4m3, and given scales are rounded to it.
+        Raises InvalidArguments for what is no number or not of that type, Unimplemented for other arguments
+        than ARG_SRC and ARG_DST (R26).
+        """
+        number = parse_operand("set_scales", arg)
+        factor = parse_scales("set_scales", mask, scales, groups, data_type)
+        if number == ARG_SRC:
+            _check_one_scale("set_scales", factor, self._output_scales)
+        self._scales = {**self._scales, number: factor}
 
-    def set_zero_points(self, arg: int, mask: int, zero_points: Any = None) -> None:
-        """Shift one argument (R27). Raises Unimplemented: not provided yet."""
-        _parse_arg("set_zero_points", arg)
-        _parse_mask("set_zero_points", mask)
-        if zero_points is not None:
-            many = (zero_points,) if is_scalar(zero_points) else zero_points
-            parse_ints(many, "set_zero_points: zero_points")
-        raise missing("zero points are")
+    def set_scales_mask(self, arg: int, mask: int) -> None:
+        """Scale one argument by a memory of f32 that is passed at execution (R25)."""
+        self.set_scales(arg, mask)
 
-    def get_zero_points(self, arg: int) -> None:
-        """The zero points of an argument: none is set."""
-        _parse_arg("get_zero_points", arg)
+    def get_scales(self, arg: int) -> tuple[int, list[float] | None, tuple[int, ...], DataType] | None:
+        """Mask, scales (None: passed at execution), groups and data type; None where none is set."""
+        factor = self._scales.get(parse_arg("get_scales", arg))
+        return None if factor is None else _params(factor)
+
+    def set_zero_points(
+        self, arg: int, mask: int, zero_points: Any = None, groups: Sequence[int] = (), data_type: Any = "s32"
+    ) -> None:
+        """Shift one argument: subtracted from the source, added to the destination (N1, R27).
+
+        `zero_points`: None or rs.RUNTIME_S32_VAL where a memory is passed at execution, else integers,
+        row-major over the masked dims in logical order. `groups` as for `set_scales`. `data_type`: of that
+        memory; s32, s8, u8, s4 or u4. (0, [0]) takes them back.
+        Raises InvalidArguments for what is no integer or beyond that type, Unimplemented for other arguments
+        than ARG_SRC and ARG_DST (R26).
+        """
+        number = parse_operand("set_zero_points", arg)
+        factor = parse_zero_points("set_zero_points", mask, zero_points, groups, data_type)
+        self._zero_points = {**self._zero_points, number: factor}
+
+    def set_zero_points_mask(self, arg: int, mask: int) -> None:
+        """Shift one argument by a memory of s32 that is passed at execution (R27)."""
+        self.set_zero_points(arg, mask)
+
+    def get_zero_points(self, arg: int) -> tuple[int, list[int] | None, tuple[int, ...], DataType] | None:
+        """Mask, zero points (None: passed at execution), groups and data type; None where none is set."""
+        factor = self._zero_points.get(parse_arg("get_zero_points", arg))
+        return None if factor is None else _params(factor)
 
     def set_post_ops(self, post_ops: PostOps) -> None:
         """Take a copy of a post-op chain; later appends to the original have no effect (R08)."""
         if not isinstance(post_ops, PostOps):
             what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.PostOps()"
             raise InvalidArguments(what, why="it must be a PostOps", hint=hint)
-        self._post_ops = post_ops.copy()
+        self._post_ops = post_ops.freeze()
 
     def get_post_ops(self) -> PostOps:
         """A copy of the post-op chain."""
-        return self._post_ops.copy()
+        return PostOps.of(self._post_ops)
+
+    def set_compensation(self, mask: int, s8s8: bool = True, zero_point: bool = False) -> None:
+        """Write sums of the quantised destination too, one s32 for each index of the masked dims (spec 2.4).
+
+        An execution passes memories for them: `rs.ARG_DST_1` for `s8s8`, -128 times the sums, and
+        `rs.ARG_DST_2` for `zero_point`, -1 times them; each as long as the padded masked dims. `mask` is 1
+        for OIhw weights, 3 for gOIhw. Neither flag takes it back.
+        """
+        bits = parse_mask("set_compensation", mask)
+        wanted = Compensation(bits, bool(s8s8), bool(zero_point))
+        self._compensation = wanted if wanted.s8s8 or wanted.zero_point else None
+
+    def get_compensation(self) -> tuple[int, bool, bool] | None:
+        """Mask, s8s8 and zero_point; None where no sums are written."""
+        wanted = self._compensation
+        return None if wanted is None else (wanted.mask, wanted.s8s8, wanted.zero_point)
 
     def set_scratchpad_mode(self, mode: str) -> None:
         """Who owns the scratchpad: `"library"` or `"user"` (R33)."""
@@ -150,43 +281,21 @@ class PrimitiveAttr:
         return self._scratchpad
 
 
-def _parse_mask(call: str, mask: object) -> int:
-    hint = "0 stands for the whole tensor"
-    bits = parse_int(mask, f"{call}: mask", hint)
-    if not 0 <= bits < 1 << 12:
-        why = "bit i stands for dimension i of at most 12"
-        raise InvalidArguments(f"{call}: mask is {short_repr(bits)}", why=why, hint=hint)
-    return bits
+def _listed(factor: Factor) -> list[Any]:
+    values = factor.to_numpy()
+    return [] if values is None else values.tolist()
 
 
-def _parse_arg(call: str, arg: object) -> int:
-    hint = "rs.ARG_SRC and rs.ARG_DST are such numbers"
-    number = parse_int(arg, f"{call}: arg", hint)
-    if number <= 0:
-        why = "arguments are numbered from 1 (P14)"
-        raise InvalidArguments(f"{call}: arg is {short_repr(number)}", why=why, hint=hint)
-    return number
+def _params(factor: Factor) -> tuple[int, list[Any] | None, tuple[int, ...], DataType]:
+    values = None if factor.values is None else _listed(factor)
+    return factor.mask, values, factor.groups, factor.data_type
 
 
-def _parse_groups(groups: object) -> tuple[int, ...]:
-    sizes = parse_ints(groups, "set_scales: groups")
-    for i, size in enumerate(sizes):
-        if size < 1:
-            what, hint = f"set_scales: groups[{i}] is {short_repr(size)}", "leave groups out for none"
-            raise InvalidArguments(what, why="a group has at least 1 element", hint=hint)
-    return sizes
-
-
-def _parse_scales(call: str, scales: Any) -> list[float]:
-    """One or more scales, each rounded to f32. The runtime placeholder is recognised by its bits (R24)."""
-    if isinstance(scales, str | bytes | dict):
-        what = f"{call}: scales is {short_repr(scales)}"
-        raise InvalidArguments(what, why="scales are real numbers", hint="pass a number, or a list of them")
-    many = [scales] if is_scalar(scales) else list(scales)
-    if any(isinstance(value, float) and _is_runtime(value) for value in many):
-        raise missing("scales that are passed at execution are")
-    return [to_f32(value, f"{call}: scales[{i}]") for i, value in enumerate(many)]
-
-
-def _is_runtime(value: float) -> bool:
-    return value != value and int(np.float32(value).view(np.uint32)) == _RUNTIME_F32_BITS
+def _check_one_scale(call: str, new: Factor, other: Factor | None) -> None:
+    if is_neutral(new) or is_neutral(other):
+        return
+    raise InvalidArguments(
+        f"{call}: the source has scales already",
+        why="the output scale is the scale of the source (N1)",
+        hint="set one of them; a set_output_scales or set_scales of (0, [1.0]) takes the other back",
+    )

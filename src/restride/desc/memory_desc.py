@@ -8,12 +8,11 @@ from typing import Any
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
-from . import derive
+from . import derive, json_form
 from .build import Format, equality_key, parse_arguments, size_in_bytes
 from .inverse import index_of, is_injective
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range
 from .parse import parse_dims, parse_index, parse_offset, parse_strides, parse_type
-from .stored import read_json, write_json
 from .strides import check_range
 from .text import describe, matching_tag, verbose
 
@@ -89,6 +88,11 @@ class MemoryDesc:
         layout = Layout(shape, shape, steps, offset0=start)
         check_range(layout, dtype)
         return cls._make("blocked", dtype, layout)
+
+    def as_type(self, data_type: Any) -> MemoryDesc:
+        """The same layout, of elements of another type."""
+        check_range(self._layout, dtype := parse_type(data_type))
+        return MemoryDesc._make(self._kind, dtype, self._layout)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"MemoryDesc is frozen: cannot set {name!r}")
@@ -309,12 +313,20 @@ class MemoryDesc:
 
     # Values for files
 
-    def to_json(self) -> dict[str, Any]:
-        """A dict of plain values that `from_json` reads back."""
-        return write_json(self._kind, self._type, self._layout)
+    def to_dict(self) -> dict[str, Any]:
+        """The descriptor as strings, integers and lists, named after its properties."""
+        return json_form.to_values(self._kind, self._type, self._layout)
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON, in one line."""
+        return json_form.to_text(self._kind, self._type, self._layout)
 
     @classmethod
-    def from_json(cls, data: object) -> MemoryDesc:
-        """The descriptor of a `to_json` dict. Raises InvalidArguments naming the value that is wrong."""
-        kind, dtype, layout = read_json(data)
-        return cls._make(kind, dtype, layout)
+    def from_dict(cls, values: object) -> MemoryDesc:
+        """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
+        return cls._make(*json_form.from_values(values))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> MemoryDesc:
+        """The descriptor of a `to_json`. Raises InvalidArguments naming the value that is wrong."""
+        return cls._make(*json_form.from_text(text))

@@ -55,7 +55,7 @@ def is_scalar(value: object) -> bool:
     """True for one value, False for a sequence of any kind, ragged ones included."""
     try:
         return bool(np.ndim(value) == 0)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except Exception:  # a foreign object may raise anything when asked for its shape
         return False
 
 

@@ -1,78 +1,31 @@
-"""Post-ops: what is done to a result before it is stored (P06; R29–R32)."""
+"""Post-ops: what is done to a result before it is stored (P06; R29–R32, N13)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments, OutOfMemory, Unimplemented
 from .memory_desc import MemoryDesc
-from .parse import is_scalar, parse_int, short_repr
+from .parse import parse_int, short_repr
+from .real import f32_bits, to_f32
+from .text import order_tag
 
-_NAN_BITS = 0x7FC00000
-_TOO_LARGE = "it must be one real number that a float can hold"
+MAX_POST_OPS = 32
+"""The longest chain (P06)."""
 
-ELTWISE = frozenset(
-    (
-        *(
-            "relu",
-            "tanh",
-            "elu",
-            "square",
-            "abs",
-            "sqrt",
-            "linear",
-            "soft_relu",
-            "logistic",
-            "exp",
-            "gelu_tanh",
-        ),
-        *("gelu_erf", "swish", "log", "clip", "clip_v2", "pow", "round", "mish", "hardswish", "hardsigmoid"),
-    )
+ELTWISE = (
+    *("abs", "clip", "clip_v2", "elu", "exp", "gelu_erf", "gelu_tanh", "hardsigmoid", "hardswish", "linear"),
+    *("log", "logistic", "mish", "pow", "relu", "round", "soft_relu", "sqrt", "square", "swish", "tanh"),
 )
 """The eltwise algorithms of oneDNN, by name."""
 
-BINARY = frozenset(("add", "mul", "max", "min", "div", "sub", "ge", "gt", "le", "lt", "eq", "ne", "select"))
-"""The binary algorithms of oneDNN, by name."""
+BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
+"""The binary algorithms of oneDNN that take one more operand, by name."""
 
-
-def missing(what: str) -> Unimplemented:
-    """The one form of "not yet": names exactly what is missing."""
-    return Unimplemented(
-        f"{what} not provided by this version",
-        why="reorder takes one common output scale and one sum",
-        hint="drop it, or apply it as a separate step",
-    )
-
-
-def to_f32(value: Any, name: str) -> float:
-    """`value` rounded to f32, as a Python float; inf and NaN are values. Errors name `name`."""
-    if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating) or not is_scalar(
-        value
-    ):
-        raise _no_number(value, name)
-    try:
-        wide = float(value)
-    except OverflowError:
-        raise _no_number(value, name, _TOO_LARGE, "pass math.inf, or less") from None
-    except Exception:
-        raise _no_number(value, name) from None  # __float__ may raise anything
-    with np.errstate(all="ignore"):
-        return float(np.float32(wide))
-
-
-def _no_number(
-    value: object, name: str, why: str = "it must be one real number", hint: str = "pass a number, as 0.5"
-) -> InvalidArguments:
-    return InvalidArguments(f"{name} is {short_repr(value)}", why=why, hint=hint)
-
-
-def f32_bits(value: float) -> int:
-    """The bits of an f32 value, all NaNs alike: tells -0.0 from 0.0, and NaN equals itself."""
-    return _NAN_BITS if value != value else int(np.float32(value).view(np.uint32))
+_S32 = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +43,65 @@ class SumOp:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale_bits", f32_bits(self.scale))
 
+    def verbose_str(self) -> str:
+        """`sum`, `sum:0.5`, or `sum:0.5:3:u8` with a zero point or a type (spec 1.6)."""
+        if self.zero_point or self.data_type is not None:
+            return f"sum:{self.scale:g}:{self.zero_point}:{self.data_type or ''}".rstrip(":")
+        return "sum" if self.scale == 1.0 else f"sum:{self.scale:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class EltwiseOp:
+    """An elementwise function of the result: result = scale * alg(result; alpha, beta) (P06).
+
+    `alg` is one of ELTWISE. The numbers are f32 values. Equality compares their bits.
+    """
+
+    alg: str
+    alpha: float = field(compare=False)
+    beta: float = field(compare=False)
+    scale: float = field(compare=False)
+    bits: tuple[int, int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        bits = (f32_bits(self.alpha), f32_bits(self.beta), f32_bits(self.scale))
+        object.__setattr__(self, "bits", bits)
+
+    def verbose_str(self) -> str:
+        """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default (spec 1.6)."""
+        texts = [f"{value:g}" for value in (self.alpha, self.beta, self.scale)]
+        defaults = ("0", "0", "1")
+        while texts and texts[-1] == defaults[len(texts) - 1]:
+            texts.pop()
+        return ":".join((f"eltwise_{self.alg}", *texts))
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryOp:
+    """The result combined with another tensor: result = alg(result, other) (P06).
+
+    `alg` is one of BINARY. `desc` has the rank of dst; dims of 1 are repeated.
+    """
+
+    alg: str
+    desc: MemoryDesc
+
+    def verbose_str(self) -> str:
+        """`binary_add:f32:2:abcd`: type, mask of the dims that are not repeated, tag (spec 1.6)."""
+        mask = sum(1 << i for i, n in enumerate(self.desc.dims) if n != 1)
+        return f"binary_{self.alg}:{self.desc.data_type}:{mask}:{order_tag(self.desc.layout)}"
+
+
+PostOp = SumOp | EltwiseOp | BinaryOp
+
+_Op = TypeVar("_Op", SumOp, EltwiseOp, BinaryOp)
+_KINDS = {SumOp: "sum", EltwiseOp: "eltwise", BinaryOp: "binary"}
+
+
+def chain_str(entries: Sequence[PostOp]) -> str:
+    """A chain in a verbose line: `sum:0.5+eltwise_relu` (spec 1.6)."""
+    return "+".join(entry.verbose_str() for entry in entries)
+
 
 class PostOps:
     """A chain of post-ops in order of execution (`dnnl::post_ops`). Mutable; attributes copy it (R08)."""
@@ -97,7 +109,7 @@ class PostOps:
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        self._entries: tuple[SumOp, ...] = ()
+        self._entries: tuple[PostOp, ...] = ()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -108,65 +120,93 @@ class PostOps:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<PostOps {', '.join(f'sum {entry.scale}' for entry in self._entries) or 'none'}>"
+        return f"<PostOps {chain_str(self._entries) or 'none'}>"
 
     def copy(self) -> PostOps:
         """A chain of its own with the same entries."""
-        made = PostOps()
-        made._entries = self._entries
+        return PostOps.of(self._entries)
+
+    def freeze(self) -> tuple[PostOp, ...]:
+        """The entries as they are now, as hashable values."""
+        return self._entries
+
+    @classmethod
+    def of(cls, entries: tuple[PostOp, ...]) -> PostOps:
+        """A chain to change, of frozen entries."""
+        made = cls()
+        made._entries = entries
         return made
 
     def append_sum(self, scale: float = 1.0, zero_point: int = 0, data_type: Any = None) -> None:
-        """Add `scale * old dst` to the result (R29); scale 0 does not read dst.
+        """Add `scale * (old dst - zero_point)` to the result (R29); scale 0 does not read dst.
 
-        Raises Unimplemented for a second sum, a zero point, or another data type of dst.
+        `data_type` reads the bits of dst as another type of the same size (R30).
+        Raises InvalidArguments for a second sum.
         """
         factor = to_f32(scale, "append_sum: scale")
-        shift = parse_int(zero_point, "append_sum: zero_point")
+        shift = _parse_s32(zero_point, "append_sum: zero_point")
         dtype = None if data_type is None else DataType.parse(data_type)
-        if shift:
-            raise missing("a zero point of the sum post-op is")
-        if dtype not in (None, DataType.undef):
-            raise missing("a data type of the sum post-op is")
-        if self._entries:
-            raise missing("more than one sum post-op is")
-        self._entries = (SumOp(factor),)
+        op = SumOp(factor, shift, None if dtype is DataType.undef else dtype)
+        self._check_length("append_sum")
+        if any(isinstance(entry, SumOp) for entry in self._entries):
+            raise InvalidArguments(
+                "append_sum: the chain has a sum already",
+                where=repr(self),
+                why="the old destination is read once",
+                hint="add the two scales, and append one sum",
+            )
+        self._entries += (op,)
 
     def append_eltwise(self, alg: str, alpha: float = 0.0, beta: float = 0.0, scale: float = 1.0) -> None:
-        """Apply an elementwise function to the result (P06). Raises Unimplemented: not provided yet."""
-        _parse_alg("append_eltwise", alg, "eltwise_", ELTWISE)
-        for value, name in ((alpha, "alpha"), (beta, "beta"), (scale, "scale")):
-            to_f32(value, f"append_eltwise: {name}")
-        raise missing("eltwise post-ops are")
+        """Replace the result by `scale * alg(result; alpha, beta)` (P06).
+
+        `alg` is a name of oneDNN, as `"relu"` or `"eltwise_relu"`. Raises InvalidArguments for other names,
+        and for a clip to an empty range.
+        """
+        name = _parse_alg("append_eltwise", alg, "eltwise_", ELTWISE)
+        numbers = {"alpha": alpha, "beta": beta, "scale": scale}
+        op = EltwiseOp(name, *(to_f32(v, f"append_eltwise: {key}") for key, v in numbers.items()))
+        _check_clip(op)
+        self._check_length("append_eltwise")
+        self._entries += (op,)
 
     def append_binary(self, alg: str, desc: MemoryDesc) -> None:
-        """Combine the result with another tensor (P06). Raises Unimplemented: not provided yet."""
-        _parse_alg("append_binary", alg, "binary_", BINARY)
-        if not isinstance(desc, MemoryDesc) or desc.is_zero():
-            why = "it must be a MemoryDesc of the other operand"
-            hint = "pass the .desc of the memory that holds it"
-            raise InvalidArguments(f"append_binary: desc is {short_repr(desc)}", why=why, hint=hint)
-        raise missing("binary post-ops are")
+        """Replace the result by `alg(result, other)`, `other` being a tensor of `desc` (P06).
+
+        `alg` is a name of oneDNN, as `"add"` or `"binary_add"`. `desc` has the rank of dst; its dims are
+        those of dst or 1. Raises InvalidArguments for other names, and for a descriptor that is not concrete.
+        """
+        name = _parse_alg("append_binary", alg, "binary_", BINARY)
+        _check_operand(desc)
+        self._check_length("append_binary")
+        self._entries += (BinaryOp(name, desc),)
 
     def kind(self, index: int) -> str:
-        """`"sum"`: the kind of entry `index`. Raises InvalidArguments beyond the chain."""
-        self._entry(index)
-        return "sum"
+        """`"sum"`, `"eltwise"` or `"binary"`. Raises InvalidArguments beyond the chain."""
+        return _KINDS[type(self._entry(index))]
 
     def get_params_sum(self, index: int) -> tuple[float, int, DataType | None]:
         """Scale, zero point and data type of the sum at `index` (R32)."""
-        entry = self._entry(index)
+        entry = self._entry_of(index, SumOp)
         return entry.scale, entry.zero_point, entry.data_type
 
     def get_params_eltwise(self, index: int) -> tuple[str, float, float, float]:
-        """Algorithm, alpha, beta, scale of the eltwise at `index`. Raises InvalidArguments: there is none."""
-        raise self._other_kind(index, "eltwise")
+        """Algorithm, alpha, beta, scale of the eltwise at `index`."""
+        entry = self._entry_of(index, EltwiseOp)
+        return entry.alg, entry.alpha, entry.beta, entry.scale
 
     def get_params_binary(self, index: int) -> tuple[str, MemoryDesc]:
-        """Algorithm and descriptor of the binary at `index`. Raises InvalidArguments: there is none."""
-        raise self._other_kind(index, "binary")
+        """Algorithm and descriptor of the binary at `index`."""
+        entry = self._entry_of(index, BinaryOp)
+        return entry.alg, entry.desc
 
-    def _entry(self, index: int) -> SumOp:
+    def _check_length(self, call: str) -> None:
+        if len(self._entries) < MAX_POST_OPS:
+            return
+        why = f"a chain holds at most {MAX_POST_OPS} post-ops (P06)"
+        raise OutOfMemory(f"{call}: the chain is full", why=why, hint="apply the rest as a separate step")
+
+    def _entry(self, index: int) -> PostOp:
         at = parse_int(index, "post-op index")
         if not 0 <= at < len(self._entries):
             raise InvalidArguments(
@@ -176,18 +216,49 @@ class PostOps:
             )
         return self._entries[at]
 
-    def _other_kind(self, index: int, wanted: str) -> InvalidArguments:
-        self._entry(index)
-        return InvalidArguments(
-            f"post-op {index} is no {wanted}", why=f"its kind is '{self.kind(index)}'", hint="see kind()"
-        )
+    def _entry_of(self, index: int, wanted: type[_Op]) -> _Op:
+        entry = self._entry(index)
+        if isinstance(entry, wanted):
+            return entry
+        why = f"its kind is '{self.kind(index)}'"
+        raise InvalidArguments(f"post-op {index} is no {_KINDS[wanted]}", why=why, hint="see kind()")
 
 
-def _parse_alg(call: str, alg: object, prefix: str, known: frozenset[str]) -> str:
+def _parse_alg(call: str, alg: object, prefix: str, known: tuple[str, ...]) -> str:
     name = alg.removeprefix(prefix) if isinstance(alg, str) else ""
-    if name not in known:
-        hint = f"use one of {', '.join(sorted(known))}"
-        raise InvalidArguments(
-            f"{call}: alg is {short_repr(alg)}", why="there is no such algorithm", hint=hint
-        )
-    return name
+    if name in known:
+        return name
+    hint = f"use one of {', '.join(known)}"
+    if name == "select" and known is BINARY:
+        why = "it needs a third operand, which post-ops of this version do not have"
+        raise Unimplemented(f"{call}: alg is {short_repr(alg)}", why=why, hint=hint)
+    raise InvalidArguments(f"{call}: alg is {short_repr(alg)}", why="there is no such algorithm", hint=hint)
+
+
+def _parse_s32(value: object, name: str) -> int:
+    number = parse_int(value, name)
+    if not -_S32 <= number < _S32:
+        what, hint = f"{name} is {short_repr(number)}", "shift less"
+        raise InvalidArguments(what, why="it must fit in 32 bits", hint=hint)
+    return number
+
+
+def _check_clip(op: EltwiseOp) -> None:
+    if op.alg not in ("clip", "clip_v2") or op.alpha <= op.beta:
+        return
+    raise InvalidArguments(
+        f"append_eltwise: {op.alg} to an empty range",
+        where=f"alpha {op.alpha:g}, beta {op.beta:g}",
+        why="values are clipped to alpha at least and beta at most",
+        hint="alpha must not be greater than beta, and neither may be NaN",
+    )
+
+
+def _check_operand(desc: object) -> None:
+    hint = "pass the .desc of the memory that holds it"
+    if not isinstance(desc, MemoryDesc) or desc.is_zero():
+        why = "it must be a MemoryDesc of the other operand"
+        raise InvalidArguments(f"append_binary: desc is {short_repr(desc)}", why=why, hint=hint)
+    if desc.format_kind == "any" or desc.layout.has_runtime:
+        why = "dims, strides and format must be known (M41)"
+        raise InvalidArguments("append_binary: desc is not concrete", where=str(desc), why=why, hint=hint)

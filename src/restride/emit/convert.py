@@ -9,10 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..dtypes import DataType
-from ..plan.contract import DOUBLE_LIMITS, FLOAT_LIMITS, is_integer_move, is_wide
-from ..plan.nest import Compute
+from ..plan.compute import Compute
+from ..plan.contract import DOUBLE_LIMITS, FLOAT_LIMITS, INTEGER_LIMITS, is_integer_move, is_wide
 from .builder import Builder, Value, element_of, lanes_of, vector
-from .small_float import float_to_bfloat, float_to_small, narrow_to_odd, small_to_float, splat
+from .small_float import (
+    exponent_to_float,
+    float_to_bfloat,
+    float_to_small,
+    narrow_to_odd,
+    small_to_float,
+    splat,
+)
 
 # Adding 1.5 * 2**23 to a float of magnitude below 2**22 rounds it half to even into the low mantissa bits.
 _ROUND_FLOAT, _ROUND_BITS = "12582912.0", 0x4B400000
@@ -30,17 +37,14 @@ class Abilities:
     masks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """alpha and beta as scalar float values, where the nest has them."""
-
-    alpha: Value | None = None
-    beta: Value | None = None
-
-
 def bits_type(data_type: DataType) -> str:
-    """The IR integer type that carries a data type."""
-    return f"i{data_type.bits}"
+    """The IR integer type that carries a data type; 4-bit types have a byte each in registers."""
+    return f"i{carrier_bits(data_type)}"
+
+
+def carrier_bits(data_type: DataType) -> int:
+    """Bits of a lane that carries a data type."""
+    return max(data_type.bits, 8)
 
 
 def zeros(data_type: DataType, lanes: int) -> Value:
@@ -54,39 +58,16 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
         return v
     if is_integer_move(src, dst, Compute()):
         return _saturate_integers(b, v, src, dst)
-    real = "double" if is_wide(src, dst) else "float"
-    return _from_real(b, _to_real(b, v, src, real, can), dst, can)
+    return from_real(b, to_real(b, v, src, real_type(src, dst), can), dst, can)
 
 
-def compute(
-    b: Builder,
-    v: Value,
-    old: Value | None,
-    types: tuple[DataType, DataType],
-    factors: Factors,
-    can: Abilities,
-) -> Value:
-    """`saturate(alpha * v + beta * old)`, rounded after each step; a NaN result is the one quiet NaN."""
-    src, dst = types
-    real = "double" if is_wide(src, dst) else "float"
-    value = _to_real(b, v, src, real, can)
-    lanes = lanes_of(v)
-    if factors.alpha is not None:
-        value = b.op("fmul", _factor(b, factors.alpha, real, lanes), value)
-    if factors.beta is not None and old is not None:
-        weighted = b.op("fmul", _factor(b, factors.beta, real, lanes), _to_real(b, old, dst, real, can))
-        value = b.op("fadd", value, weighted)
-    if dst.kind == "float":
-        value = _canonical_nan(b, value)
-    return _from_real(b, value, dst, can)
+def real_type(src: DataType, dst: DataType) -> str:
+    """The IR type in which values are computed (N1)."""
+    return "double" if is_wide(src, dst) else "float"
 
 
-def _factor(b: Builder, factor: Value, real: str, lanes: int) -> Value:
-    wide = factor if real == "float" else b.value("double", f"fpext {factor} to double")
-    return b.broadcast(wide, lanes)
-
-
-def _canonical_nan(b: Builder, value: Value) -> Value:
+def canonical_nan(b: Builder, value: Value) -> Value:
+    """Real values with every NaN the one quiet NaN."""
     real = element_of(value)
     kind, quiet = _QUIET_NAN[real]
     is_nan = b.compare("fcmp uno", value, value)
@@ -97,23 +78,21 @@ def _canonical_nan(b: Builder, value: Value) -> Value:
 
 
 def _saturate_integers(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
-    lanes = lanes_of(v)
     if src is DataType.boolean:
         v, src = _is_set(b, v), DataType.u8
     if dst is DataType.boolean:
         return _is_set(b, v)
-    if src is dst:
+    (least, most), (low, high) = INTEGER_LIMITS[src], INTEGER_LIMITS[dst]
+    lanes, kind, sign = lanes_of(v), bits_type(src), "u" if src.kind == "uint" else "s"
+    if low > least:
+        v = b.intrinsic(f"{sign}max", v, b.splat(kind, lanes, str(low)))
+    if high < most:
+        v = b.intrinsic(f"{sign}min", v, b.splat(kind, lanes, str(high)))
+    if carrier_bits(dst) == carrier_bits(src):
         return v
-    low, high = (int(limit) for limit in FLOAT_LIMITS[dst])
-    if dst is DataType.s32:
-        return b.cast("zext" if src is DataType.u8 else "sext", v, "i32")
-    if src is DataType.u8:
-        return b.intrinsic("umin", v, b.splat("i8", lanes, str(high)))
-    kind = bits_type(src)
-    v = b.intrinsic("smax", v, b.splat(kind, lanes, str(low)))
-    if src is DataType.s8:
-        return v
-    return b.cast("trunc", b.intrinsic("smin", v, b.splat(kind, lanes, str(high))), "i8")
+    if carrier_bits(dst) > carrier_bits(src):
+        return b.cast("zext" if src.kind == "uint" else "sext", v, bits_type(dst))
+    return b.cast("trunc", v, bits_type(dst))
 
 
 def _is_set(b: Builder, v: Value) -> Value:
@@ -126,13 +105,15 @@ def _is_set(b: Builder, v: Value) -> Value:
 # --- to real ------------------------------------------------------------------------------------------------
 
 
-def _to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> Value:
+def to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> Value:
+    """Values of `src` as real numbers: exact, but s32 past 2**24 as float rounds half to even."""
     if src is DataType.boolean:
         v, src = _is_set(b, v), DataType.u8
     if src.is_integral:
-        return b.cast("uitofp" if src is DataType.u8 else "sitofp", v, real)
+        return b.cast("uitofp" if src.kind == "uint" else "sitofp", v, real)
     if src is DataType.f64:
-        return b.bitcast(v, "double")
+        value = b.bitcast(v, "double")
+        return value if real == "double" else b.cast("fptrunc", value, "float")
     value = _to_float(b, v, src, can)
     return value if real == "float" else b.cast("fpext", value, "double")
 
@@ -145,13 +126,16 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
         return b.bitcast(b.op("shl", wide, splat(b, v, "i32", 16)), "float")
     if src is DataType.f16 and can.half:
         return b.cast("fpext", b.bitcast(v, "half"), "float")
+    if src is DataType.e8m0:
+        return exponent_to_float(b, v)
     return small_to_float(b, v, src)
 
 
 # --- from real ----------------------------------------------------------------------------------------------
 
 
-def _from_real(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
+def from_real(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
+    """Real numbers as values of `dst`: saturated, rounded half to even once (N2 to N5)."""
     if dst is DataType.boolean:
         return _is_set(b, value)
     if dst.is_integral:
@@ -177,8 +161,8 @@ def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Valu
     lanes, real = lanes_of(value), element_of(value)
     limits = FLOAT_LIMITS if real == "float" else DOUBLE_LIMITS
     low, high = (b.splat(real, lanes, f"{limit:.1f}") for limit in limits[dst])
-    # For u8 the lower limit is what a NaN must become: the comparison below does it.
-    if dst is not DataType.u8:
+    # Where the lower limit is 0 it is what a NaN must become: the comparison below does it.
+    if limits[dst][0]:
         ordered = b.compare("fcmp ord", value, value)
         value = b.select(ordered, value, b.splat(real, lanes, "0.0"))
     value = b.select(b.compare("fcmp ogt", value, low), value, low)

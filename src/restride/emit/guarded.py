@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..plan.nest import LoopNest
 from ..plan.schedule import Schedule
 from .builder import Builder, Value, i64
-from .kernel import Cursor, NestWriter, Style, load_factors, module_text
+from .kernel import Cursor, NestWriter, Style, load_params, module_text
 from .shape import TileAxis
 from .tile import emit_tile
 
@@ -13,9 +13,10 @@ from .tile import emit_tile
 def emit_guarded(nest: LoopNest, style: Style) -> str:
     """The IR text of a nest with bounds, run element by element."""
     b = Builder()
-    factors = load_factors(b, [nest.compute])
-    plan = Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", "too many partial blocks")
-    _Guarded(b, plan, style, factors).emit_all()
+    params = load_params(b, [nest])
+    why = "too many partial blocks"
+    plan = Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", why, late=True)
+    _Guarded(b, plan, style, params).emit_all()
     b.line("ret void")
     return module_text(b)
 
@@ -52,9 +53,13 @@ class _Guarded(NestWriter):
         with b.when("eq", written, Value("i1", "true")):
             read = self._all_below(at, [bound.size for bound in limits])
             with b.when("eq", read, Value("i1", "true")):
-                emit_tile(b, self.spec, _ONE, cursor.src, cursor.dst, self.factors)
+                emit_tile(b, self.spec, self._one(1), cursor.places)
             with b.when("eq", read, Value("i1", "false")):
-                emit_tile(b, self.spec, _NONE, cursor.src, cursor.dst, self.factors)
+                emit_tile(b, self.spec, self._one(0), cursor.places)
+
+    def _one(self, valid: int) -> tuple[TileAxis, ...]:
+        """A tile of one element that is read, or set to zero."""
+        return (TileAxis(1, 1, valid, 0, 0, (0,) * len(self.nest.operands)),)
 
     def _all_below(self, at: tuple[Value, ...], limits: list[int]) -> Value:
         result = Value("i1", "true")
@@ -62,7 +67,3 @@ class _Guarded(NestWriter):
             below = self.b.value("i1", f"icmp slt {value}, {limit}")
             result = self.b.op("and", result, below)
         return result
-
-
-_ONE = (TileAxis(1, 1, 1, 0, 0),)
-_NONE = (TileAxis(1, 1, 0, 0, 0),)

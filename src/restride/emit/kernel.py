@@ -1,21 +1,24 @@
 """Scheduled nests -> the text of one LLVM module with the entry `void restride(src, dst, params, part,
 parts)`.
 
-`params` points at two floats, alpha and beta. The entry runs the share `part` of `parts` of every nest's
+`params` points at slots of 8 bytes: the addresses of the operands of the computation, then its scalars as
+doubles. The entry runs the share `part` of `parts` of every nest's
 grid, so that any number of threads can share a kernel, each calling it with its own part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..plan.nest import Axis, Compute
+from ..dtypes import DataType
+from ..plan.nest import Axis, LoopNest, Stride
 from ..plan.schedule import Schedule
 from .builder import Builder, Value, i64
-from .convert import Abilities, Factors
+from .compute import load_scalars
+from .convert import Abilities, carrier_bits, real_type
 from .shape import TileAxis
-from .tile import TileSpec, emit_tile
+from .tile import Places, TileSpec, emit_tile
 
 ENTRY = "restride"
 WHOLE = "restride_whole"
@@ -49,19 +52,26 @@ class _Section:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the loops stand: both addresses, and how many positions of each axis the tile covers."""
+    """Where the loops stand: all addresses, and how many positions of each axis the tile covers."""
 
-    src: Value
-    dst: Value
+    places: Places
     spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """What %params holds: the addresses of the operands, and the scalars in the real type."""
+
+    operands: tuple[Value, ...] = ()
+    scalars: tuple[Value, ...] = ()
 
 
 def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
     """The IR text that runs all of `plans` in turn."""
     b = Builder()
-    factors = load_factors(b, [plan.nest.compute for plan in plans])
+    params = load_params(b, [plan.nest for plan in plans])
     for plan in plans:
-        NestWriter(b, plan, style, factors).emit()
+        NestWriter(b, plan, style, params).emit()
     b.line("ret void")
     return module_text(b)
 
@@ -72,33 +82,40 @@ def module_text(b: Builder) -> str:
     return "\n".join(parts) + "\n"
 
 
-def load_factors(b: Builder, computes: Iterable[Compute]) -> Factors:
-    """Load alpha and beta, where any of the computations wants them."""
-    wanted = list(computes)
-    alpha = beta = None
-    if any(compute.scaled for compute in wanted):
-        alpha = b.value("float", "load float, ptr %params, align 4")
-    if any(compute.summed for compute in wanted):
-        beta = b.value("float", f"load float, {b.advance(Value('ptr', '%params'), 4)}, align 4")
-    return Factors(alpha, beta)
+def load_params(b: Builder, nests: Sequence[LoopNest]) -> Params:
+    """Load what the computation reads; nests that only write zeros read nothing."""
+    nest = next((nest for nest in nests if not nest.is_zero), None)
+    if nest is None:
+        return Params()
+    count = len(nest.operands)
+    operands = tuple(_load_pointer(b, slot) for slot in range(count))
+    real = real_type(nest.src_type, nest.dst_type)
+    return Params(operands, load_scalars(b, nest.compute, count, real))
+
+
+def _load_pointer(b: Builder, slot: int) -> Value:
+    return b.value("ptr", f"load ptr, {b.advance(Value('ptr', '%params'), 8 * slot)}, align 8")
 
 
 class NestWriter:
     """Writes the loops of one schedule."""
 
-    def __init__(self, b: Builder, plan: Schedule, style: Style, factors: Factors) -> None:
-        self.b, self.plan, self.nest, self.factors = b, plan, plan.nest, factors
-        cost = style.byte_permute_cost if plan.mid_type.bits == 8 else style.permute_cost
+    def __init__(self, b: Builder, plan: Schedule, style: Style, params: Params) -> None:
+        self.b, self.plan, self.nest, self.params = b, plan, plan.nest, params
+        is_bytes = carrier_bits(plan.mid_type) == 8
         self.spec = TileSpec(
             self.nest.src_type,
             self.nest.dst_type,
             plan.mid_type,
             self.nest.compute,
+            tuple(operand.data_type for operand in self.nest.operands),
+            params.scalars,
+            plan.late,
             self.nest.is_zero,
             plan.streams,
             plan.prefetch,
             style.vector_bytes,
-            cost,
+            style.byte_permute_cost if is_bytes else style.permute_cost,
             style.can,
         )
 
@@ -120,9 +137,16 @@ class NestWriter:
     def start(self) -> Cursor:
         """Where the nest begins."""
         nest = self.nest
-        src = self.b.advance(Value("ptr", "%src"), nest.src_base * nest.src_type.bits // 8)
-        dst = self.b.advance(Value("ptr", "%dst"), nest.dst_base * nest.dst_type.bits // 8)
-        return Cursor(src, dst, tuple((a.extent, a.valid) for a in nest.axes))
+        src = self._begin(Value("ptr", "%src"), nest.src_base, nest.src_type)
+        dst = self._begin(Value("ptr", "%dst"), nest.dst_base, nest.dst_type)
+        more = tuple(
+            self._begin(pointer, operand.base, operand.data_type)
+            for pointer, operand in zip(self.params.operands, nest.operands, strict=False)
+        )
+        return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
+
+    def _begin(self, pointer: Value, base: int, data_type: DataType) -> Value:
+        return self.b.advance(pointer, base * data_type.bits // 8)
 
     def share(self, total: int) -> tuple[Value, Value]:
         """This part's share of `total` steps: first, and one past the last."""
@@ -203,20 +227,25 @@ class NestWriter:
 
     def moved(self, index: int, tile: Value, cursor: Cursor, span: tuple[int, int]) -> Cursor:
         """The cursor at one piece of an axis, which covers `span` (count, valid) of it."""
-        axis, nest = self.nest.axes[index], self.nest
+        axis, nest, at = self.nest.axes[index], self.nest, cursor.places
         chunk = self.plan.chunks[index]
-        src = self._advance(cursor.src, axis, "src", tile, chunk * nest.src_type.bits // 8)
-        dst = self._advance(cursor.dst, axis, "dst", tile, chunk * nest.dst_type.bits // 8)
+        src = self._advance(at.src, axis.src, tile, chunk * nest.src_type.bits)
+        dst = self._advance(at.dst, axis.dst, tile, chunk * nest.dst_type.bits)
+        more = tuple(
+            self._advance(pointer, stride, tile, chunk * operand.data_type.bits)
+            for pointer, stride, operand in zip(at.more, axis.more, nest.operands, strict=True)
+        )
         spans = (*cursor.spans[:index], span, *cursor.spans[index + 1 :])
-        return Cursor(src, dst, spans)
+        return Cursor(Places(src, dst, more), spans)
 
-    def _advance(self, pointer: Value, axis: Axis, side: str, tile: Value, width: int) -> Value:
-        stride = axis.src if side == "src" else axis.dst
+    def _advance(self, pointer: Value, stride: Stride, tile: Value, bits: int) -> Value:
+        """The pointer at a piece of an axis; `bits` of a stride of 1. 4-bit pieces are whole bytes."""
         if isinstance(stride, int):
             if tile.ref.isdigit():
-                return self.b.advance(pointer, int(tile.ref) * stride * width)
-            return self.b.advance(pointer, self.b.op("mul", tile, i64(stride * width))) if stride else pointer
-        table = self.b.table([offset * width for offset in stride])
+                return self.b.advance(pointer, int(tile.ref) * stride * bits // 8)
+            step = i64(stride * bits // 8)
+            return self.b.advance(pointer, self.b.op("mul", tile, step)) if stride else pointer
+        table = self.b.table([offset * bits // 8 for offset in stride])
         slot = self.b.value("ptr", f"getelementptr i64, ptr {table}, {tile}")
         return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))
 
@@ -226,7 +255,7 @@ class NestWriter:
             for axis, chunk, span in zip(self.nest.axes, self.plan.chunks, cursor.spans, strict=True)
             if chunk > 1
         )
-        emit_tile(self.b, self.spec, axes, cursor.src, cursor.dst, self.factors)
+        emit_tile(self.b, self.spec, axes, cursor.places)
 
 
 def _tile_axis(axis: Axis, chunk: int, span: tuple[int, int]) -> TileAxis:
@@ -234,4 +263,5 @@ def _tile_axis(axis: Axis, chunk: int, span: tuple[int, int]) -> TileAxis:
     template = count if count == chunk else min(chunk, 1 << (count - 1).bit_length())
     assert isinstance(axis.src, int)
     assert isinstance(axis.dst, int)
-    return TileAxis(template, count, valid, axis.src, axis.dst)
+    more = tuple(stride for stride in axis.more if isinstance(stride, int))
+    return TileAxis(template, count, valid, axis.src, axis.dst, more)

@@ -15,33 +15,43 @@ _MERGE_REGISTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class TileAxis:
-    """One axis of a tile: positions in the template, how many are written, how many read, and the strides."""
+    """One axis of a tile: positions in the template, how many are written, how many read, and the strides.
+
+    `more` are the strides of the operands of the computation.
+    """
 
     template: int
     count: int
     valid: int
     src: int
     dst: int
+    more: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Per element number: offsets on both sides, in elements, and whether it is written and read."""
+    """Per element number: offsets in every operand, in elements, and whether it is written and read."""
 
     src: tuple[int, ...]
     dst: tuple[int, ...]
     written: tuple[bool, ...]
     read: tuple[bool, ...]
+    more: tuple[tuple[int, ...], ...] = ()
 
 
-def layout(axes: tuple[TileAxis, ...]) -> Layout:
+def layout(axes: tuple[TileAxis, ...], operands: int = 0) -> Layout:
     """Number the elements of a tile, the first axis fastest."""
     positions = [p[::-1] for p in product(*(range(a.template) for a in reversed(axes)))]
+
+    def offsets(strides: list[int]) -> tuple[int, ...]:
+        return tuple(sum(i * stride for i, stride in zip(p, strides, strict=True)) for p in positions)
+
     return Layout(
-        src=tuple(sum(i * a.src for i, a in zip(p, axes, strict=True)) for p in positions),
-        dst=tuple(sum(i * a.dst for i, a in zip(p, axes, strict=True)) for p in positions),
+        src=offsets([a.src for a in axes]),
+        dst=offsets([a.dst for a in axes]),
         written=tuple(all(i < a.count for i, a in zip(p, axes, strict=True)) for p in positions),
         read=tuple(all(i < min(a.count, a.valid) for i, a in zip(p, axes, strict=True)) for p in positions),
+        more=tuple(offsets([a.more[k] for a in axes]) for k in range(operands)),
     )
 
 

@@ -76,6 +76,16 @@ def small_to_float(b: Builder, v: Value, src: DataType) -> Value:
     return b.bitcast(b.op("or", result, sign), "float")
 
 
+def exponent_to_float(b: Builder, v: Value) -> Value:
+    """e8m0, powers of two by their exponents, as float32: 0 is 2**-127, 255 is NaN."""
+    wide = b.cast("zext", v, "i32")
+    normal = b.op("shl", wide, splat(b, v, "i32", 23))
+    is_least = b.compare("icmp eq", wide, splat(b, v, "i32", 0))
+    is_nan = b.compare("icmp eq", wide, splat(b, v, "i32", 255))
+    result = b.select(is_least, splat(b, v, "i32", 0x00400000), normal)
+    return b.bitcast(b.select(is_nan, splat(b, v, "i32", 0x7FC00000), result), "float")
+
+
 def _with_specials(b: Builder, result: Value, magnitude: Value, shifted: Value, form: _Format) -> Value:
     def constant(number: int) -> Value:
         return splat(b, magnitude, "i32", number)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ..plan.nest import Axis, Stride
 from ..plan.staged import Pour, Staged, Steps
 from .builder import Builder, Value, i64, vector
-from .convert import Factors
-from .kernel import Cursor, NestWriter, Style, module_text
+from .kernel import Cursor, NestWriter, Params, Style, module_text
+from .tile import Places
 
 _LINE = 64
-_NO_FACTORS = Factors(None, None)
+_NOTHING = Params()
 
 
 def emit_staged(staged: Staged, style: Style) -> str:
@@ -26,11 +26,11 @@ class _StageWriter(NestWriter):
     def run(self, src: Value, dst: Value) -> None:
         """Run from `src` to `dst`, where offset 0 is."""
         nest, plan = self.nest, self.plan
-        cursor = Cursor(
+        places = Places(
             self.b.advance(src, nest.src_base * nest.src_type.bits // 8),
             self.b.advance(dst, nest.dst_base * nest.dst_type.bits // 8),
-            tuple((a.extent, a.valid) for a in nest.axes),
         )
+        cursor = Cursor(places, tuple((a.extent, a.valid) for a in nest.axes))
         order = [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
         self._loops(order, {}, cursor)
 
@@ -95,7 +95,7 @@ class _Writer:
             is_last = number == len(steps.stages) - 1 and steps.pour is None
             written = dst if is_last else buffers[number % 2]
             for plan in plans:
-                _StageWriter(self.b, plan, self.style, _NO_FACTORS).run(read, written)
+                _StageWriter(self.b, plan, self.style, _NOTHING).run(read, written)
             read = written
         if steps.pour is not None:
             self._pour(steps.pour, steps.pour.loops, (read, dst, ahead), i64(0))

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..desc.attr import Attr
 from ..desc.parse import short_repr
-from ..desc.post_ops import SumOp, to_f32
-from ..errors import InvalidArguments, Unimplemented
-from ..runtime.cpu import Factors
+from ..desc.real import to_f32
+from ..errors import InvalidArguments
+from ..runtime.cpu import Params
 
 
 class Applied:
@@ -20,17 +20,17 @@ class Applied:
     `params` is the address where kernels read them, good for as long as this lives.
     """
 
-    __slots__ = ("_factors", "alpha", "beta", "is_scaled", "is_summed", "params")
+    __slots__ = ("_params", "alpha", "beta", "is_scaled", "is_summed", "params")
 
     def __init__(self, alpha: float, beta: float) -> None:
         self.alpha, self.beta = alpha, beta
         self.is_scaled, self.is_summed = alpha != 1.0, beta != 0.0
-        self._factors = Factors(alpha, beta)
-        self.params = self._factors.address
+        self._params = Params([f for f, none in ((alpha, 1.0), (beta, 0.0)) if f != none])
+        self.params = self._params.address
 
     def attr(self) -> Attr:
         """As attributes of a primitive."""
-        return Attr(self.alpha, SumOp(self.beta) if self.is_summed else None)
+        return Attr.common(self.alpha, beta=self.beta if self.is_summed else None)
 
 
 COPY = Applied(1.0, 0.0)
@@ -39,7 +39,7 @@ COPY = Applied(1.0, 0.0)
 def parse_factors(scale: Any, beta: Any) -> Applied:
     """`scale` (None: 1) and `beta` of a call.
 
-    Raises InvalidArguments for what is no number, Unimplemented for a scale per axis.
+    Raises InvalidArguments for what is no number.
     """
     alpha = 1.0 if scale is None else _parse(scale, "scale")
     weight = _parse(beta, "beta")
@@ -67,15 +67,7 @@ def _is_scalar(value: Any) -> bool:
         return False
 
 
-def _refused(value: Any, name: str) -> InvalidArguments | Unimplemented:
-    is_array = isinstance(value, np.ndarray | list | tuple)
-    if name == "scale" and is_array:
-        return Unimplemented(
-            "reorder: scale per axis is not provided by this version",
-            where=f"scale {short_repr(value)}",
-            why="one scale for the whole tensor is",
-            hint="pass one number",
-        )
+def _refused(value: Any, name: str) -> InvalidArguments:
     return InvalidArguments(
         f"reorder: {name} is no number",
         where=f"{name} {short_repr(value)}",

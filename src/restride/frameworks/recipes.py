@@ -15,13 +15,11 @@ import numpy as np
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import SumOp
 from ..errors import InvalidArguments
 from ..primitives.problem import Problem, check_problem
 from ..primitives.reorder import is_same_place
 from ..runtime.alloc import Array, address_of, allocate, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from ..runtime.cpu import Program
 from ..runtime.describe import TARGET, describe_kind
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -48,7 +46,7 @@ class Recipe:
 
     def __init__(self, problem: Problem, below: int) -> None:
         self.problem, self.below = check_problem(problem), below
-        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.program = problem.make_program()
         self.is_new = True
         self.run: Run = self._run_first
 
@@ -144,7 +142,7 @@ follow_capacity(_resize)
 
 def _flagged(is_scaled: bool, is_summed: bool) -> Attr:
     """Attributes that stand for any factors: the nest asks only whether there are some."""
-    return Attr(0.5 if is_scaled else 1.0, SumOp(0.5) if is_summed else None)
+    return Attr.common(0.5 if is_scaled else None, beta=0.5 if is_summed else None)
 
 
 # --- addresses ------------------------------------------------------------------------------------------
@@ -174,7 +172,7 @@ data_address: Callable[[Array], int] = _data_address if _is_as_expected() else a
 
 def maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
     """A function that makes an empty result of `md`, and its address."""
-    if md.inner_blks:
+    if md.inner_blks or md.data_type.bits < 8:
         return lambda: _new_memory(md)
     twin = element_type(md)
     if md.size >= _LARGE or not _is_dense(md):

@@ -8,16 +8,20 @@ done in float64 and rounded once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DataType
-from .nest import Compute
+from .arithmetic import NumpyArithmetic
+from .compute import Compute, Step
+from .eltwise import apply as eltwise
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_INT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.boolean)
+_NUMPY = NumpyArithmetic()
+_INT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.boolean, DataType.s4, DataType.u4)
 _TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
 
@@ -26,14 +30,20 @@ FLOAT_LIMITS = {
     DataType.s32: (-2147483648.0, 2147483520.0),
     DataType.s8: (-128.0, 127.0),
     DataType.u8: (0.0, 255.0),
+    DataType.s4: (-8.0, 7.0),
+    DataType.u4: (0.0, 15.0),
 }
-# A double reaches the limit itself.
+# A double reaches the limit itself, as integers do.
 DOUBLE_LIMITS = {**FLOAT_LIMITS, DataType.s32: (-2147483648.0, 2147483647.0)}
+INTEGER_LIMITS = {kind: (int(low), int(high)) for kind, (low, high) in DOUBLE_LIMITS.items()}
 
 
 def storage_dtype(data_type: DataType) -> np.dtype[Any]:
-    """The NumPy dtype that carries the bits of `data_type` without touching them."""
-    return np.dtype({8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[data_type.bits])
+    """The NumPy dtype that carries the bits of `data_type` without touching them.
+
+    For the 4-bit types it is the byte that holds two of them; `convert` takes them one to a byte.
+    """
+    return np.dtype({4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[data_type.bits])
 
 
 def _twin(data_type: DataType) -> np.dtype[Any]:
@@ -52,35 +62,105 @@ def is_wide(src: DataType, dst: DataType) -> bool:
     return DataType.f64 in (src, dst)
 
 
-def convert(
-    bits: Array, old: Array, src: DataType, dst: DataType, compute: Compute, alpha: float, beta: float
-) -> Array:
-    """The bits to write for source `bits` where the destination held `old`; both in storage dtypes."""
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the chain reads besides the source: old destination bits, scalars, and bits of each operand."""
+
+    old: Array | None = None
+    scalars: tuple[float, ...] = ()
+    operands: tuple[Array, ...] = ()
+    operand_types: tuple[DataType, ...] = ()
+
+
+def convert(bits: Array, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs) -> Array:
+    """The bits to write for source `bits`, both in storage dtypes; `types` are those of src and dst."""
+    src, dst = types
     if compute.is_move and src is dst:
         return bits
     if is_integer_move(src, dst, compute):
-        return _saturate_integers(_integers(bits, src), dst).view(storage_dtype(dst))
+        return _saturate_integers(_integers(bits, src), dst)
     real = np.float64 if is_wide(src, dst) else np.float32
     value = to_real(bits, src, real)
     if compute.is_move:
         return from_real(value, dst)
     with np.errstate(all="ignore"):
-        if compute.scaled:
-            value = real(np.float32(alpha)) * value
-        if compute.summed:
-            value = value + real(np.float32(beta)) * to_real(old, dst, real)
+        for step, first in compute.numbered():
+            value = _apply(step, value, dst, inputs, inputs.scalars[first : first + step.scalars])
     return from_real(np.where(np.isnan(value), real(np.nan), value), dst)
 
 
+def _apply(step: Step, value: Array, dst: DataType, inputs: Inputs, scalars: tuple[float, ...]) -> Array:
+    real = value.dtype.type
+    factors = [real(scalar) for scalar in scalars]
+    if step.is_sum:
+        return _sum(value, _old(step, dst, inputs, real), factors)
+    if step.is_eltwise:
+        alpha, beta, scale = factors
+        return np.asarray(scale * eltwise(step.name, _NUMPY, value, np.asarray(alpha), np.asarray(beta)))
+    if step.operand < 0:
+        return _binary(step.name, value, factors[0])
+    other = to_real(inputs.operands[step.operand], inputs.operand_types[step.operand], real)
+    if step.name == "accumulate":
+        return np.asarray(value + factors[0] * other)
+    if step.name == "rescale":
+        return np.asarray(value * (real(1) / other))
+    return _binary(step.name, value, other)
+
+
+def _old(step: Step, dst: DataType, inputs: Inputs, real: Any) -> Array:
+    if step.operand >= 0:
+        return to_real(inputs.operands[step.operand], inputs.operand_types[step.operand], real)
+    assert inputs.old is not None
+    return to_real(inputs.old, step.data_type or dst, real)
+
+
+def _sum(value: Array, old: Array, factors: list[Any]) -> Array:
+    return np.asarray(value + factors[0] * (old - factors[1] if len(factors) > 1 else old))
+
+
+def _binary(name: str, t: Array, x: Any) -> Array:
+    """Where a side is NaN, min and max give `x`, and every comparison but "ne" is 0."""
+    if name in _CHOICES:
+        return np.where(_CHOICES[name](t, x), t, x)
+    result: Array = _OPERATIONS[name](t, x)
+    return result.astype(t.dtype)
+
+
+_CHOICES: dict[str, Any] = {"min": np.less, "max": np.greater}
+_OPERATIONS: dict[str, Any] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+
+
 def _integers(bits: Array, src: DataType) -> Array:
-    return (bits != 0).astype(np.uint8) if src is DataType.boolean else bits.view(_twin(src))
+    if src is DataType.boolean:
+        return np.asarray(bits != 0, np.uint8)
+    if src is DataType.s4:
+        return np.asarray((bits ^ 8).view(np.int8) - np.int8(8), np.int8)
+    return bits if src is DataType.u4 else np.asarray(bits.view(_twin(src)))
 
 
 def _saturate_integers(values: Array, dst: DataType) -> Array:
     if dst is DataType.boolean:
-        return np.asarray(values != 0)
-    limits = np.iinfo(_twin(dst))
-    return np.clip(values.astype(np.int64), limits.min, limits.max).astype(_twin(dst))
+        return np.asarray(values != 0).view(np.uint8)
+    low, high = INTEGER_LIMITS[dst]
+    return _integer_bits(np.clip(values.astype(np.int64), low, high), dst)
+
+
+def _integer_bits(whole: Array, dst: DataType) -> Array:
+    """Whole numbers within the limits of `dst` as its bits; 4-bit ones in the low half of a byte."""
+    if dst.bits == 4:
+        return np.asarray(whole.astype(np.int8).view(np.uint8) & np.uint8(15))
+    return whole.astype(_twin(dst)).view(storage_dtype(dst))
 
 
 def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float32) -> Array:
@@ -88,7 +168,7 @@ def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float3
     if src in _INT_TYPES:
         return np.asarray(_integers(bits, src).astype(real))
     if src is DataType.f64:
-        return bits.view(np.float64)
+        return np.asarray(bits.view(np.float64).astype(real, copy=False))
     with np.errstate(all="ignore"):
         return _to_float(bits, src).astype(real, copy=False)
 
@@ -100,6 +180,8 @@ def _to_float(bits: Array, src: DataType) -> Array:
         return (bits.astype(np.uint32) << 16).view(np.float32)
     if src is DataType.f16:
         return _half_to_float(bits)
+    if src is DataType.e8m0:
+        return _exponent_to_float(bits)
     return bits.view(_twin(src)).astype(np.float32)
 
 
@@ -110,6 +192,13 @@ def _half_to_float(bits: Array) -> Array:
     with np.errstate(all="ignore"):
         exact = bits.view(np.float16).astype(np.float32).view(np.uint32)
     return np.where(is_nan, nan, exact).view(np.float32)
+
+
+def _exponent_to_float(bits: Array) -> Array:
+    """Powers of two by their exponents, 2**-127 to 2**127; 255 is NaN."""
+    wide = bits.astype(np.uint32)
+    tiny = np.where(wide == 0, 0x00400000, wide << 23)
+    return np.where(wide == 255, 0x7FC00000, tiny).astype(np.uint32).view(np.float32)
 
 
 def from_real(value: Array, dst: DataType) -> Array:
@@ -130,8 +219,7 @@ def _to_integer(value: Array, dst: DataType) -> Array:
     real = value.dtype.type
     low, high = (FLOAT_LIMITS if real is np.float32 else DOUBLE_LIMITS)[dst]
     clean = np.where(np.isnan(value), real(0), value)
-    whole: Array = np.rint(np.clip(clean, real(low), real(high))).astype(_twin(dst))
-    return whole.view(storage_dtype(dst))
+    return _integer_bits(np.rint(np.clip(clean, real(low), real(high))), dst)
 
 
 def _narrow(value: Array, *, is_last: bool) -> Array:

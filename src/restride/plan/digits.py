@@ -17,7 +17,10 @@ class Level:
     stride: int
 
 
-def levels(md: MemoryDesc, dim: int) -> list[Level]:
+Levels = tuple[Level, ...]
+
+
+def levels(md: MemoryDesc, dim: int) -> Levels:
     """The digits of one dimension, innermost first."""
     found: list[Level] = []
     step, stride = 1, 1
@@ -26,17 +29,16 @@ def levels(md: MemoryDesc, dim: int) -> list[Level]:
             found.append(Level(step, stride))
             step *= block
         stride *= block
-    found.append(Level(step, md.strides[dim]))
-    return found
+    return (*found, Level(step, md.strides[dim]))
 
 
-def stride_at(of: list[Level], step: int) -> int:
+def stride_at(of: Levels, step: int) -> int:
     """How far the offset moves for `step` of the index, while no digit above is reached."""
     level = max((level for level in of if level.step <= step), key=lambda level: level.step)
     return level.stride * (step // level.step)
 
 
-def offset_at(of: list[Level], index: int) -> int:
+def offset_at(of: Levels, index: int) -> int:
     """The offset of an index."""
     offset = 0
     for level in reversed(of):
@@ -45,6 +47,6 @@ def offset_at(of: list[Level], index: int) -> int:
     return offset
 
 
-def offsets(of: list[Level], indices: Iterable[int]) -> Stride:
+def offsets(of: Levels, indices: Iterable[int]) -> Stride:
     """The offsets of some indices: a stride where they are evenly spaced from 0, else a table."""
     return linear_table(tuple(offset_at(of, index) for index in indices))

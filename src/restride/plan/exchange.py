@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import gcd
 
 from ..errors import Unimplemented
-from .digits import Level, offsets, stride_at
+from .digits import Levels, offsets, stride_at
 from .nest import Axis
 
 # Runs of channels that an axis may list one by one, where blocks and factors do not nest.
@@ -21,8 +21,8 @@ class Exchange:
     size: int
     padded: int
     columns: int
-    src: list[Level]
-    dst: list[Level]
+    src: Levels
+    dst: Levels
 
     @property
     def rows(self) -> int:
@@ -97,7 +97,7 @@ class Exchange:
         return u * self.columns + v if index < self.size else 0
 
 
-def _borders(of: list[Level], size: int) -> list[int]:
+def _borders(of: Levels, size: int) -> list[int]:
     """The steps at which blocks end within an axis; one that holds all of it never does."""
     return [level.step for level in of if 1 < level.step < size]
 

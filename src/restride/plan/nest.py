@@ -2,9 +2,10 @@
 
 A nest says: *for every index, read here, convert, write there*. Its grammar::
 
-    nest   := types bases compute axis* bound*
-    axis   := extent valid src dst [bound step]   one loop; src and dst are a stride or a table, in elements
-    bound  := size padded                         of one logical dimension: read below size, zero below padded
+    nest    := types bases compute operand* axis* bound*
+    axis    := extent valid src dst more* [bound step]   one loop; each operand moves by a stride or a table
+    operand := type base                                 a tensor that the computation reads
+    bound   := size padded                               of one dimension: read below size, zero below padded
 
 The index of a bounded dimension is the sum of `position * step` over the axes that name the bound. An index
 below `size` is read, converted and written; one in [size, padded) writes zero; one at or past `padded` is
@@ -23,6 +24,7 @@ from itertools import pairwise
 from math import prod
 
 from ..dtypes import DataType
+from .compute import Compute, Operand
 
 Stride = int | tuple[int, ...]
 
@@ -37,7 +39,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One loop: `extent` positions; each operand moves by a stride, or as a table of offsets says."""
+    """One loop: `extent` positions; each operand moves by a stride, or as a table of offsets says.
+
+    `more` is for the operands of the computation, in their order; all in elements.
+    """
 
     extent: int
     src: Stride
@@ -45,6 +50,7 @@ class Axis:
     valid: int = -1
     bound: int = -1
     step: int = 0
+    more: tuple[Stride, ...] = ()
 
     def __post_init__(self) -> None:
         if self.valid < 0:
@@ -52,8 +58,8 @@ class Axis:
 
     @property
     def is_linear(self) -> bool:
-        """True when both operands move by a stride."""
-        return isinstance(self.src, int) and isinstance(self.dst, int)
+        """True when every operand moves by a stride."""
+        return all(isinstance(stride, int) for stride in _sides(self))
 
     @property
     def is_whole(self) -> bool:
@@ -71,20 +77,8 @@ class Axis:
     def __str__(self) -> str:
         valid = "" if self.is_whole else f" valid {self.valid}"
         bound = "" if self.bound < 0 else f" (dim {self.bound} step {self.step})"
-        return f"for {self.extent}{valid}: src += {_show(self.src)}, dst += {_show(self.dst)}{bound}"
-
-
-@dataclass(frozen=True, slots=True)
-class Compute:
-    """What happens to a value: `dst = saturate(alpha * src + beta * dst)`, each factor optional (N1)."""
-
-    scaled: bool = False
-    summed: bool = False
-
-    @property
-    def is_move(self) -> bool:
-        """True when the value is only converted."""
-        return not (self.scaled or self.summed)
+        more = "".join(f", x{i} += {_show(stride)}" for i, stride in enumerate(self.more))
+        return f"for {self.extent}{valid}: src += {_show(self.src)}, dst += {_show(self.dst)}{more}{bound}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +92,7 @@ class LoopNest:
     dst_base: int = 0
     compute: Compute = field(default_factory=Compute)
     bounds: tuple[Bound, ...] = ()
+    operands: tuple[Operand, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -131,6 +126,8 @@ class LoopNest:
         named = {a.bound for a in self.axes}
         if any(i not in named and b.padded > 1 for i, b in enumerate(self.bounds)):
             raise ValueError(f"bound without an axis in\n{self}")
+        if any(step.operand >= len(self.operands) for step in self.compute.steps):
+            raise ValueError(f"step without its operand in\n{self}")
         return self
 
 
@@ -139,7 +136,9 @@ def _verify_axis(nest: LoopNest, axis: Axis) -> None:
         raise ValueError(f"axis {axis} has a bad extent")
     if axis.bound >= len(nest.bounds) or (axis.bound >= 0 and axis.step < 1):
         raise ValueError(f"axis {axis} names a bound that is not there")
-    for table in (axis.src, axis.dst):
+    if len(axis.more) != len(nest.operands):
+        raise ValueError(f"axis {axis} moves {len(axis.more)} operands of {len(nest.operands)}")
+    for table in _sides(axis):
         if not isinstance(table, int) and len(table) != axis.extent:
             raise ValueError(f"axis {axis} has a table of {len(table)} offsets")
 
@@ -157,6 +156,8 @@ def _show(stride: Stride) -> str:
 
 def _lines(nest: LoopNest) -> Iterator[str]:
     yield f"src {nest.src_type} + {nest.src_base}, dst {nest.dst_type} + {nest.dst_base}"
+    for i, operand in enumerate(nest.operands):
+        yield f"x{i} {operand.data_type} + {operand.base}"
     for i, bound in enumerate(nest.bounds):
         yield f"dim {i}: read below {bound.size}, zero below {bound.padded}"
     for depth, axis in enumerate(nest.axes):
@@ -165,11 +166,7 @@ def _lines(nest: LoopNest) -> Iterator[str]:
 
 
 def _statement(nest: LoopNest) -> str:
-    if nest.is_zero:
-        return "dst = 0"
-    value = "alpha * src" if nest.compute.scaled else "src"
-    total = f"{value} + beta * dst" if nest.compute.summed else value
-    return f"dst = {nest.dst_type}({total})"
+    return "dst = 0" if nest.is_zero else f"dst = {nest.compute.show(nest.dst_type)}"
 
 
 # --- rewrites -----------------------------------------------------------------------------------------------
@@ -182,11 +179,19 @@ def slice_axis(nest: LoopNest, index: int, start: int, extent: int, valid: int |
     """
     axis = nest.axes[index]
     whole = min(max(axis.valid - start, 0), extent) if valid is None else valid
-    src, src_base = _slice(axis.src, start, extent)
-    dst, dst_base = _slice(axis.dst, start, extent)
-    kept = replace(axis, extent=extent, valid=whole, src=src, dst=dst)
+    (src, src_base), (dst, dst_base), *more = (_slice(stride, start, extent) for stride in _sides(axis))
+    kept = replace(
+        axis, extent=extent, valid=whole, src=src, dst=dst, more=tuple(stride for stride, _ in more)
+    )
     axes = (*nest.axes[:index], kept, *nest.axes[index + 1 :])
-    return replace(nest, axes=axes, src_base=nest.src_base + src_base, dst_base=nest.dst_base + dst_base)
+    return _moved(replace(nest, axes=axes), (src_base, dst_base, *(base for _, base in more)))
+
+
+def _moved(nest: LoopNest, by: tuple[int, ...]) -> LoopNest:
+    """The nest with its bases moved: source, destination, then the operands."""
+    src, dst, *more = by
+    operands = tuple(replace(x, base=x.base + move) for x, move in zip(nest.operands, more, strict=True))
+    return replace(nest, src_base=nest.src_base + src, dst_base=nest.dst_base + dst, operands=operands)
 
 
 def _slice(stride: Stride, start: int, extent: int) -> tuple[Stride, int]:
@@ -288,7 +293,7 @@ def normalise(nest: LoopNest) -> LoopNest:
 def _normalise_zero(nest: LoopNest) -> LoopNest:
     """Zeros have no source: axes fuse by the destination alone, and one of them says that nothing is read."""
     written = tuple(_forget_source(a) for a in nest.axes)
-    whole = _fold_units(replace(nest, axes=_ordered(written), src_base=0))
+    whole = _fold_units(replace(nest, axes=_ordered(written), src_base=0, compute=Compute(), operands=()))
     first = whole.axes[0] if whole.axes else Axis(extent=1, src=0, dst=0)
     return replace(whole, axes=(replace(first, valid=0), *whole.axes[1:]))
 
@@ -302,16 +307,17 @@ def _ordered(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
 def _fold_units(nest: LoopNest) -> LoopNest:
     """Drop axes of one position; what their tables say goes into the bases."""
     units = [a for a in nest.axes if a.extent == 1]
-    return replace(
-        nest,
-        axes=tuple(a for a in nest.axes if a.extent != 1),
-        src_base=nest.src_base + sum(a.src_offset(0) for a in units),
-        dst_base=nest.dst_base + sum(a.dst_offset(0) for a in units),
-    )
+    kept = replace(nest, axes=tuple(a for a in nest.axes if a.extent != 1))
+    sides = range(2 + len(nest.operands))
+    return _moved(kept, tuple(sum(_offset(_sides(a)[side], 0) for a in units) for side in sides))
+
+
+def _sides(axis: Axis) -> tuple[Stride, ...]:
+    return (axis.src, axis.dst, *axis.more)
 
 
 def _forget_source(axis: Axis) -> Axis:
-    return replace(axis, src=0, bound=-1, step=0, valid=axis.extent)
+    return replace(axis, src=0, bound=-1, step=0, valid=axis.extent, more=())
 
 
 def _outermost_first(axis: Axis) -> tuple[int, int]:
@@ -334,7 +340,8 @@ def _fuse_all(axes: list[Axis]) -> list[Axis]:
 def _fusable(outer: Axis, inner: Axis) -> bool:
     if not (outer.is_linear and inner.is_linear and inner.is_whole):
         return False
-    return _follows(outer.src, inner.src, inner.extent) and _follows(outer.dst, inner.dst, inner.extent)
+    pairs = zip(_sides(outer), _sides(inner), strict=True)
+    return all(_follows(before, after, inner.extent) for before, after in pairs)
 
 
 def _follows(outer: Stride, inner: Stride, extent: int) -> bool:

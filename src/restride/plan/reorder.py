@@ -3,28 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd, lcm
 
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..errors import Unimplemented
-from .digits import Level, levels, offsets, stride_at
-from .nest import Axis, Bound, Compute, LoopNest
+from .compute import Compute, Operand
+from .digits import Level, Levels, levels, offsets, stride_at
+from .nest import Axis, Bound, LoopNest, Stride
 
 # Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again.
 _LONGEST_TABLE = 1 << 14
 
 
-def reorder_nest(src: MemoryDesc, dst: MemoryDesc, compute: Compute) -> LoopNest:
+_STILL = (Level(1, 0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An operand of the computation: its type, the offset of its first element, the digits of each dim."""
+
+    data_type: DataType
+    base: int
+    dims: tuple[Levels, ...]
+
+    @classmethod
+    def of_desc(cls, md: MemoryDesc) -> Tensor:
+        """A tensor that is repeated along its dims of 1 (P06)."""
+        dims = range(md.ndims)
+        return cls(
+            md.data_type, md.offset0, tuple(_STILL if md.dims[d] == 1 else levels(md, d) for d in dims)
+        )
+
+    @classmethod
+    def of_groups(cls, data_type: DataType, extents: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
+        """A dense row-major tensor of `extents`, each element for a group of `dims[i] // extents[i]`."""
+        stride = 1
+        found: list[Levels] = []
+        for extent, dim in zip(reversed(extents), reversed(dims), strict=True):
+            group = dim // max(extent, 1)
+            whole = (*_STILL, Level(group, stride)) if group > 1 else (Level(1, stride),)
+            found.insert(0, whole if extent > 1 else _STILL)
+            stride *= extent
+        return cls(data_type, 0, tuple(found))
+
+
+def reorder_nest(
+    src: MemoryDesc, dst: MemoryDesc, compute: Compute, tensors: Sequence[Tensor] = ()
+) -> LoopNest:
     """The nest that moves every element of `src` to its place in `dst` and writes zero into the padding of
     `dst`.
 
-    Both descriptors are concrete and of equal dims; the caller has checked both.
+    Both descriptors are concrete and of equal dims; the caller has checked both. `tensors` are what
+    `compute` reads beside them.
     """
-    return nest_of(src, dst, compute, [common_digits(src, dst, dim) for dim in range(dst.ndims)])
+    dims = [
+        digits_of([levels(src, dim), levels(dst, dim), *(t.dims[dim] for t in tensors)], padded)
+        for dim, padded in enumerate(dst.padded_dims)
+    ]
+    return nest_of(src, dst, compute, dims, tensors)
 
 
-def nest_of(src: MemoryDesc, dst: MemoryDesc, compute: Compute, dims: Sequence[list[Axis]]) -> LoopNest:
+def nest_of(
+    src: MemoryDesc,
+    dst: MemoryDesc,
+    compute: Compute,
+    dims: Sequence[list[Axis]],
+    tensors: Sequence[Tensor] = (),
+) -> LoopNest:
     """The nest of the digits of each dimension, outermost first; their steps count the index in `dst`."""
     bounds: list[Bound] = []
     axes: list[Axis] = []
@@ -38,6 +85,7 @@ def nest_of(src: MemoryDesc, dst: MemoryDesc, compute: Compute, dims: Sequence[l
         dst_base=dst.offset0,
         compute=compute,
         bounds=tuple(bounds),
+        operands=tuple(Operand(t.data_type, t.base) for t in tensors),
     )
     return nest.verify()
 
@@ -45,29 +93,29 @@ def nest_of(src: MemoryDesc, dst: MemoryDesc, compute: Compute, dims: Sequence[l
 def bounded(digits: list[Axis], size: int, padded: int, bounds: list[Bound]) -> list[Axis]:
     """The axes of a dimension's digits; where they do not cover it exactly, with a new bound."""
     if size == padded == digits[0].extent * digits[0].step:
-        return [Axis(axis.extent, axis.src, axis.dst) for axis in digits]
+        return [replace(axis, step=0) for axis in digits]
     bounds.append(Bound(size, padded))
     return [replace(axis, bound=len(bounds) - 1) for axis in digits]
 
 
 def common_digits(src: MemoryDesc, dst: MemoryDesc, dim: int) -> list[Axis]:
     """The digits of a dimension whose index is the same in both operands."""
-    return digits_of(levels(src, dim), levels(dst, dim), dst.padded_dims[dim])
+    return digits_of([levels(src, dim), levels(dst, dim)], dst.padded_dims[dim])
 
 
-def digits_of(src: list[Level], dst: list[Level], padded: int) -> list[Axis]:
-    """The coarsest common digits of both operands, outermost first (steps kept for the bound).
+def digits_of(sides: Sequence[Levels], padded: int) -> list[Axis]:
+    """The coarsest common digits of all operands, outermost first (steps kept for the bound).
 
     Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
     multiple (96) become one axis with a table.
     """
-    borders = sorted({level.step for level in (*src, *dst)} - {1})
+    borders = sorted({level.step for side in sides for level in side} - {1})
     axes: list[Axis] = []
     step = 1
     while borders:
         common = gcd(*borders)
         if common > step:
-            axes.insert(0, _axis(src, dst, step, common // step))
+            axes.insert(0, _axis(sides, step, common // step))
         step = common
         if common not in borders:
             break
@@ -77,11 +125,16 @@ def digits_of(src: list[Level], dst: list[Level], padded: int) -> list[Axis]:
         if extent > _LONGEST_TABLE:
             raise _too_long(borders, extent)
         places = range(0, extent * step, step)
-        axes.insert(0, Axis(extent, offsets(src, places), offsets(dst, places), step=step))
+        axes.insert(0, _moves(extent, [offsets(side, places) for side in sides], step))
         step *= extent
     if not borders or padded > step:
-        axes.insert(0, _axis(src, dst, step, -(-padded // step)))
+        axes.insert(0, _axis(sides, step, -(-padded // step)))
     return axes
+
+
+def _moves(extent: int, strides: list[Stride], step: int) -> Axis:
+    src, dst, *more = strides
+    return Axis(extent, src, dst, step=step, more=tuple(more))
 
 
 def _too_long(borders: list[int], extent: int) -> Unimplemented:
@@ -93,5 +146,5 @@ def _too_long(borders: list[int], extent: int) -> Unimplemented:
     )
 
 
-def _axis(src: list[Level], dst: list[Level], step: int, extent: int) -> Axis:
-    return Axis(extent, stride_at(src, step), stride_at(dst, step), step=step)
+def _axis(sides: Sequence[Levels], step: int, extent: int) -> Axis:
+    return _moves(extent, [stride_at(side, step) for side in sides], step)

@@ -24,7 +24,8 @@ class Schedule:
     """A nest without bounds and how to run it: `chunks[i]` positions of axis i in a tile, loops, and why.
 
     `inner` are the axes of the loops inside a grid step, outermost first. `prefetch` is how many bytes ahead
-    of a source row to ask for. `mid_type` is what tiles are permuted in.
+    of a source row to ask for. Tiles are permuted in `mid_type`: `late` ones as source values, finished where
+    they are stored, the others as destination values.
     """
 
     nest: LoopNest
@@ -34,6 +35,7 @@ class Schedule:
     mid_type: DataType
     kind: str
     why: str
+    late: bool = False
     streams: bool = False
     prefetch: int = 0
 
@@ -68,13 +70,14 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 
     An axis that is read in part, and that no tile has a part of, splits the nest: one reads, one writes zero.
     """
-    mid = middle_type(nest)
+    late = finishes_late(nest)
+    mid = nest.src_type if late else nest.dst_type
     tile = choose_tile(nest, mid, machine)
     for index, axis in enumerate(nest.axes):
         if not axis.is_whole and not nest.is_zero and tile.chunks[index] == 1:
             return _split_partial(nest, index, machine)
     order = order_loops(nest, tile.chunks, machine)
-    plan = Schedule(nest, tile.chunks, order.grid, order.inner, mid, tile.kind, tile.why)
+    plan = Schedule(nest, tile.chunks, order.grid, order.inner, mid, tile.kind, tile.why, late)
     if nest.moved_bytes < machine.l2:
         return (plan,)
     is_large = nest.moved_bytes >= machine.l3
@@ -92,14 +95,20 @@ def _ahead(plan: Schedule) -> int:
     return step if step > _AHEAD_BYTES and plan.inner[-1] not in contiguous(plan.nest, "src")[:1] else 0
 
 
-def middle_type(nest: LoopNest) -> DataType:
-    """The type that a tile is permuted in: the narrower side, so that fewer bytes move between registers.
+def finishes_late(nest: LoopNest) -> bool:
+    """True where values are finished after they are permuted: so that fewer bytes move between registers.
 
-    With a sum, the source type: the value is finished where the old destination is at hand.
+    With a sum in any case, since there the old destination is at hand; and with an operand that lies as the
+    destination does.
     """
     if nest.compute.summed or nest.dst_type.bits > nest.src_type.bits:
-        return nest.src_type
-    return nest.dst_type
+        return True
+    along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
+    if along_src == along_dst or not along_dst:
+        return False
+    moves = nest.axes[along_dst[0]].more
+    across = nest.axes[along_src[0]].more if along_src else moves
+    return any(there == 1 and here not in (0, 1) for there, here in zip(moves, across, strict=True))
 
 
 def _split_partial(nest: LoopNest, index: int, machine: Machine) -> tuple[Schedule, ...]:
@@ -117,7 +126,7 @@ def _writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
     nest = plan.nest
     if nest.compute.summed or plan.kind == "strided":
         return False
-    width = nest.dst_type.bits // 8
+    line, width = machine.line * 8, nest.dst_type.bits
     run, last = _run(plan)
     steps = [nest.dst_base]
     for index, axis in enumerate(nest.axes):
@@ -127,8 +136,8 @@ def _writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
             steps.append(axis.dst)
         if index == last and axis.extent > plan.chunks[index]:
             steps.append(axis.dst * plan.chunks[index])
-    run_bytes = prod(min(plan.chunks[i], nest.axes[i].extent) for i in run) * width
-    return run_bytes % machine.line == 0 and all(step * width % machine.line == 0 for step in steps)
+    run_bits = prod(min(plan.chunks[i], nest.axes[i].extent) for i in run) * width
+    return run_bits % line == 0 and all(step * width % line == 0 for step in steps)
 
 
 def _run(plan: Schedule) -> tuple[list[int], int | None]:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..desc.memory_desc import MemoryDesc
-from .digits import Level, levels
+from .compute import Compute
+from .digits import Level, Levels, levels
 from .exchange import Exchange
-from .nest import Axis, Bound, Compute, LoopNest, normalise
+from .nest import Axis, Bound, LoopNest, normalise
 from .reorder import bounded, common_digits, digits_of, nest_of
 from .staged import Chain, Pour, Run, linear_chain, runs_of
 
-_PLAIN = [Level(1, 1)]
+_PLAIN = (Level(1, 1),)
 
 
 def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> LoopNest:
@@ -109,8 +110,8 @@ class _Chunks:
         along_dst, dst = self._packed(positions) if poured else (_int(self.along.dst), whole.dst)
         steps = _int(self.along.src), size, along_dst
         stage = partial(self._stage, positions)
-        unpack = digits_of(whole.src, _PLAIN, size)
-        pack = digits_of(_PLAIN, dst, whole.padded)
+        unpack = digits_of([whole.src, _PLAIN], size)
+        pack = digits_of([_PLAIN, dst], whole.padded)
         if whole.is_source_nested:
             exchanged = replace(whole, dst=_PLAIN, padded=size).digits_of_source()
             return stage(steps[:2], exchanged, size), stage(steps[1:], pack, whole.padded)
@@ -127,12 +128,12 @@ class _Chunks:
         stage = replace(self.nest, axes=(Axis(positions, *steps), *axes), bounds=tuple(bounds))
         return replace(stage, src_base=0, dst_base=0).verify()
 
-    def _packed(self, positions: int) -> tuple[int, list[Level]]:
+    def _packed(self, positions: int) -> tuple[int, Levels]:
         """The destination of a chunk without the gaps between its runs: step along, and the channels."""
         along, block = (
             (self.exchange.padded, self.block) if self.is_row else (self.block, positions * self.block)
         )
-        return along, [*self.exchange.dst[:-1], Level(self.block, block)]
+        return along, (*self.exchange.dst[:-1], Level(self.block, block))
 
     def pour(self, positions: int) -> Pour:
         """The runs of a chunk: over blocks or positions, unless those follow each other too."""

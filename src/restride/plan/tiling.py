@@ -32,7 +32,7 @@ class Tile:
 
 def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
     """The tile of a nest that is permuted in values of type `mid`."""
-    lanes = machine.vector_bytes * 8 // mid.bits
+    lanes = machine.vector_bytes * 8 // max(mid.bits, 8)
     along_dst = contiguous(nest, "dst")
     along_src = contiguous(nest, "src")
     if nest.is_zero:
@@ -111,7 +111,7 @@ def _permute_chunks(
     chunks = _take(nest, along_dst, lanes, {})
     rows = prod(chunks.values())
     registers = 16 if machine.registers > 16 else 8
-    quarter = 128 // mid.bits
+    quarter = 128 // max(mid.bits, 8)
     wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
     if _rows_collide(nest, chunks, machine):
         wanted = max(wanted, min(lanes, machine.line * 8 // nest.src_type.bits))

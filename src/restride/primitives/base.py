@@ -31,8 +31,8 @@ class Implementation(Protocol):
     name: str
     why: str
 
-    def run(self, src: Memory, dst: Memory) -> None:
-        """Run on checked memories."""
+    def run(self, src: Memory, dst: Memory, extras: Args) -> None:
+        """Run on checked memories, those of other arguments in `extras`."""
 
 
 _implementations: LruCache[Any] = shared_cache()

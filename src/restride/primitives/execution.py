@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ..errors import InvalidArguments
@@ -48,7 +48,8 @@ class MovingPrimitive:
         return f"restride.{self.kind}({self._pd!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"a {self.kind} holds machine code and cannot be pickled; pickle its descriptors")
+        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
+        return type(self), ((self._pd,) if self else ())
 
     def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
         """`execute(stream, src, dst)` by place, what is read first, or `execute(stream, {number: memory})`.
@@ -84,18 +85,33 @@ class MovingPrimitive:
 
     def _execute_checked(self, stream: Stream, src: Any, dst: Any) -> None:
         impl = self._check_usable()
-        if dst is None:
-            src, dst = parse_args(self.kind, src, (self.reads,), (self.writes,))
-        engine, src_engine, dst_engine = self._engines()
-        check_stream(self.kind, stream, engine)
-        check_memory(self.kind, _name(self.reads), src, self._src, src_engine)
-        check_memory(self.kind, _name(self.writes), dst, self._dst, dst_engine)
+        args = src if dst is None else {self.reads: src, self.writes: dst}
+        inputs, outputs = self._more_args(impl)
+        src, *found, dst = parse_args(self.kind, args, (self.reads, *inputs), (*outputs, self.writes))
+        extras = dict(zip((*inputs, *outputs), found, strict=True))
+        check_stream(self.kind, stream, self._engines()[0])
+        impl = self._check_both(impl, src, dst)
         check_destination(self.kind, dst)
         self._check_overlap(src, dst)
+        self._check_more(impl, extras, dst)
         start = time.perf_counter()
-        impl.run(src, dst)
+        impl.run(src, dst, extras)
         if flags.profile_exec:
             write(self._pd._verbose_fields("exec", impl, (time.perf_counter() - start) * 1e3))
+
+    def _more_args(self, impl: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The numbers of what is read and of what is written beside the two."""
+        return (), ()
+
+    def _check_both(self, impl: Any, src: Memory, dst: Memory) -> Any:
+        """Check what is read and what is written; the implementation for them."""
+        _, src_engine, dst_engine = self._engines()
+        check_memory(self.kind, _name(self.reads), src, self._src, src_engine)
+        check_memory(self.kind, _name(self.writes), dst, self._dst, dst_engine)
+        return impl
+
+    def _check_more(self, impl: Any, extras: Mapping[int, Memory], dst: Memory) -> None:
+        """Check the memories beside the two."""
 
     def _engines(self) -> tuple[Engine, Engine, Engine]:
         assert self._engine is not None

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from ..desc.attr import Attr
+from ..desc.attr_check import check_attr
+from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.contract import PROVIDED
-from ..plan.nest import Compute, LoopNest
+from ..plan.nest import LoopNest
 from ..plan.reorder import reorder_nest
-from ..runtime.cpu import Factors, Program
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
+from ..runtime.spread import Runner, make_program
+from .chain import Chain, chain_of
+from .compensation import Compensated, check_compensation
+from .feeding import Extras, fill_params, operand_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +32,31 @@ class Problem:
     dst: MemoryDesc
     attr: Attr
 
-    def nest(self) -> LoopNest:
+    def chain(self) -> Chain:
+        """What is computed; of concrete descriptors and checked attributes."""
+        return chain_of(self.attr, self.src, self.dst)
+
+    def nest(self, chain: Chain | None = None) -> LoopNest:
         """The loop nest."""
-        return reorder_nest(self.src, self.dst, self.compute)
+        chain = chain or self.chain()
+        return reorder_nest(self.src, self.dst, chain.compute, [feed.tensor for feed in chain.feeds])
+
+    def make_program(self, chain: Chain | None = None) -> Runner:
+        """The compiled nest."""
+        spans = self.src.extent_range(), self.dst.extent_range()
+        return make_program(self.nest(chain), self.moved_bytes, *spans)
 
     @property
-    def compute(self) -> Compute:
-        """Which arithmetic is asked for; factors that change nothing are left out (N1)."""
-        return Compute(scaled=self.alpha != 1.0, summed=self.beta != 0.0)
-
-    @property
-    def alpha(self) -> float:
-        """The factor of the source."""
-        return self.attr.alpha
-
-    @property
-    def beta(self) -> float:
-        """The factor of the old destination; 0 without a sum."""
-        return 0.0 if self.attr.sum is None else self.attr.sum.scale
+    def has_runtime(self) -> bool:
+        """True where dims or strides are known only at execution."""
+        return self.src.layout.has_runtime or self.dst.layout.has_runtime
 
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written, padding of the destination included, gaps between elements not."""
         written = self.dst.data_type.nbytes(prod(self.dst.padded_dims))
-        read = self.src.data_type.nbytes(self.src.nelems) + (written if self.compute.summed else 0)
-        return read + written
+        is_summed = self.attr.sum is not None and self.attr.sum.scale != 0.0
+        return self.src.data_type.nbytes(self.src.nelems) + (2 * written if is_summed else written)
 
     def where(self) -> str:
         """Both descriptors, for messages."""
@@ -63,6 +69,11 @@ def check_problem(problem: Problem) -> Problem:
         _check_concrete(name, md, problem)
     _check_dims(problem)
     _check_types(problem)
+    check_attr(problem.attr, problem.src, problem.dst)
+    if problem.attr.compensation is not None:
+        check_compensation(problem.attr.compensation, problem.dst, problem.where())
+    if problem.has_runtime:
+        return problem
     if not problem.dst.is_injective():
         raise InvalidArguments(
             "reorder: elements of the destination share memory",
@@ -82,20 +93,17 @@ def _check_concrete(name: str, md: MemoryDesc, problem: Problem) -> None:
         hint = "name a tag or strides; 'any' is for primitives that choose a format"
         why = "format 'any' is a placeholder (N15)"
         raise InvalidArguments(what, where=problem.where(), why=why, hint=hint)
-    if md.layout.has_runtime:
-        why = "dims or strides known only at execution are not provided by this version"
-        hint = "make a primitive for each concrete shape"
-        raise Unimplemented(what, where=problem.where(), why=why, hint=hint)
 
 
 def _check_dims(problem: Problem) -> None:
     src, dst = problem.src.dims, problem.dst.dims
-    if src == dst:
+    if len(src) == len(dst) and all(RUNTIME_DIM in (a, b) or a == b for a, b in zip(src, dst, strict=True)):
         return
     if len(src) != len(dst):
         why = f"src has {len(src)} dims, dst has {len(dst)}"
     else:
-        index = next(i for i, (a, b) in enumerate(zip(src, dst, strict=True)) if a != b)
+        pairs = enumerate(zip(src, dst, strict=True))
+        index = next(i for i, (a, b) in pairs if a != b and RUNTIME_DIM not in (a, b))
         why = f"dim {index} is {src[index]} in src and {dst[index]} in dst"
     raise InvalidArguments(
         "reorder: src and dst are of different shapes",
@@ -120,23 +128,29 @@ def _check_types(problem: Problem) -> None:
 class CpuReorder:
     """A reorder solved for the CPU."""
 
+    outputs: ClassVar[dict[int, MemoryDesc]] = {}
+
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.program = Program(problem.nest(), problem.moved_bytes)
+        self.problem, self.chain = problem, problem.chain()
+        self.program = problem.make_program(self.chain)
         self.name, self.why = self.program.name, self.program.why
-        self._factors = Factors(problem.alpha, problem.beta)
-        self.params = self._factors.address
+        self._held: list[object] = []
+        self._params = None if self.chain.args else fill_params(self.chain, {}, self._held)
+        self.params = self._params.address if self._params else 0
 
     def prepare(self) -> Callable[[int, int, int], None] | None:
         """Compile; the kernel's direct call where nothing has to be decided at execution."""
-        return self.program.direct_call()
+        call = self.program.direct_call()
+        return None if self.chain.args else call
 
-    def run(self, src: Memory, dst: Memory) -> None:
+    def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
-        read, written = src._buffer, dst._buffer
-        if read is not None and written is not None:
-            self.program.run(read.address, written.address, self.params)
+        read, written, held = src._buffer, dst._buffer, list[object]()
+        if read is None or written is None:
+            return
+        params = self._params or fill_params(self.chain, extras, held)
+        self.program.run(read.address, written.address, params.address)
 
 
 class ReferenceReorder:
@@ -144,19 +158,22 @@ class ReferenceReorder:
 
     name = "ref:any"
     why = "the interpreter"
+    outputs: ClassVar[dict[int, MemoryDesc]] = {}
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self._nest = problem.nest()
+        self.problem, self.chain = problem, problem.chain()
+        self._nest = problem.nest(self.chain)
 
     def prepare(self) -> None:
         """Nothing to compile."""
 
-    def run(self, src: Memory, dst: Memory) -> None:
+    def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
-        run_nest(self._nest, src, dst, self.problem.alpha, self.problem.beta)
+        run_nest(self._nest, src, dst, self.chain.scalars, operand_arrays(self.chain.feeds, extras))
 
 
-def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder:
-    """The implementation of a checked problem on an engine."""
-    return ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | Compensated:
+    """The implementation of a checked, concrete problem on an engine."""
+    made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+    wanted = problem.attr.compensation
+    return made if wanted is None else Compensated(made, wanted, engine)

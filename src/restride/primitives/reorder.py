@@ -12,9 +12,12 @@ from ..runtime.event import Event
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from .args import ARG_FROM, ARG_TO
-from .base import DEFAULT_ATTR, PrimitiveDescBase, find_implementation
+from .base import DEFAULT_ATTR, PrimitiveDescBase, check_memory, find_implementation
+from .compensation import check_outputs
 from .execution import MovingPrimitive, share_bytes
+from .feeding import Extras, check_feeds
 from .problem import Problem, check_problem, solve
+from .runtime_shapes import RuntimeReorder, check_fits
 
 __all__ = ["Reorder"]
 
@@ -46,11 +49,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     def _create(self, src_engine: Engine, dst_engine: Engine, problem: Problem) -> None:
         engine = _engine_of(src_engine, dst_engine)
-        self._impl = find_implementation(
-            (Problem, problem, engine),
-            lambda: solve(check_problem(problem), engine),
-            lambda op, impl, ms: verbose_fields(op, impl, engine, ms),
-        )
+        self._impl = _find(problem, engine)
         # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
         self._src, self._dst, self._attr = problem.src, problem.dst, problem.attr
         self._src_engine, self._dst_engine, self._engine = src_engine, dst_engine, engine
@@ -74,10 +73,26 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
         return self._dst_engine
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
-        return {ARG_FROM: self._src, ARG_TO: self._dst}
+        more = {} if self._impl is None else {**self._impl.chain.descs(), **self._impl.outputs}
+        return {ARG_FROM: self._src, ARG_TO: self._dst, **more}
 
     def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
         return verbose_fields(op, impl, self.get_engine(), ms)
+
+
+def _find(problem: Problem, engine: Engine) -> Any:
+    """The solved problem, from the cache or now."""
+    return find_implementation(
+        (Problem, problem, engine),
+        lambda: _solve(check_problem(problem), engine),
+        lambda op, impl, ms: verbose_fields(op, impl, engine, ms),
+    )
+
+
+def _solve(problem: Problem, engine: Engine) -> Any:
+    if problem.has_runtime:
+        return RuntimeReorder(problem, engine, lambda concrete: _find(concrete, engine))
+    return solve(problem, engine)
 
 
 def _positional_allow_empty(args: tuple[Any, ...]) -> bool:
@@ -178,6 +193,27 @@ class Reorder(MovingPrimitive):
             why="only streams made from a SYCL queue have events",
             hint="use execute(stream, src, dst)",
         )
+
+    def _more_args(self, impl: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return impl.chain.args, tuple(impl.outputs)
+
+    def _check_both(self, impl: Any, src: Memory, dst: Memory) -> Any:
+        if not isinstance(impl, RuntimeReorder):
+            return super()._check_both(impl, src, dst)
+        _, src_engine, dst_engine = self._engines()
+        for name, memory, md, engine in (
+            ("src", src, self._src, src_engine),
+            ("dst", dst, self._dst, dst_engine),
+        ):
+            check_memory(self.kind, name, memory, getattr(memory, "desc", md), engine)
+            check_fits(self.kind, name, memory, md)
+        return impl.concrete(src, dst)
+
+    def _check_more(self, impl: Any, extras: Extras, dst: Memory) -> None:
+        engine, _, _ = self._engines()
+        check_feeds(self.kind, impl.chain, extras, engine, dst)
+        if impl.outputs:
+            check_outputs(self.kind, impl.outputs, extras, dst)
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not overlaps(src, dst):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from ..runtime.cpu import Program
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
+from ..runtime.spread import Runner, make_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,11 @@ class ShuffleProblem:
         """The loop nest."""
         return shuffle_nest(self.src, self.dst, self.axis, self.group_size)
 
-    def program(self) -> Program:
+    def program(self) -> Runner:
         """The nest planned for this CPU."""
+        if self.src.data_type.bits < 8:
+            spans = self.src.extent_range(), self.dst.extent_range()
+            return make_program(self.nest(), self.moved_bytes, *spans)
         chain = shuffle_chain(self.src, self.dst, self.axis, self.group_size)
         return Program(self.nest(), self.moved_bytes, chain)
 
@@ -62,13 +66,6 @@ def check_shuffle(what: str, problem: ShuffleProblem) -> ShuffleProblem:
     if src.data_type is not dst.data_type:
         why, hint = "a shuffle moves bits, and converts nothing (S11)", "reorder into the other type first"
         raise Unimplemented(f"{what}: two data types", where=problem.where(), why=why, hint=hint)
-    if src.data_type.bits < 8:
-        raise Unimplemented(
-            f"{what}: {src.data_type} is not provided by this version",
-            where=problem.where(),
-            why="elements of 1, 2, 4 and 8 bytes are moved, and two of these share a byte (N11)",
-            hint="unpack them to s8 or u8 first",
-        )
     if not dst.is_injective():
         raise InvalidArguments(
             f"{what}: elements of the destination share memory",
@@ -94,7 +91,7 @@ class CpuShuffle:
         """Compile; the kernel's direct call where nothing has to be decided at execution."""
         return self.program.direct_call()
 
-    def run(self, src: Memory, dst: Memory) -> None:
+    def run(self, src: Memory, dst: Memory, extras: Mapping[int, Memory]) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
         read, written = src._buffer, dst._buffer
@@ -114,9 +111,9 @@ class ReferenceShuffle:
     def prepare(self) -> None:
         """Nothing to compile."""
 
-    def run(self, src: Memory, dst: Memory) -> None:
+    def run(self, src: Memory, dst: Memory, extras: Mapping[int, Memory]) -> None:
         """Run on checked memories."""
-        run_nest(self._nest, src, dst, 1.0, 0.0)
+        run_nest(self._nest, src, dst)
 
 
 def solve_shuffle(problem: ShuffleProblem, engine: Engine) -> CpuShuffle | ReferenceShuffle:

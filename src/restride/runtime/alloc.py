@@ -100,7 +100,7 @@ def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
     if data is NO_DATA:
         return None
     if data is None:
-        return allocate(extent(md).needed)
+        return allocate_for(md)
     buffer = data if isinstance(data, Buffer) else wrap(data, md.data_type)
     if buffer.nbytes >= extent(md).high:
         return buffer
@@ -111,6 +111,14 @@ def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
         why=f"{needed}; the data has {buffer.nbytes}",
         hint="pass a longer buffer, or leave data out to allocate",
     )
+
+
+def allocate_for(md: MemoryDesc) -> Buffer:
+    """Bytes for a tensor. The half byte behind an odd number of 4-bit elements is zero."""
+    buffer = allocate(extent(md).needed)
+    if md.data_type.bits < 8:
+        buffer.bytes()[-1:] = 0
+    return buffer
 
 
 def allocate(nbytes: int) -> Buffer:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..plan.nest import LoopNest
@@ -128,16 +129,20 @@ class Program:
         return self._aligned
 
     def run(self, src: int, dst: int, params: int) -> None:
-        """Run on checked addresses of element offset 0; `params` is that of a `Factors`."""
+        """Run on checked addresses of element offset 0; `params` is that of a `Params`."""
         if self.lowered is not None:
             self.kernel(dst).run(src, dst, params)
 
 
-class Factors:
-    """alpha and beta where kernels read them. Keep it alive while a kernel may run."""
+class Params:
+    """What a computation reads, where kernels read it: addresses of operands, then scalars as doubles.
 
-    __slots__ = ("_pair", "address")
+    Keep it alive while a kernel may run; the addresses are the caller's to keep.
+    """
 
-    def __init__(self, alpha: float, beta: float) -> None:
-        self._pair = (ctypes.c_float * 2)(alpha, beta)
-        self.address = ctypes.addressof(self._pair)
+    __slots__ = ("_slots", "address")
+
+    def __init__(self, scalars: Sequence[float] = (), operands: Sequence[int] = ()) -> None:
+        packed = struct.pack(f"={len(operands)}Q{len(scalars)}d", *operands, *scalars)
+        self._slots = (ctypes.c_uint64 * max(len(packed) // 8, 1)).from_buffer_copy(packed or bytes(8))
+        self.address = ctypes.addressof(self._slots)

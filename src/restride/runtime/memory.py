@@ -10,7 +10,7 @@ from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from . import views
-from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, at_pointer, extent
+from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, allocate_for, at_pointer, extent
 from .describe import describe
 from .engine import Engine
 
@@ -64,7 +64,7 @@ class Memory:
         """`Memory(md, engine)` of a descriptor and an engine that have been checked before."""
         memory = cls.__new__(cls)
         memory._desc, memory._engine, memory._mapped = md, engine, False
-        memory._attach(allocate(extent(md).needed))
+        memory._attach(allocate_for(md))
         return memory
 
     @classmethod
@@ -182,9 +182,11 @@ class Memory:
 
         Raises InvalidArguments for a blocked layout.
         """
-        array = views.strided(self._desc, self._plain("__array__"))
+        held = self._plain("__array__")
+        is_packed = self._desc.data_type.bits < 8
+        array = views.logical(self._desc, held) if is_packed else views.strided(self._desc, held)
         wanted = array.dtype if dtype is None else np.dtype(dtype)
-        if copy is False and wanted != array.dtype:
+        if copy is False and (is_packed or wanted != array.dtype):
             raise ValueError(f"restride.Memory: {array.dtype} as {wanted} needs a copy")
         return array.astype(wanted, copy=bool(copy))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..plan.contract import Array, storage_dtype
@@ -10,12 +12,14 @@ from ..plan.nest import LoopNest
 from .memory import Memory
 
 
-def run_nest(nest: LoopNest, src: Memory, dst: Memory, alpha: float, beta: float) -> None:
-    """Interpret a nest on two memories that the caller has checked."""
-    interpret(nest, _storage(src), _storage(dst), alpha, beta)
+def run_nest(
+    nest: LoopNest, src: Memory, dst: Memory, scalars: Sequence[float] = (), tensors: Sequence[Array] = ()
+) -> None:
+    """Interpret a nest on memories that the caller has checked."""
+    interpret(nest, storage(src), storage(dst), scalars, tensors)
 
 
-def _storage(memory: Memory) -> Array:
+def storage(memory: Memory) -> Array:
     """The buffer as elements of the storage dtype; element offset 0 is the first."""
     data = memory.data
     return np.empty(0, np.uint8) if data is None else data.view(storage_dtype(memory.desc.data_type))

@@ -9,11 +9,15 @@ from .engine import Engine
 
 
 class StreamFlags(enum.IntFlag):
-    """How a stream orders its work (`dnnl::stream::flags`), with the numbers of the documents."""
+    """How a stream orders its work (`dnnl::stream::flags`), with the numbers of the documents (P04).
+
+    `default_order` is what the specification 0.9 calls the default.
+    """
 
     in_order = 1
     out_of_order = 2
     default_flags = in_order
+    default_order = in_order
 
 
 class Stream:

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..desc.layout import axis_offset, levels
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
-from .alloc import Array, Buffer
+from .alloc import Array, Buffer, address_of
 
 
 def flat(md: MemoryDesc, buffer: Buffer) -> Array:
@@ -42,6 +43,8 @@ def strided(md: MemoryDesc, buffer: Buffer) -> Array:
 
 def logical(md: MemoryDesc, buffer: Buffer) -> Array:
     """A copy in logical, row-major order, without padding."""
+    if md.data_type.bits < 8:
+        return _logical_nibbles(md, buffer)
     twin = element_type(md)
     digits = sorted(levels(md.layout), key=lambda level: level.axis)
     shape, strides = [level.extent for level in digits], [level.stride for level in digits]
@@ -51,6 +54,19 @@ def logical(md: MemoryDesc, buffer: Buffer) -> Array:
     copied = np.empty(whole, twin)
     copied.reshape(shape)[...] = buffer.view(twin, shape, strides, md.offset0)
     return np.ascontiguousarray(copied[tuple(slice(n) for n in md.dims)])
+
+
+def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
+    """A logical copy of packed elements, one to a byte as NumPy keeps them; the low half is first (M18)."""
+    packed = buffer.bytes()
+    twin = md.data_type.numpy
+    assert twin is not None
+    spread = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
+    whole = Buffer(address_of(spread), spread.nbytes, True, spread)
+    as_bytes = md.as_type(DataType.u8)
+    nibbles = logical(as_bytes, whole)
+    signed = (nibbles ^ np.uint8(8)).view(np.int8) - np.int8(8) if md.data_type is DataType.s4 else nibbles
+    return signed.astype(twin)
 
 
 def element_type(md: MemoryDesc) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from ..emit.convert import Abilities
 from ..emit.guarded import emit_guarded
@@ -14,6 +15,7 @@ from ..emit.kernel import ENTRY, WHOLE, Style, emit_kernel
 from ..emit.staged import emit_staged
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
+from ..plan.nibbles import has_nibbles, moves_whole_bytes
 from ..plan.schedule import Schedule, schedule
 from ..plan.staged import Chain, Staged, stage
 from . import store
@@ -50,6 +52,13 @@ class Lowered:
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
         return (self.staged or self.schedules or self.nest, self.isa)
+
+    @property
+    def splits_bytes(self) -> bool:
+        """True where 4-bit elements of one byte would meet in different tiles: it must not be compiled."""
+        if not has_nibbles(self.nest):
+            return False
+        return not self.schedules or not moves_whole_bytes(self.schedules)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
@@ -126,8 +135,21 @@ def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool
     return Lowered(nest, isa, caches, plans, main.kind, main.why, steps)
 
 
-def object_code(lowered: Lowered) -> bytes:
-    """Object code of a lowered nest: from the store on disk, else compiled and kept there.
+class Compilable(Protocol):
+    """What can become object code: `key` is what its code depends on besides the compiler."""
+
+    @property
+    def key(self) -> tuple[object, ...]: ...
+
+    @property
+    def isa(self) -> Isa: ...
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+
+
+def object_code(lowered: Compilable) -> bytes:
+    """Object code of what was lowered: from the store on disk, else compiled and kept there.
 
     The key names the nest and everything its code depends on, so that a hit costs no code generation.
     """

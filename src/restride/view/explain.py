@@ -36,7 +36,7 @@ def formula(md: MemoryDesc, names: str) -> str:
 
 def fields(md: MemoryDesc, names: str) -> dict[str, Any]:
     """Everything that `explain` says, as plain values; the formula only where there is a layout."""
-    known = {**md.to_json(), "size": md.size, "nelems": md.nelems, "tag": md.tag, "text": str(md)}
+    known = {**md.to_dict(), "size": md.size, "nelems": md.nelems, "tag": md.tag, "text": str(md)}
     if not has_layout(md):
         return known
     layout = md.layout

@@ -1,0 +1,163 @@
+"""Attributes beside the descriptors that they are for: masks, counts, groups, types (R22–R35, N10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments, Unimplemented
+from .attr import Attr
+from .factor import ARG_DST, ARG_SRC, Factor
+from .layout import RUNTIME_DIM
+from .memory_desc import MemoryDesc
+from .post_ops import BinaryOp, PostOp, SumOp
+
+_NAMES = {ARG_SRC: "src", ARG_DST: "dst"}
+
+
+def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
+    """Raise where attributes do not fit a reorder from `src` to `dst`, of the same dims.
+
+    What depends on a dim that is known only at execution is left to the execution.
+    Raises InvalidArguments, naming what was expected, and Unimplemented for groups of the destination and
+    operands of types that no arithmetic is for.
+    """
+    try:
+        for name, arg, factor in _named(attr):
+            dims = (dst if arg == ARG_DST else src).dims
+            _check_mask(name, factor, dims)
+            _check_groups(name, arg, factor, dims)
+            _check_count(name, factor, dims)
+        for arg, _ in attr.zero_points:
+            _check_integral(_NAMES[arg], (dst if arg == ARG_DST else src).data_type)
+        for i, op in enumerate(attr.post_ops):
+            _check_post_op(i, op, dst)
+    except Error as error:
+        where = f"src {src}; dst {dst}"
+        raise type(error)(error.what, where=where, why=error.why, hint=error.hint) from None
+
+
+def _named(attr: Attr) -> Iterator[tuple[str, int, Factor]]:
+    """All factors with their names and arguments; output scales are the source's (N1)."""
+    if attr.output_scales is not None:
+        yield "output scales", ARG_SRC, attr.output_scales
+    for word, factors in (("scales", attr.scales), ("zero points", attr.zero_points)):
+        yield from ((f"{word} of {_NAMES[arg]}", arg, factor) for arg, factor in factors)
+
+
+# --- scales and zero points --------------------------------------------------------------------------------
+
+
+def _check_mask(name: str, factor: Factor, dims: Sequence[int]) -> None:
+    beyond = factor.mask >> len(dims)
+    if not beyond:
+        return
+    first = len(dims) + (beyond & -beyond).bit_length() - 1
+    raise InvalidArguments(
+        f"reorder: the mask of the {name} is {factor.mask}",
+        why=f"bit {first} stands for dim {first}, the tensor has dims 0 to {len(dims) - 1} (N10)",
+        hint=f"bit i is 1 << i; {(1 << len(dims)) - 1} names all dims, 0 is one value for the whole tensor",
+    )
+
+
+def _check_groups(name: str, arg: int, factor: Factor, dims: Sequence[int]) -> None:
+    if not factor.groups:
+        return
+    what = f"reorder: {name} in groups of {'x'.join(map(str, factor.groups))}"
+    if arg == ARG_DST:
+        hint = "give the destination one for each index, or scale its groups in a step of its own"
+        raise Unimplemented(what, why="only the source has groups (R25)", hint=hint)
+    if len(dims) < 2:
+        why = f"groups are of the last two dims, the tensor has {len(dims)} (R25)"
+        raise InvalidArguments(what, why=why, hint="leave groups out")
+    last = len(dims) - 2, len(dims) - 1
+    if factor.mask >> last[0] != 3:
+        why = f"groups divide dims {last[0]} and {last[1]}, the mask {factor.mask} leaves one out (R25)"
+        raise InvalidArguments(what, why=why, hint=f"set both of their bits: {3 << last[0]}")
+    for i, size in zip(last, factor.groups, strict=True):
+        if dims[i] != RUNTIME_DIM and dims[i] % size:
+            why, hint = f"dim {i} is {dims[i]}, which {size} does not divide (R25)", "groups are whole"
+            raise InvalidArguments(what, why=why, hint=hint)
+
+
+def _check_count(name: str, factor: Factor, dims: Sequence[int]) -> None:
+    values, masked = factor.to_numpy(), [i for i in range(len(dims)) if factor.mask >> i & 1]
+    if values is None or any(dims[i] == RUNTIME_DIM for i in masked) or values.size == factor.count(dims):
+        return
+    raise InvalidArguments(
+        f"reorder: wrong number of {name}",
+        why=f"mask {factor.mask} stands for {_expected(factor, dims, masked)}, there are {values.size}",
+        hint="give one for each index of the masked dims, in logical order, the last dim fastest",
+    )
+
+
+def _expected(factor: Factor, dims: Sequence[int], masked: Sequence[int]) -> str:
+    """`2 x 5 = 10 values (dim 0 is 2, dim 2 is 5)`."""
+    extents = factor.extents(dims)
+    shared = dict(zip((len(dims) - 2, len(dims) - 1), factor.groups, strict=False))
+    product = " x ".join(str(extents[i]) for i in masked)
+    total = f"{product} = {prod(extents)}" if len(masked) > 1 else str(prod(extents))
+    parts = [f"dim {i} is {dims[i]}" + (f" in groups of {shared[i]}" if i in shared else "") for i in masked]
+    return f"{total} value{'s' * (prod(extents) != 1)}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _check_integral(name: str, data_type: DataType) -> None:
+    if data_type.is_integral:
+        return
+    raise InvalidArguments(
+        f"reorder: zero points of {name}, which is {data_type}",
+        why="only s32, s8, u8, s4 and u4 have zero points (R27)",
+        hint=f"leave the zero points of {name} out",
+    )
+
+
+# --- post-ops ----------------------------------------------------------------------------------------------
+
+
+def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
+    if isinstance(op, SumOp):
+        _check_sum(index, op, dst.data_type)
+    elif isinstance(op, BinaryOp):
+        _check_type(f"the operand of post-op {index} is", op.desc.data_type)
+        _check_broadcast(index, op.desc, dst.dims)
+
+
+def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
+    data_type = op.data_type or dst_type
+    if data_type is DataType.e8m0:
+        _check_type(f"the sum (post-op {index}) reads dst as", data_type)
+    if data_type.bits != dst_type.bits:
+        raise InvalidArguments(
+            f"reorder: the sum (post-op {index}) reads dst as {data_type}",
+            why=f"dst is {dst_type} of {dst_type.bits} bits, {data_type} has {data_type.bits} (R30)",
+            hint="take a type of the same size, or leave the data type out",
+        )
+    if op.zero_point and not data_type.is_integral:
+        raise InvalidArguments(
+            f"reorder: the sum (post-op {index}) has zero point {op.zero_point}",
+            why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points (R30)",
+            hint="leave the zero point out",
+        )
+
+
+def _check_type(what: str, data_type: DataType) -> None:
+    if data_type.bits >= 8 and data_type is not DataType.e8m0:
+        return
+    raise Unimplemented(
+        f"reorder: {what} {data_type}",
+        why="4-bit types are read only as a source, e8m0 only as scales",
+        hint="use a type of 8 bits or more",
+    )
+
+
+def _check_broadcast(index: int, operand: MemoryDesc, dims: Sequence[int]) -> None:
+    what = f"reorder: the operand of post-op {index} ({operand}) does not fit dst"
+    hint = "each dim of the operand is that of dst, or 1, which is repeated"
+    if operand.ndims != len(dims):
+        why = f"it has {operand.ndims} dims, dst has {len(dims)} (P06)"
+        raise InvalidArguments(what, why=why, hint=hint)
+    for i, (n, wanted) in enumerate(zip(operand.dims, dims, strict=True)):
+        if n not in (1, wanted) and wanted != RUNTIME_DIM:
+            why = f"dim {i} is {n} in the operand and {wanted} in dst (P06)"
+            raise InvalidArguments(what, why=why, hint=hint)

@@ -1,0 +1,268 @@
+"""Scales and zero points as callers pass them, checked and made into factors (R22–R27, R36).
+
+Arrays are converted as a whole. Lists are too, once their types are known to be numbers; what is left goes
+element by element, so that an error names the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from .factor import ARG_DST, ARG_SRC, SCALE_TYPES, ZERO_POINT_TYPES, Array, Factor
+from .parse import is_scalar, parse_int, parse_ints, short_repr
+from .real import to_f32
+from .tags import MAX_NDIMS
+
+RUNTIME_F32_BITS = 0x7FC000D0
+RUNTIME_F32_VAL = float(np.uint32(RUNTIME_F32_BITS).view(np.float32))
+"""Stands for scales that are passed at execution (`DNNL_RUNTIME_F32_VAL`, R24): a NaN with its own bits."""
+
+RUNTIME_S32_VAL = -(2**31)
+"""Stands for zero points that are passed at execution (`DNNL_RUNTIME_S32_VAL`)."""
+
+
+def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type: Any) -> Factor:
+    """A factor of scales; None and the one RUNTIME_F32_VAL leave the values to execution (R24).
+
+    Raises InvalidArguments for what is no number, and for what `data_type` cannot hold.
+    """
+    bits, dtype = parse_mask(call, mask), _parse_type(call, data_type, SCALE_TYPES)
+    shared = _parse_groups(call, groups)
+    name = f"{call}: scales"
+    values = None if scales is None else _flat_reals(scales, name)
+    if values is None or _is_runtime(values.view(np.uint32), RUNTIME_F32_BITS, name, "RUNTIME_F32_VAL"):
+        return Factor(bits, dtype, shared)
+    _check_common(call, bits, values.size, "scale")
+    values[np.isnan(values)] = np.nan
+    return Factor(bits, dtype, shared, _rounded(values, dtype, name).astype("<f4").tobytes())
+
+
+def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object, data_type: Any) -> Factor:
+    """A factor of zero points; None and the one RUNTIME_S32_VAL leave the values to execution.
+
+    Raises InvalidArguments for what is no integer, and for what `data_type` cannot hold.
+    """
+    bits, dtype = parse_mask(call, mask), _parse_type(call, data_type, ZERO_POINT_TYPES)
+    shared = _parse_groups(call, groups)
+    name = f"{call}: zero_points"
+    values = None if zero_points is None else _flat_integers(zero_points, name)
+    if values is None or _is_runtime(values, RUNTIME_S32_VAL, name, "RUNTIME_S32_VAL"):
+        return Factor(bits, dtype, shared)
+    _check_common(call, bits, values.size, "zero point")
+    _check_range(values, dtype, name)
+    return Factor(bits, dtype, shared, values.astype("<i4").tobytes())
+
+
+def parse_arg(call: str, arg: object) -> int:
+    """The number of an argument of any primitive (P14)."""
+    hint = "rs.ARG_SRC and rs.ARG_DST are such numbers"
+    number = parse_int(arg, f"{call}: arg", hint)
+    if number <= 0:
+        why = "arguments are numbered from 1 (P14)"
+        raise InvalidArguments(f"{call}: arg is {short_repr(number)}", why=why, hint=hint)
+    return number
+
+
+def parse_operand(call: str, arg: object) -> int:
+    """The number of an argument that a reorder has. Raises Unimplemented for others (R26)."""
+    number = parse_arg(call, arg)
+    if number in (ARG_SRC, ARG_DST):
+        return number
+    raise Unimplemented(
+        f"{call}: arg is {short_repr(number)}",
+        why="only the source and the destination have scales and zero points (R26)",
+        hint="use rs.ARG_SRC (1) or rs.ARG_DST (17)",
+    )
+
+
+def parse_mask(call: str, mask: object) -> int:
+    """A mask of up to 12 bits."""
+    hint = "0 stands for the whole tensor"
+    bits = parse_int(mask, f"{call}: mask", hint)
+    if not 0 <= bits < 1 << MAX_NDIMS:
+        why = f"bit i stands for dimension i of at most {MAX_NDIMS}"
+        raise InvalidArguments(f"{call}: mask is {short_repr(bits)}", why=why, hint=hint)
+    return bits
+
+
+def _parse_groups(call: str, groups: object) -> tuple[int, ...]:
+    sizes = parse_ints(groups, f"{call}: groups")
+    if len(sizes) not in (0, 2):
+        raise InvalidArguments(
+            f"{call}: groups has {len(sizes)} entries",
+            why="groups are of the last two dims (R25)",
+            hint="pass (g_second_last, g_last), or () for none",
+        )
+    for i, size in enumerate(sizes):
+        if size < 1:
+            what, hint = f"{call}: groups[{i}] is {short_repr(size)}", "leave groups out for none"
+            raise InvalidArguments(what, why="a group has at least 1 element", hint=hint)
+    return sizes
+
+
+def _parse_type(call: str, data_type: Any, allowed: tuple[DataType, ...]) -> DataType:
+    found = DataType.parse(data_type)
+    if found in allowed:
+        return found
+    hint = f"use one of {', '.join(t.name for t in allowed)}"
+    why = "scales are floats, zero points integers"
+    raise InvalidArguments(f"{call}: data_type is {found}", why=why, hint=hint)
+
+
+# --- values as one flat array ------------------------------------------------------------------------------
+
+
+def _flat_reals(values: Any, name: str) -> Array:
+    """A new flat array of float32."""
+    flat = _flat(values, name)
+    if not isinstance(flat, np.ndarray):
+        flat = _list_of_reals(flat, name)
+    elif flat.dtype.kind not in "fiu" and _kind_of(flat.dtype) not in ("float", "int", "uint"):
+        raise _wrong_elements(flat, name, "real numbers")
+    with np.errstate(all="ignore"):
+        return np.array(flat, np.float32)
+
+
+def _list_of_reals(values: Sequence[Any], name: str) -> Array:
+    if _are_all(values, int | float | np.integer | np.floating):
+        try:
+            with np.errstate(all="ignore"):
+                return np.array(values, np.float64)
+        except Exception:
+            pass  # an integer too large for a float, or a strange number: found again, with its index
+    return np.array([to_f32(value, f"{name}[{i}]") for i, value in enumerate(values)])
+
+
+def _flat_integers(values: Any, name: str) -> Array:
+    """A flat array of integers of 64 bits, or of the array's own width."""
+    flat = _flat(values, name)
+    if not isinstance(flat, np.ndarray):
+        return _list_of_integers(flat, name)
+    if flat.dtype.kind in "iu":
+        return flat
+    if _kind_of(flat.dtype) in ("int", "uint"):
+        return flat.astype(np.int64)
+    raise _wrong_elements(flat, name, "integers")
+
+
+def _list_of_integers(values: Sequence[Any], name: str) -> Array:
+    if _are_all(values, int | np.integer):
+        numbers = list(map(int, values))
+    else:
+        numbers = [parse_int(value, f"{name}[{i}]") for i, value in enumerate(values)]
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError:
+        index = next(i for i, value in enumerate(numbers) if not -(2**63) <= value < 2**63)
+        raise _outside(name, index, numbers[index], DataType.s32) from None
+
+
+def _flat(values: Any, name: str) -> Array | Sequence[Any]:
+    """What was passed as a flat array, row-major, or as a list of whatever."""
+    if isinstance(values, list | tuple):
+        return values
+    if isinstance(values, np.ma.MaskedArray | str | bytes | bytearray):
+        raise _no_numbers(values, name)
+    try:
+        flat = (values,) if is_scalar(values) else np.asarray(values).ravel()
+    except Exception:  # a foreign object may raise anything when asked for its values
+        raise _no_numbers(values, name) from None
+    return flat.tolist() if isinstance(flat, np.ndarray) and flat.dtype.kind == "O" else flat
+
+
+def _kind_of(dtype: np.dtype[Any]) -> str:
+    """The kind of a data type of ours; empty for other elements."""
+    try:
+        return DataType.parse(dtype).kind
+    except InvalidArguments:
+        return ""
+
+
+def _are_all(values: Sequence[Any], allowed: Any) -> bool:
+    kinds = set(map(type, values))
+    return all(issubclass(kind, allowed) and not issubclass(kind, bool) for kind in kinds)
+
+
+def _wrong_elements(values: Array, name: str, wanted: str) -> InvalidArguments:
+    what, why = f"{name} has elements of {short_repr(values.dtype)}", f"they must be {wanted}"
+    return InvalidArguments(what, why=why, hint="convert them first")
+
+
+def _no_numbers(values: object, name: str) -> InvalidArguments:
+    what, why = f"{name} is {short_repr(values)}", "it must be one real number, or an array or list of them"
+    return InvalidArguments(what, why=why, hint="pass 0.5, [0.5, 0.25], or a NumPy array without a mask")
+
+
+# --- what the values say -----------------------------------------------------------------------------------
+
+
+def _is_runtime(values: Array, placeholder: int, name: str, word: str) -> bool:
+    """True where the values are the one placeholder. Among others it means nothing."""
+    found = values == placeholder
+    if values.size > 1 and found.any():
+        why = "it stands for all values at once, which are passed at execution (R24)"
+        hint = f"pass [rs.{word}] alone, or None"
+        raise InvalidArguments(f"{name}[{int(found.argmax())}] is rs.{word}", why=why, hint=hint)
+    return bool(found.any())
+
+
+def _check_common(call: str, mask: int, count: int, word: str) -> None:
+    if mask or count == 1:
+        return
+    raise InvalidArguments(
+        f"{call}: wrong number of {word}s",
+        why=f"mask 0 stands for 1 {word}, there are {count}",
+        hint="pass one; or set bit i of the mask for one value for each index of dim i",
+    )
+
+
+def _rounded(values: Array, dtype: DataType, name: str) -> Array:
+    """Scales as the type holds them: rounded half to even. Those of e8m0 must be powers of two."""
+    if dtype is DataType.f32:
+        return values
+    with np.errstate(all="ignore"):
+        stored: Array = values.astype(dtype.numpy).astype(np.float32)
+    same_kind = (np.isfinite(stored) == np.isfinite(values)) & (np.isnan(stored) == np.isnan(values))
+    holds = (stored == values) | np.isnan(values) if dtype is DataType.e8m0 else same_kind
+    if not holds.all():
+        index = int((~holds).argmax())
+        raise InvalidArguments(
+            f"{name}[{index}] is {values[index]:g}",
+            why=f"{dtype} holds {_HELD[dtype]}",
+            hint="use a wider data_type, as 'f32'",
+        )
+    return stored
+
+
+_HELD = {
+    DataType.bf16: "values up to 3.39e38",
+    DataType.f16: "values up to 65504",
+    DataType.f8_e5m2: "values up to 57344",
+    DataType.f8_e4m3: "values up to 448, and no infinity",
+    DataType.e8m0: "the powers of two from 2**-127 to 2**127",
+}
+
+
+def _check_range(values: Array, dtype: DataType, name: str) -> None:
+    low, high = _limits(dtype)
+    outside = (values < low) | (values > high)
+    if outside.any():
+        index = int(outside.argmax())
+        raise _outside(name, index, int(values[index]), dtype)
+
+
+def _limits(dtype: DataType) -> tuple[int, int]:
+    if dtype.kind == "uint":
+        return 0, 2**dtype.bits - 1
+    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+def _outside(name: str, index: int, value: int, dtype: DataType) -> InvalidArguments:
+    low, high = _limits(dtype)
+    what, why = f"{name}[{index}] is {short_repr(value)}", f"{dtype} holds {low} to {high}"
+    return InvalidArguments(what, why=why, hint="shift less, or take a wider data_type")

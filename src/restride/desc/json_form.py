@@ -1,0 +1,191 @@
+"""Descriptors as plain values, as JSON has them, and back with every value checked.
+
+    {"format_kind": "blocked", "data_type": "f32", "dims": [2, 17], "padded_dims": [2, 32],
+     "strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "offset0": 0}
+
+The keys are the properties of `MemoryDesc`. All of them are needed; others are passed over, so that programs
+may keep notes beside them. A dim or stride that is known only at execution is the word "runtime".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, NoReturn
+
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments
+from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, layout_of_tag
+from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse_type, short_repr
+from .strides import check_range
+from .tags import Tag
+
+_LISTS = ("dims", "padded_dims", "strides", "inner_blks", "inner_idxs")
+_FIELDS = ("format_kind", "data_type", *_LISTS, "offset0")
+_MAY_BE_OPEN = ("dims", "padded_dims", "strides")
+_KINDS = ("undef", "any", "blocked")
+_RUNTIME = "runtime"
+_MOST_TEXT = 64 << 10
+_MOST_DIGITS = 40
+_CALL = "MemoryDesc.from_json"
+_HINT = "write it with to_json()"
+
+
+class Parts(NamedTuple):
+    """What a descriptor is made of."""
+
+    kind: str
+    dtype: DataType
+    layout: Layout
+
+
+# --- to plain values ------------------------------------------------------------------------------------
+
+
+def to_values(kind: str, dtype: DataType, layout: Layout) -> dict[str, Any]:
+    """A dict of strings, integers and lists."""
+    lists = {name: list(map(_value, getattr(layout, name))) for name in _LISTS}
+    return {"format_kind": kind, "data_type": dtype.name, **lists, "offset0": layout.offset0}
+
+
+def to_text(kind: str, dtype: DataType, layout: Layout) -> str:
+    """The same as JSON in one line."""
+    return json.dumps(to_values(kind, dtype, layout))
+
+
+def _value(n: int) -> int | str:
+    return _RUNTIME if n == RUNTIME_DIM else n
+
+
+# --- from JSON ------------------------------------------------------------------------------------------
+
+
+def from_text(text: object) -> Parts:
+    """The parts of a descriptor written as JSON; what is wrong is an error that names the key."""
+    try:
+        return from_values(_parsed(text))
+    except Error as error:
+        raise type(error)(
+            f"{_CALL}: {error.what}", where=error.where, why=error.why, hint=error.hint or _HINT
+        ) from None
+
+
+def _parsed(text: object) -> object:
+    if not isinstance(text, str | bytes | bytearray):
+        hint = "MemoryDesc.from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
+        raise fail("the text is no text", f"this is {type(text).__name__}", hint)
+    if len(text) > _MOST_TEXT:
+        raise fail("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")
+    try:
+        plain = text if isinstance(text, str) else bytes(text).decode()
+        return json.loads(
+            plain, object_pairs_hook=_distinct, parse_int=_bounded, parse_constant=_refuse_constant
+        )
+    except Error:
+        raise
+    except RecursionError:
+        raise fail("the text is nested too deep", "a descriptor is one object of numbers and lists") from None
+    except ValueError as error:
+        raise fail("the text is no JSON", str(error)[:200]) from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise fail(f"key {short_repr(key)} stands there twice", "which of the values holds is not known")
+        found[key] = value
+    return found
+
+
+def _bounded(digits: str) -> int:
+    """An integer; one of very many digits is cut to one that is still too large for anything."""
+    return int(digits[:_MOST_DIGITS])
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise fail(f"{name} is no JSON", "all numbers of a descriptor are integers")
+
+
+# --- from plain values ----------------------------------------------------------------------------------
+
+
+def from_values(data: object) -> Parts:
+    """The parts of a descriptor written as a dict, each value checked as if a stranger wrote it."""
+    if not isinstance(data, dict):
+        raise fail("a stored descriptor must be a dict", f"this is {type(data).__name__}")
+    missing = [name for name in _FIELDS if name not in data]
+    if missing:
+        raise fail(f"a stored descriptor lacks {missing}", "every field of to_dict is needed")
+    kind = data["format_kind"]
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise fail(f"format_kind is {short_repr(kind)}", f"it is one of {', '.join(_KINDS)}")
+    lists = {name: _without_words(data[name], name) for name in _LISTS}
+    return _no_layout(kind, data, lists) if kind != "blocked" else _blocked(data, lists)
+
+
+def _without_words(values: object, name: str) -> object:
+    """A list with numbers in place of the word for dims and strides that are not known yet."""
+    if not isinstance(values, list | tuple) or name not in _MAY_BE_OPEN:
+        return values
+    return [RUNTIME_DIM if n == _RUNTIME else n for n in values]
+
+
+def _no_layout(kind: str, data: dict[str, Any], lists: dict[str, object]) -> Parts:
+    """The parts of a descriptor without a layout, whose other fields must say nothing else."""
+    dims = parse_dims(lists["dims"])
+    layout = NO_LAYOUT if kind == "undef" else Layout(dims, dims, ())
+    for name in _LISTS:
+        if parse_ints(lists[name], name) != getattr(layout, name):
+            raise fail(f"{name} is {short_repr(data[name])}", f"a descriptor of kind {kind} has no layout")
+    if parse_int(data["offset0"], "offset0"):
+        raise fail(f"offset0 is {data['offset0']}", f"a descriptor of kind {kind} has no layout")
+    if kind == "any":
+        _check_axes(dims)
+        return Parts(kind, _data_type(data["data_type"]), layout)
+    if data["data_type"] != "undef":
+        raise fail(f"data_type is {short_repr(data['data_type'])}", "the zero descriptor has none: undef")
+    return Parts(kind, DataType.undef, layout)
+
+
+def _blocked(data: dict[str, Any], lists: dict[str, object]) -> Parts:
+    dtype, dims = _data_type(data["data_type"]), parse_dims(lists["dims"])
+    _check_axes(dims)
+    padded = parse_dims(lists["padded_dims"], "padded_dims")
+    strides = parse_strides(lists["strides"], len(dims))
+    tag = _blocks(len(dims), lists)
+    _check_padding(dims, padded, tag)
+    if tag.inner_blks and any(step < 0 for step in strides if step != RUNTIME_DIM):
+        raise fail(f"strides are {strides} for a blocked layout", "only plain layouts may run backwards")
+    offset0 = parse_int(data["offset0"], "offset0")
+    layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, offset0)
+    check_range(layout, dtype)
+    return Parts("blocked", dtype, layout)
+
+
+def _check_axes(dims: tuple[int, ...]) -> None:
+    if not dims:
+        raise fail("dims is []", "only the zero descriptor, of kind undef, has no axes")
+
+
+def _data_type(name: object) -> DataType:
+    if isinstance(name, str):
+        return parse_type(name)
+    raise fail(f"data_type is {short_repr(name)}", "it is a name, such as 'f32'")
+
+
+def _blocks(ndims: int, lists: dict[str, object]) -> Tag:
+    """The inner blocks, as a tag of axes in any order."""
+    blks, idxs = (parse_ints(lists[name], name) for name in ("inner_blks", "inner_idxs"))
+    try:
+        return Tag(tuple(range(ndims)), blks, idxs)
+    except InvalidArguments as error:
+        why = f"{error.what}: {error.why}" if error.why else error.what
+        raise fail(f"inner_blks are {blks}, inner_idxs {idxs}"[:200], why, error.hint) from None
+
+
+def _check_padding(dims: tuple[int, ...], padded: tuple[int, ...], tag: Tag) -> None:
+    whole = layout_of_tag(dims, tag).padded_dims
+    fits = len(padded) == len(dims) and all(p in (n, w) for p, n, w in zip(padded, dims, whole, strict=True))
+    if not fits:
+        why = f"an axis is padded up to whole blocks, {whole}, or not at all"
+        raise fail(f"padded_dims are {padded} for dims {dims}", why)

@@ -1,0 +1,241 @@
+"""Loads and stores of registers: whole vectors where elements are consecutive, masked or in pieces where not.
+
+A 4-bit element has a byte of its own in registers, with its sign; in memory two share a byte, the first in
+the low half (M18). Every tile begins at a whole byte of both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..dtypes import DataType
+from .builder import Builder, Value, element_of, lanes_of, vector
+from .convert import Abilities, bits_type, zeros
+from .network import NOTHING, Lanes
+from .shape import piece, prefix
+
+# Consecutive elements, and how many leading ones are present.
+Piece = tuple[Lanes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One operand of a tile: its address, element type and the offset of each element."""
+
+    base: Value
+    data_type: DataType
+    offsets: tuple[int, ...]
+    present: tuple[bool, ...]
+
+    def at(self, b: Builder, element: int) -> Value:
+        """The address of an element; of a 4-bit one that of its byte."""
+        return b.advance(self.base, self.offsets[element] * self.data_type.bits // 8)
+
+    def has(self, element: int) -> bool:
+        """True where the element is to be moved."""
+        return element != NOTHING and self.present[element]
+
+
+# --- loads --------------------------------------------------------------------------------------------------
+
+
+def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
+    """The bits of the present elements of `lanes`; zero in the other lanes."""
+    cut = _cut(side, lanes)
+    if side.data_type.bits == 4:
+        nibbles = _load_nibble_lanes(b, side, lanes) if cut is None else _load_nibbles(b, can, side, cut)
+        return _with_sign(b, nibbles) if side.data_type is DataType.s4 else nibbles
+    if cut is None:
+        return _load_lanes(b, side, lanes)
+    return _join(b, [_load_piece(b, can, side, group, count) for group, count in cut])
+
+
+def _cut(side: Side, lanes: Lanes) -> list[Piece] | None:
+    """Groups of consecutive elements, and how many leading ones of each are present; None where lanes must
+    be moved one by one."""
+    size = piece(lanes, side.offsets)
+    groups = [lanes[i : i + size] for i in range(0, len(lanes), size)]
+    counts = [prefix([side.has(e) for e in group]) for group in groups]
+    if size == 1 or None in counts:
+        return None
+    cut = [(group, count or 0) for group, count in zip(groups, counts, strict=True)]
+    is_split = side.data_type.bits == 4 and any(n and side.offsets[group[0]] % 2 for group, n in cut)
+    return None if is_split else cut
+
+
+def _join(b: Builder, parts: list[Value]) -> Value:
+    while len(parts) > 1:
+        parts = [_concat(b, x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _concat(b: Builder, x: Value, y: Value) -> Value:
+    return b.shuffle(x, y, tuple(range(2 * lanes_of(x))))
+
+
+def _load_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:
+    kind = bits_type(side.data_type)
+    value = zeros(side.data_type, len(lanes))
+    for lane, element in enumerate(lanes):
+        if not side.has(element):
+            continue
+        scalar = b.value(kind, f"load {kind}, {side.at(b, element)}, align 1")
+        value = b.value(value.type, f"insertelement {value}, {scalar}, i64 {lane}")
+    return value
+
+
+def _load_piece(b: Builder, can: Abilities, side: Side, group: Lanes, count: int) -> Value:
+    size, kind = len(group), bits_type(side.data_type)
+    if count == 0:
+        return zeros(side.data_type, size)
+    address = side.at(b, group[0])
+    full = vector(kind, size)
+    if count == size:
+        return b.value(full, f"load {full}, {address}, align 1")
+    if can.masks:
+        name, mask = f"llvm.masked.load.v{size}{kind}.p0", _prefix_mask(size, count)
+        args = f"{address}, i32 1, {mask}, {full} zeroinitializer"
+        return b.call(full, name, args, f"ptr, i32, <{size} x i1>, {full}")
+    return _load_prefix(b, side, group, count)
+
+
+def _load_prefix(b: Builder, side: Side, group: Lanes, count: int) -> Value:
+    """A few leading lanes by loads of powers of two, never past the last one."""
+    size, kind = len(group), bits_type(side.data_type)
+    value, done = zeros(side.data_type, size), 0
+    while done < count:
+        step = 1 << ((count - done).bit_length() - 1)
+        part_type = vector(kind, step)
+        part = b.value(part_type, f"load {part_type}, {side.at(b, group[done])}, align 1")
+        wide = b.shuffle(part, part, [*range(step), *[-1] * (size - step)])
+        mask = [size + i - done if done <= i < done + step else i for i in range(size)]
+        value = b.shuffle(value, wide, mask)
+        done += step
+    return value
+
+
+def _bytes_of(side: Side) -> Side:
+    """The bytes that hold the elements of a 4-bit operand."""
+    return replace(side, data_type=DataType.u8, offsets=tuple(offset >> 1 for offset in side.offsets))
+
+
+def _load_nibbles(b: Builder, can: Abilities, side: Side, cut: list[Piece]) -> Value:
+    return _join(b, [_load_nibble_piece(b, can, side, group, count) for group, count in cut])
+
+
+def _load_nibble_piece(b: Builder, can: Abilities, side: Side, group: Lanes, count: int) -> Value:
+    packed = _load_piece(b, can, _bytes_of(side), group[::2], (count + 1) // 2)
+    size, low_half = lanes_of(packed), b.splat("i8", lanes_of(packed), "15")
+    low = b.op("and", packed, low_half)
+    high = b.op("lshr", packed, b.splat("i8", size, "4"))
+    both = b.shuffle(low, high, [lane // 2 + size * (lane % 2) for lane in range(2 * size)])
+    if count % 2 == 0:
+        return both
+    kept = ", ".join(f"i8 {-1 if lane < count else 0}" for lane in range(2 * size))
+    return b.op("and", both, Value(both.type, f"<{kept}>"))
+
+
+def _load_nibble_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:
+    value = zeros(side.data_type, len(lanes))
+    for lane, element in enumerate(lanes):
+        if not side.has(element):
+            continue
+        packed = b.value("i8", f"load i8, {side.at(b, element)}, align 1")
+        shifted = b.op("lshr", packed, Value("i8", str(4 * (side.offsets[element] % 2))))
+        nibble = b.op("and", shifted, Value("i8", "15"))
+        value = b.value(value.type, f"insertelement {value}, {nibble}, i64 {lane}")
+    return value
+
+
+def _with_sign(b: Builder, nibbles: Value) -> Value:
+    eight = b.splat("i8", lanes_of(nibbles), "8")
+    return b.op("sub", b.op("xor", nibbles, eight), eight)
+
+
+def _prefix_mask(size: int, count: int) -> Value:
+    flags = ", ".join("i1 true" if i < count else "i1 false" for i in range(size))
+    return Value(vector("i1", size), f"<{flags}>")
+
+
+# --- stores -------------------------------------------------------------------------------------------------
+
+
+def store(b: Builder, can: Abilities, side: Side, value: Value, lanes: Lanes, streams: bool) -> None:
+    """Write the lanes whose elements are present, and nothing else."""
+    cut = _cut(side, lanes)
+    if cut is None:
+        _store_lanes(b, side, value, lanes)
+        return
+    size = len(cut[0][0])
+    for number, (group, count) in enumerate(cut):
+        part = _lanes(b, value, number * size, size)
+        if side.data_type.bits == 4:
+            _store_nibbles(b, can, side, part, group, count)
+        else:
+            _store_piece(b, can, side, part, group, count, streams)
+
+
+def _store_lanes(b: Builder, side: Side, value: Value, lanes: Lanes) -> None:
+    for lane, element in enumerate(lanes):
+        if side.has(element):
+            _store_lane(b, side, value, lane, element)
+
+
+def _store_lane(b: Builder, side: Side, value: Value, lane: int, element: int) -> None:
+    scalar = b.value(element_of(value), f"extractelement {value}, i64 {lane}")
+    address = side.at(b, element)
+    if side.data_type.bits == 4:
+        scalar = _merged(b, scalar, address, side.offsets[element] % 2)
+    b.line(f"store {scalar}, {address}, align 1")
+
+
+def _merged(b: Builder, nibble: Value, address: Value, half: int) -> Value:
+    """The byte at an address with one half replaced."""
+    old = b.value("i8", f"load i8, {address}, align 1")
+    kept = b.op("and", old, Value("i8", str(15 if half else -16)))
+    moved = b.op("shl", nibble, Value("i8", "4")) if half else b.op("and", nibble, Value("i8", "15"))
+    return b.op("or", kept, moved)
+
+
+def _store_nibbles(b: Builder, can: Abilities, side: Side, value: Value, group: Lanes, count: int) -> None:
+    """Pairs as bytes; of an odd last one only its half of the byte."""
+    half = lanes_of(value) // 2
+    low = b.op("and", b.shuffle(value, value, range(0, 2 * half, 2)), b.splat("i8", half, "15"))
+    high = b.op("shl", b.shuffle(value, value, range(1, 2 * half, 2)), b.splat("i8", half, "4"))
+    _store_piece(b, can, _bytes_of(side), b.op("or", low, high), group[::2], count // 2, False)
+    if count % 2:
+        _store_lane(b, side, value, count - 1, group[count - 1])
+
+
+def _store_piece(
+    b: Builder, can: Abilities, side: Side, part: Value, group: Lanes, count: int, streams: bool
+) -> None:
+    size, kind = len(group), element_of(part)
+    if count == 0:
+        return
+    if count < size and can.masks:
+        types = f"{part.type}, ptr, i32, <{size} x i1>"
+        args = f"{part}, {side.at(b, group[0])}, i32 1, {_prefix_mask(size, count)}"
+        b.call_void(f"llvm.masked.store.v{size}{kind}.p0", args, types)
+        return
+    done = 0
+    while done < count:
+        step = 1 << ((count - done).bit_length() - 1)
+        piece_of = _lanes(b, part, done, step)
+        offset, nbytes = (n * side.data_type.bits // 8 for n in (side.offsets[group[done]], step))
+        how = _alignment(streams, nbytes, offset)
+        b.line(f"store {piece_of}, {side.at(b, group[done])}, {how}")
+        done += step
+
+
+def _alignment(streams: bool, nbytes: int, offset: int) -> str:
+    """Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest."""
+    if not streams or nbytes < 16 or offset % min(nbytes, 64):
+        return "align 1"
+    return f"align {min(nbytes, 64)}, !nontemporal !0"
+
+
+def _lanes(b: Builder, value: Value, first: int, count: int) -> Value:
+    if count == lanes_of(value):
+        return value
+    return b.shuffle(value, value, tuple(range(first, first + count)))

@@ -1,0 +1,284 @@
+"""Scheduled reductions -> the text of one LLVM module with the entry of all kernels.
+
+`src` is the tensor, `dst` the planes of outputs (`plan/reduction_planes.py`), into which is folded what they
+hold. `params` points at one s32, the factor of sums. The entry runs the share `part` of `parts` of every
+box's grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..plan.reduction import Op, Reduction
+from ..plan.reduction_schedule import Lanes, Loop, ReductionPlan
+from .accumulate import Accumulation, only
+from .builder import Builder, Value, i64, vector
+from .fold import Places, fold_into
+from .kernel import module_text
+
+Accumulators = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Where the loops stand: both addresses, and what there is of some axes.
+
+    `ranges[axis]` are the tiles of a grid step: first, and one past the last. `count` are the positions that
+    the tile covers of its last axis.
+    """
+
+    src: Value
+    out: Value
+    ranges: dict[int, tuple[Value, Value]]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Tiles [first, end) of an axis, `count` positions each."""
+
+    first: int
+    end: int
+    count: int
+
+
+def emit_reduction(reduction: Reduction, plans: Sequence[ReductionPlan], *, masks: bool) -> str:
+    """The IR text that runs all of `plans` in turn. `masks`: the target loads parts of vectors."""
+    b = Builder()
+    factor = b.value("i32", "load i32, ptr %params, align 4") if reduction.op is Op.total else None
+    for plan in plans:
+        _Writer(b, reduction, plan, sum(each.planes for each in plans), factor, masks).emit()
+    b.line("ret void")
+    return module_text(b)
+
+
+class _Writer:
+    """Writes the loops of one plan."""
+
+    def __init__(
+        self,
+        b: Builder,
+        reduction: Reduction,
+        plan: ReductionPlan,
+        planes: int,
+        factor: Value | None,
+        masks: bool,
+    ) -> None:
+        self.b, self.plan, self.factor, self.masks = b, plan, factor, masks
+        self.axes = plan.box.axes
+        self.how = Accumulation(reduction.op, reduction.data_type)
+        self.width = reduction.data_type.bits // 8
+        self.plane_bytes = reduction.outputs * self.how.bits // 8
+        self.result_bytes = planes * self.plane_bytes
+
+    def emit(self) -> None:
+        """The grid loop over this part's share, and everything inside it."""
+        b, plan = self.b, self.plan
+        src = b.advance(Value("ptr", "%src"), plan.box.base * self.width)
+        start = plan.box.out * self.how.bits // 8 + plan.first_plane * self.plane_bytes
+        count = plan.lanes.chunks[-1] if plan.lanes.chunks else 1
+        cursor = _Cursor(src, b.advance(Value("ptr", "%dst"), start), {}, count)
+        if not plan.grid:
+            with b.when("eq", Value("i64", "%part"), i64(0)):
+                self._walk(0, cursor)
+            return
+        part, parts, steps = Value("i64", "%part"), Value("i64", "%parts"), i64(plan.steps)
+        low = b.op("udiv", b.op("mul", part, steps), parts)
+        high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), steps), parts)
+        with b.loop(low, high) as step:
+            self._walk(0, self._decode(step, cursor))
+
+    def _decode(self, step: Value, cursor: _Cursor) -> _Cursor:
+        """The cursor at a grid step: which tiles of each cut axis it covers."""
+        b = self.b
+        for loop in reversed(self.plan.grid):
+            turns = i64(self.plan.turns(loop))
+            turn, step = b.op("urem", step, turns), b.op("udiv", step, turns)
+            if not self.axes[loop.axis].is_kept:
+                cursor = replace(cursor, out=self._moved(cursor.out, turn, self.plane_bytes))
+            low = b.op("mul", turn, i64(loop.tiles))
+            high = self._clamped("slt", b.op("add", low, i64(loop.tiles)), self.plan.turns(Loop(loop.axis)))
+            cursor = replace(cursor, ranges={**cursor.ranges, loop.axis: (low, high)})
+        return cursor
+
+    def _clamped(self, name: str, value: Value, limit: int) -> Value:
+        condition = self.b.value("i1", f"icmp {name} {value}, {limit}")
+        return self.b.value("i64", f"select {condition}, {value}, i64 {limit}")
+
+    # --- loops
+
+    def _walk(self, number: int, cursor: _Cursor) -> None:
+        if number == len(self.plan.walk):
+            self._accumulate(cursor)
+            return
+        axis = self.plan.walk[number]
+        for section in self._sections(axis):
+            with self.b.loop(*self._range(axis, section, cursor)) as tile:
+                self._walk(number + 1, self._at(axis, tile, section.count, cursor))
+
+    def _held(self, number: int, cursor: _Cursor, values: Accumulators) -> Accumulators:
+        if number == len(self.plan.held):
+            return self._tile(cursor, values)
+        axis = self.plan.held[number]
+        for section in self._sections(axis):
+
+            def turn(tile: Value, now: Accumulators, section: _Section = section) -> Accumulators:
+                return self._held(number + 1, self._at(axis, tile, section.count, cursor), now)
+
+            values = carry(self.b, *self._range(axis, section, cursor), values, turn)
+        return values
+
+    def _sections(self, axis: int) -> list[_Section]:
+        """The whole tiles of an axis, and the part of one at its end."""
+        chunk = self.plan.chunk(axis)
+        whole, rest = divmod(self.axes[axis].extent, chunk)
+        sections = [_Section(0, whole, chunk)] if whole else []
+        return [*sections, _Section(whole, whole + 1, rest)] if rest else sections
+
+    def _range(self, axis: int, section: _Section, cursor: _Cursor) -> tuple[Value, Value]:
+        """The tiles of a section that are in the grid step: first, and one past the last."""
+        if axis not in cursor.ranges:
+            return i64(section.first), i64(section.end)
+        low, high = cursor.ranges[axis]
+        if section.end < self.plan.turns(Loop(axis)):
+            high = self._clamped("slt", high, section.end)
+        return self._clamped("sgt", low, section.first) if section.first else low, high
+
+    def _at(self, axis: int, tile: Value, count: int, cursor: _Cursor) -> _Cursor:
+        """The cursor at one tile of an axis, which covers `count` positions."""
+        along, chunk = self.axes[axis], self.plan.chunk(axis)
+        src = self._moved(cursor.src, tile, chunk * along.src * self.width)
+        out = self._moved(cursor.out, tile, chunk * along.out * self.how.bits // 8)
+        is_cut = axis in self.plan.lanes.axes
+        return replace(cursor, src=src, out=out, count=count if is_cut else cursor.count)
+
+    def _moved(self, pointer: Value, tile: Value, nbytes: int) -> Value:
+        return self.b.advance(pointer, self.b.op("mul", tile, i64(nbytes))) if nbytes else pointer
+
+    # --- one tile
+
+    def _accumulate(self, cursor: _Cursor) -> None:
+        """Accumulate over the held loops, and fold what they found into the outputs."""
+        results = range(self.how.op.results)
+        places = _places(self.plan, cursor.count)
+        empty = tuple(self.how.empty(len(lanes)) for lanes in places for _ in results)
+        found = self._held(0, cursor, empty)
+        for result in results:
+            out = self.b.advance(cursor.out, result * self.result_bytes)
+            registers = list(zip(found[result :: len(results)], places, strict=True))
+            fold_into(self.b, self.how, registers, out, self.factor)
+
+    def _tile(self, cursor: _Cursor, values: Accumulators) -> Accumulators:
+        """One tile folded into the accumulators; those that it does not reach stay."""
+        made = list(values)
+        size, lanes = _size(self.plan.lanes, cursor.count), self.plan.lanes.width
+        for register, first in enumerate(range(0, size, lanes)):
+            count = min(lanes, size - first)
+            step = self.plan.lanes.pitch * self.width
+            bits = self._load(self.b.advance(cursor.src, first * step), lanes, count)
+            found = self.how.prepare(self.b, bits)
+            for result, value in enumerate(found):
+                place = register * len(found) + result
+                # What is not there reads as zero bits, which for sums and magnitudes is nothing.
+                if count < lanes and self.how.op is Op.min_max:
+                    value = only(self.b, value, count, self.how.empty(lanes))
+                is_first = made[place] == self.how.empty(lanes)
+                made[place] = value if is_first else self.how.fold(self.b, made[place], value)
+        return tuple(made)
+
+    # --- loads
+
+    def _load(self, address: Value, lanes: int, count: int) -> Value:
+        """The bits of `count` elements, and zero in the other lanes."""
+        element = f"i{self.width * 8}"
+        kind = vector(element, lanes)
+        if self.plan.lanes.pitch != 1 and count > 1:
+            return self._gather(address, lanes, count)
+        if count == lanes:
+            return self.b.value(kind, f"load {kind}, {address}, align 1")
+        if self.masks:
+            name = f"llvm.masked.load.v{lanes}{element}.p0"
+            flags = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(lanes))
+            mask = f"<{lanes} x i1> <{flags}>"
+            args = f"{address}, i32 1, {mask}, {kind} zeroinitializer"
+            return self.b.call(kind, name, args, f"ptr, i32, <{lanes} x i1>, {kind}")
+        return self._load_prefix(address, lanes, count)
+
+    def _load_prefix(self, address: Value, lanes: int, count: int) -> Value:
+        """A few leading lanes by loads of powers of two, never past the last one."""
+        b, element = self.b, f"i{self.width * 8}"
+        value, done = Value(vector(element, lanes), "zeroinitializer"), 0
+        while done < count:
+            step = 1 << ((count - done).bit_length() - 1)
+            kind = vector(element, step)
+            part = b.value(kind, f"load {kind}, {b.advance(address, done * self.width)}, align 1")
+            wide = b.shuffle(part, part, [*range(step), *[-1] * (lanes - step)])
+            mask = [lanes + i - done if done <= i < done + step else i for i in range(lanes)]
+            value = b.shuffle(value, wide, mask)
+            done += step
+        return value
+
+    def _gather(self, address: Value, lanes: int, count: int) -> Value:
+        """Elements apart from each other, one by one."""
+        b, element = self.b, f"i{self.width * 8}"
+        value = Value(vector(element, lanes), "zeroinitializer")
+        for lane in range(count):
+            at = b.advance(address, lane * self.plan.lanes.pitch * self.width)
+            scalar = b.value(element, f"load {element}, {at}, align 1")
+            value = b.value(value.type, f"insertelement {value}, {scalar}, i64 {lane}")
+        return value
+
+
+def _size(lanes: Lanes, count: int) -> int:
+    """Elements of a tile that covers `count` positions of its last axis."""
+    return prod(lanes.chunks[:-1]) * count
+
+
+def _places(plan: ReductionPlan, count: int) -> list[Places]:
+    """The output of each lane of each register of a tile."""
+    outs = [0]
+    for axis, chunk in zip(plan.lanes.axes, plan.lanes.chunks, strict=True):
+        outs = [out + i * plan.box.axes[axis].out for i in range(chunk) for out in outs]
+    outs, width = outs[: _size(plan.lanes, count)], plan.lanes.width
+    padded: list[int | None] = [*outs, *[None] * (-len(outs) % width)]
+    return [tuple(padded[i : i + width]) for i in range(0, len(padded), width)]
+
+
+def carry(
+    b: Builder,
+    low: Value,
+    high: Value,
+    values: Accumulators,
+    turn: Callable[[Value, Accumulators], Accumulators],
+) -> Accumulators:
+    """`for i in range(low, high): values = turn(i, values)`, with values that stay in registers."""
+    head, latch, after = b.fresh(), b.fresh(), b.fresh()
+    counter, following = Value("i64", f"%{b.fresh()}"), Value("i64", f"%{b.fresh()}")
+    now = tuple(Value(value.type, f"%{b.fresh()}") for value in values)
+    then = tuple(Value(value.type, f"%{b.fresh()}") for value in values)
+    before = b.block
+    _branch(b, low, high, head, after)
+    b.start(head)
+    b.line(f"{counter.ref} = phi i64 [ {low.ref}, %{before} ], [ {following.ref}, %{latch} ]")
+    for value, phi, next_ in zip(values, now, then, strict=True):
+        b.line(f"{phi.ref} = phi {phi.type} [ {value.ref}, %{before} ], [ {next_.ref}, %{latch} ]")
+    made = turn(counter, now)
+    b.line(f"br label %{latch}")
+    b.start(latch)
+    for value, next_ in zip(made, then, strict=True):
+        # A name for the value that is known before it is made.
+        b.line(f"{next_.ref} = bitcast {value} to {next_.type}")
+    b.line(f"{following.ref} = add nuw nsw i64 {counter.ref}, 1")
+    _branch(b, following, high, head, after)
+    b.start(after)
+    last = tuple(Value(value.type, f"%{b.fresh()}") for value in values)
+    for value, next_, phi in zip(values, then, last, strict=True):
+        b.line(f"{phi.ref} = phi {phi.type} [ {value.ref}, %{before} ], [ {next_.ref}, %{latch} ]")
+    return last
+
+
+def _branch(b: Builder, counter: Value, stop: Value, again: str, after: str) -> None:
+    goes_on = b.value("i1", f"icmp slt {counter}, {stop.ref}")
+    b.line(f"br {goes_on}, label %{again}, label %{after}")

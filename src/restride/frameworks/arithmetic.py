@@ -1,0 +1,247 @@
+"""`scale`, `zero_point`, `axis`, `beta` and `post_ops` of a call as attributes and their operands.
+
+The zero point belongs to the integer side. Where the result is of integers, `scale * x + zero_point`; where
+only `x` is, `scale * (x - zero_point)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import is_scalar, parse_int, short_repr
+from ..desc.post_ops import BINARY, BinaryOp, PostOps
+from ..errors import InvalidArguments
+from ..primitives.args import (
+    ARG_ATTR_OUTPUT_SCALES,
+    ARG_ATTR_ZERO_POINTS,
+    ARG_DST,
+    ARG_SRC,
+    ARG_SRC_1,
+    arg_attr_multiple_post_op,
+)
+from ..runtime.describe import Subject, describe
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from .factors import Applied, parse_factors
+
+_SUBJECT = Subject.source("reorder")
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What a call asks to be computed, as it was given."""
+
+    scale: Any = None
+    zero_point: Any = None
+    axis: Any = None
+    beta: Any = 0.0
+    post_ops: Any = None
+
+    def simple(self) -> Applied | None:
+        """alpha and beta where they are all there is, else None."""
+        if self.post_ops is not None or _is_list(self.scale) or not _is_no_shift(self.zero_point):
+            return None
+        return parse_factors(self.scale, self.beta)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Attributes, and the memories that an execution passes for them."""
+
+    attr: PrimitiveAttr
+    extras: dict[int, Memory]
+
+
+def bind(given: Arithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> Bound:
+    """Attributes of a reorder from `src` to `dst`. Raises InvalidArguments for what does not fit them."""
+    made = Bound(PrimitiveAttr(), {})
+    _bind_scale(made, given, dst, engine)
+    _bind_zero_point(made, given, src, dst, engine)
+    made.attr.set_post_ops(_chain(made, given, dst, engine))
+    return made
+
+
+def _bind_scale(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine) -> None:
+    if given.scale is None:
+        return
+    if not _is_list(given.scale):
+        made.attr.set_output_scales(0, [parse_factors(given.scale, 0.0).alpha])
+        return
+    values = _one_per_index("scale", given.scale, given.axis, dst)
+    with np.errstate(all="ignore"):
+        exact = np.ascontiguousarray(values, np.float32)
+    made.attr.set_output_scales(1 << _axis(given.axis, "scale", dst), RUNTIME_F32_VAL)
+    made.extras[ARG_ATTR_OUTPUT_SCALES] = Memory.from_numpy(exact, engine=engine)
+
+
+def _bind_zero_point(
+    made: Bound, given: Arithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine
+) -> None:
+    if _is_no_shift(given.zero_point):
+        return
+    arg = ARG_DST if dst.data_type.is_integral else ARG_SRC
+    if not (dst if arg == ARG_DST else src).data_type.is_integral:
+        raise InvalidArguments(
+            "reorder: zero_point without integers",
+            where=f"src {src}; dst {dst}",
+            why="a zero point belongs to the side of integers, and neither side is (R27)",
+            hint='leave it out, or ask for dtype="s8"',
+        )
+    if not _is_list(given.zero_point):
+        made.attr.set_zero_points(arg, 0, [parse_int(given.zero_point, "reorder: zero_point")])
+        return
+    values = _integers(_one_per_index("zero_point", given.zero_point, given.axis, dst))
+    made.attr.set_zero_points(arg, 1 << _axis(given.axis, "zero_point", dst), None)
+    made.extras[ARG_ATTR_ZERO_POINTS | arg] = Memory.from_numpy(values, engine=engine)
+
+
+def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    limits = np.iinfo(np.int32)
+    is_whole = values.dtype.kind in "iu" and (values.size == 0 or (values >= limits.min).all())
+    if is_whole and (values.size == 0 or (values <= limits.max).all()):
+        return np.ascontiguousarray(values, np.int32)
+    raise InvalidArguments(
+        f"reorder: zero_point is {short_repr(values)}",
+        why="zero points are whole numbers of 32 bits",
+        hint="pass np.rint(zero_point).astype(np.int32)",
+    )
+
+
+# --- one value for each index of an axis ------------------------------------------------------------------
+
+
+def _is_list(value: Any) -> bool:
+    """True for what has several values; an array of no axes is a number."""
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def _is_no_shift(zero_point: Any) -> bool:
+    """True for no zero point, and for the integer 0: it shifts nothing."""
+    is_integer = isinstance(zero_point, int | np.integer) and not isinstance(zero_point, bool)
+    return zero_point is None or (is_integer and zero_point == 0)
+
+
+def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(values)
+        found = array if array.dtype.kind in "iufV" else np.empty((0, 0))
+    except Exception:
+        found = np.empty((0, 0))
+    at = _axis(axis, name, dst)
+    if found.shape == (dst.dims[at],):
+        return found
+    raise InvalidArguments(
+        f"reorder: {name} is {short_repr(values)}",
+        where=f"dims {dst.dims}, axis {at}",
+        why=f"it must be one number, or {dst.dims[at]} real numbers, one for each index of axis {at}",
+        hint="pass a list or a 1-D array of that length, or another axis",
+    )
+
+
+def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
+    if axis is None:
+        raise InvalidArguments(
+            f"reorder: {name} of several values without axis",
+            where=f"dims {dst.dims}",
+            why="axis says along which dim there is one value for each index",
+            hint="pass axis=1 for one value per channel, or one number for the whole tensor",
+        )
+    at = parse_int(axis, "reorder: axis")
+    if not -dst.ndims <= at < dst.ndims:
+        raise InvalidArguments(
+            f"reorder: axis is {short_repr(at)}",
+            where=f"dims {dst.dims}",
+            why=f"it must be from {-dst.ndims} to {dst.ndims - 1}",
+            hint="dims are logical: axis 1 is the channels of (N, C, H, W) in every format",
+        )
+    return at % dst.ndims
+
+
+# --- post-ops -----------------------------------------------------------------------------------------------
+
+
+def _chain(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine) -> PostOps:
+    """The sum that `beta` asks for, then `post_ops`."""
+    chain = PostOps()
+    beta = parse_factors(None, given.beta).beta
+    if beta != 0.0:
+        chain.append_sum(beta)
+    if isinstance(given.post_ops, PostOps):
+        return _copied(chain, given.post_ops)
+    for entry in _entries(given.post_ops):
+        _append(chain, made, entry, dst, engine)
+    return chain
+
+
+def _copied(chain: PostOps, given: PostOps) -> PostOps:
+    entries = given.freeze()
+    if any(isinstance(entry, BinaryOp) for entry in entries):
+        raise InvalidArguments(
+            "reorder: post_ops names an operand but does not bring it",
+            why="a binary entry of PostOps has a descriptor only; its memory is an execution's",
+            hint='pass post_ops=[("add", array)]',
+        )
+    whole = PostOps.of((*chain.freeze(), *entries))
+    if len(chain) and any(kind == "sum" for kind in (given.kind(i) for i in range(len(given)))):
+        chain.append_sum()  # refuses the second sum
+    return whole
+
+
+def _entries(post_ops: Any) -> Iterable[Any]:
+    if post_ops is None:
+        return ()
+    if isinstance(post_ops, str):
+        return (post_ops,)
+    if isinstance(post_ops, list | tuple):
+        is_one = isinstance(post_ops, tuple) and len(post_ops) > 1 and not _names_op(post_ops[1])
+        return (post_ops,) if is_one and isinstance(post_ops[0], str) else post_ops
+    raise _no_chain(post_ops)
+
+
+def _names_op(entry: Any) -> bool:
+    return isinstance(entry, str | tuple | list)
+
+
+def _append(chain: PostOps, made: Bound, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
+    parts = (entry,) if isinstance(entry, str) else entry
+    if not isinstance(parts, tuple | list) or not parts or not isinstance(parts[0], str):
+        raise _no_chain(entry)
+    name, *params = parts
+    name = name.removeprefix("eltwise_").removeprefix("binary_")
+    if name == "sum":
+        chain.append_sum(*params[:3])
+    elif name in BINARY and len(params) == 1:
+        memory = _operand(params[0], dst, engine)
+        made.extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = memory
+        chain.append_binary(name, memory.desc)
+    elif name in BINARY or len(params) > 3:
+        raise _no_chain(entry)
+    else:
+        chain.append_eltwise(name, *params)
+
+
+def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
+    """The operand of a binary post-op: an array that broadcasts as NumPy's do, or a memory."""
+    if isinstance(x, Memory):
+        return x
+    array = np.asarray(x) if is_scalar(x) or isinstance(x, list | tuple) else x
+    if isinstance(array, np.ndarray) and array.dtype == np.int64:
+        array = array.astype(np.float64)
+    if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
+        array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
+    described = describe(array, None, _SUBJECT)
+    return Memory(described.desc, engine, described.buffer_of(array))
+
+
+def _no_chain(entry: Any) -> InvalidArguments:
+    return InvalidArguments(
+        f"reorder: post_ops has {short_repr(entry)}",
+        why="an entry is a name, or a tuple of a name and its numbers, or of a name and an array",
+        hint='pass rs.PostOps(), or as ["relu", ("clip", 0, 6), ("add", bias)]',
+    )

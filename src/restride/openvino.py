@@ -1,0 +1,277 @@
+"""ShuffleChannels layers of OpenVINO models, read from the .xml file, ready to be called (seed 002; O01–O08).
+
+OpenVINO is not needed, and not imported.
+
+>>> import io
+>>> import numpy as np
+>>> import restride as rs
+>>> text = '''
+... <layer id="3" name="shuffle" type="ShuffleChannels" version="opset3">
+...   <data axis="1" group="3"/>
+...   <input><port id="0"><dim>1</dim><dim>6</dim></port></input>
+...   <output><port id="1"><dim>1</dim><dim>6</dim></port></output>
+... </layer>'''
+>>> (layer,) = rs.openvino.read_ir(io.StringIO(text))
+>>> layer(np.arange(6).reshape(1, 6))
+array([[0, 2, 4, 1, 3, 5]])
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+import ml_dtypes
+import numpy as np
+
+from .desc.parse import parse_int, parse_ints, short_repr
+from .desc.tags import MAX_NDIMS
+from .errors import Error, InvalidArguments
+from .frameworks.openvino_ir import Port, RawLayer, find_layers, to_int
+from .frameworks.xml_source import opened
+from .runtime.memory import Memory
+from .shuffles import shuffle_channels
+
+__all__ = ["Layers", "ShuffleChannels", "read_ir"]
+
+_TYPE = "ShuffleChannels"
+_LIMIT = 2**63
+_VERSION = re.compile(r"opset[1-9][0-9]{0,2}")
+_ELEMENT_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
+_DTYPES = {
+    "FP64": np.float64, "FP32": np.float32, "FP16": np.float16, "BF16": ml_dtypes.bfloat16,
+    "F8E4M3": ml_dtypes.float8_e4m3fn, "F8E5M2": ml_dtypes.float8_e5m2, "BOOL": np.bool_,
+    "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
+    "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
+}  # fmt: skip
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleChannels:
+    """One ShuffleChannels-1 operation: call it with an array of its shape.
+
+    shape         extents of input and output, -1 for one that is known only at execution
+    axis          the axis of the channels, -rank to rank - 1
+    group         into how many groups the channels are split; divides their number
+    id, name      of the layer; None and "" where the file gives none
+    element_type  as the file writes it ("FP32"), or None; a call takes elements of any type
+    version       the operation set ("opset3"), or None
+
+    Raises InvalidArguments for values that the operation does not allow (O02).
+    """
+
+    shape: tuple[int, ...]
+    axis: int = 1
+    group: int = 1
+    id: int | None = None
+    name: str = ""
+    element_type: str | None = None
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", _parse_shape(self.shape))
+        object.__setattr__(self, "axis", parse_int(self.axis, "axis"))
+        object.__setattr__(self, "group", parse_int(self.group, "group"))
+        _check(self.shape, self.axis, self.group)
+
+    @property
+    def channels(self) -> int:
+        """The extent of the axis; -1 where it is known only at execution."""
+        return self.shape[self.axis]
+
+    @property
+    def group_size(self) -> int | None:
+        """The `group_size` with which oneDNN's forward shuffle does the same; None if not known."""
+        return None if self.channels < 0 else self.channels // self.group
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The NumPy twin of `element_type`; None where there is none."""
+        twin = _DTYPES.get((self.element_type or "").upper())
+        return None if twin is None else np.dtype(twin)
+
+    def __call__(self, x: Any, *, out: Any = None) -> Any:
+        """`restride.shuffle_channels` of `x`, an array or `Memory` of this shape; errors as there.
+
+        Raises InvalidArguments for another shape.
+        """
+        found = _shape_of(x)
+        if not _fits(found, self.shape):
+            raise InvalidArguments(
+                f"{self}: x is of another shape",
+                where=f"x {_by(found)}; layer {_by(self.shape)}",
+                why="the layer was made for arrays of its own shape; * is any extent",
+                hint="for other shapes call restride.shuffle_channels(x, group=, axis=)",
+            )
+        return shuffle_channels(x, group=self.group, axis=self.axis, out=out)
+
+    def __str__(self) -> str:
+        named = f" {short_repr(self.name)}" if self.name else "" if self.id is None else f" {self.id}"
+        return f"{_TYPE}{named}"
+
+
+class Layers(tuple[ShuffleChannels, ...]):
+    """The layers of a model in the order of its file: a tuple, with look-up by id and by name."""
+
+    __slots__ = ()
+
+    def by_id(self, id: int) -> ShuffleChannels:
+        """The layer of that id. Raises InvalidArguments where there is none, or one in each of two bodies."""
+        return self._only(lambda layer: layer.id == id, f"id {short_repr(id)}", "id")
+
+    def by_name(self, name: str) -> ShuffleChannels:
+        """The layer of that name. Raises InvalidArguments where there is none, or more than one."""
+        return self._only(lambda layer: layer.name == name, f"name {short_repr(name)}", "name")
+
+    def _only(self, is_it: Callable[[ShuffleChannels], bool], what: str, key: str) -> ShuffleChannels:
+        found = [layer for layer in self if is_it(layer)]
+        if len(found) == 1:
+            return found[0]
+        known = [short_repr(getattr(layer, key)) for layer in self[:_SHOWN]]
+        raise InvalidArguments(
+            f"Layers: {len(found) or 'no'} layers of {what}",
+            where=f"{key}s {', '.join(known)}{', ...' if len(self) > _SHOWN else ''}" if known else "",
+            why=f"there are {len(self)} {_TYPE} layers; those in bodies of others may share an id",
+            hint="the layers are a tuple: go through it to see them",
+        )
+
+
+def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:
+    """The ShuffleChannels layers of an OpenVINO IR, in file order, those in the bodies of others too.
+
+    `source` is the path of the .xml file, or an open file. Its outermost element is `<net>`, or for a part of
+    one `<layers>` or `<layer>`. A model without such layers gives an empty result.
+
+    Raises RuntimeFailure where the system refuses the file, InvalidArguments for one that is no IR, is cut
+    off, is longer than 256 MiB, declares a document type, or has a layer that the operation does not allow.
+    """
+    with opened(source) as xml:
+        return Layers(_read(xml.name, raw) for raw in find_layers(xml, _TYPE))
+
+
+# --- from text to values --------------------------------------------------------------------------------
+
+
+def _read(name: str, raw: RawLayer) -> ShuffleChannels:
+    try:
+        return _made(raw)
+    except Error as error:
+        why = f"{error.what}: {error.why}" if error.why else error.what
+        raise InvalidArguments(f"cannot read {name}", where=raw.where(), why=why, hint=error.hint) from None
+
+
+def _made(raw: RawLayer) -> ShuffleChannels:
+    if len(raw.data) > 1:
+        raise _wrong("there are two <data>", "the attributes of a layer stand in one")
+    source, target = _only_port("input", raw.inputs), _only_port("output", raw.outputs)
+    shape, result = (tuple(to_int(text, "a <dim>") for text in port.dims) for port in (source, target))
+    if not _agree(shape, result):
+        raise _wrong("input and output differ in shape", f"the one is {_by(shape)}, the other {_by(result)}")
+    given = {key: to_int(text, key) for key, text in _options(raw).items()}
+    layer_id = raw.attributes.get("id")
+    return ShuffleChannels(
+        shape,
+        given.get("axis", 1),
+        given.get("group", 1),
+        None if layer_id is None else to_int(layer_id, "id"),
+        raw.attributes.get("name", ""),
+        _element_type(source.precision or target.precision or raw.attributes.get("precision")),
+        _version(raw.attributes.get("version")),
+    )
+
+
+def _options(raw: RawLayer) -> dict[str, str]:
+    """The attributes of the operation; other programs leave notes of their own beside them."""
+    found = raw.data[0] if raw.data else {}
+    return {key: found[key] for key in ("axis", "group") if key in found}
+
+
+def _only_port(part: str, ports: list[Port]) -> Port:
+    if len(ports) == 1:
+        return ports[0]
+    raise _wrong(f"there are {len(ports)} ports in <{part}>", f"{_TYPE} has one {part}")
+
+
+def _element_type(text: str | None) -> str | None:
+    if text is None or _ELEMENT_TYPE.fullmatch(text):
+        return text
+    raise _wrong(f"precision is {short_repr(text)}", "it is a word such as FP32")
+
+
+def _version(text: str | None) -> str | None:
+    if text is None or _VERSION.fullmatch(text):
+        return text
+    why = "the attributes are known for the layers of opset1 and its successors"
+    raise _wrong(f"version is {short_repr(text)}", why)
+
+
+def _wrong(what: str, why: str) -> InvalidArguments:
+    return InvalidArguments(what, why=why, hint="save the model again with OpenVINO")
+
+
+# --- what the operation allows --------------------------------------------------------------------------
+
+
+def _parse_shape(shape: object) -> tuple[int, ...]:
+    dims = parse_ints(shape, "shape")
+    for i, n in enumerate(dims):
+        if not -1 <= n < _LIMIT:
+            hint = "-1 stands for an extent that is not known"
+            why = "an extent is 0 or more, and below 2**63"
+            raise InvalidArguments(f"shape[{i}] is {short_repr(n)}", why=why, hint=hint)
+    if 1 <= len(dims) <= MAX_NDIMS:
+        return dims
+    raise InvalidArguments(
+        f"the tensor has {len(dims)} axes",
+        why=f"its shape is expected to be of 1 to {MAX_NDIMS} dims",
+        hint="" if dims else "a model whose ranks are not known: reshape it before it is saved",
+    )
+
+
+def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
+    """Axis and group fit the shape (O02, O03, O08)."""
+    rank, where = len(shape), f"shape {_by(shape)} axis {short_repr(axis)} group {short_repr(group)}"
+    if not -rank <= axis < rank:
+        why = f"axis {short_repr(axis)} is out of the range of a tensor of {rank} axes, [{-rank}, {rank - 1}]"
+        raise InvalidArguments(
+            "the axis is not one of the tensor's", where=where, why=why, hint="without one, axis is 1"
+        )
+    if group < 1:
+        why = "it must be greater than or equal to 1"
+        raise InvalidArguments(
+            "'group' is no number of groups", where=where, why=why, hint="without one, group is 1"
+        )
+    channels = shape[axis]
+    if channels > 0 and channels % group:
+        why = f"the {channels} channels of axis {axis} must be a multiple of 'group'"
+        hint = "group is the number of groups, not of channels in a group"
+        raise InvalidArguments("'group' does not divide the channels", where=where, why=why, hint=hint)
+
+
+def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """True for shapes that can be the same."""
+    return len(one) == len(other) and all(a == b or -1 in (a, b) for a, b in zip(one, other, strict=True))
+
+
+def _fits(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    return len(found) == len(shape) and all(n in (-1, m) for n, m in zip(shape, found, strict=True))
+
+
+def _by(dims: tuple[int, ...]) -> str:
+    return "x".join("*" if n < 0 else str(n) for n in dims) or "no dims"
+
+
+def _shape_of(x: Any) -> tuple[int, ...]:
+    shape = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
+    try:
+        return tuple(int(n) for n in shape)  # type: ignore[union-attr]
+    except Exception:  # a foreign shape may raise anything
+        raise InvalidArguments(
+            f"{_TYPE}: x is no array",
+            why=f"{type(x).__name__} has no shape",
+            hint="pass a NumPy array or a rs.Memory",
+        ) from None

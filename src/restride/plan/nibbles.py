@@ -1,0 +1,125 @@
+"""4-bit types: two elements share a byte, the first in the low half (M18).
+
+Kernels move whole bytes. Where elements that share a byte would be written by different tiles, or a tile
+would begin in the midst of a byte, the nest runs on bytes of their own instead: `spread` says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..dtypes import DataType
+from .compute import Compute, Operand
+from .nest import Axis, LoopNest, Stride
+from .schedule import Schedule
+
+Span = tuple[int, int]
+
+_WIDE = {DataType.s4: DataType.s8, DataType.u4: DataType.u8}
+
+
+def has_nibbles(nest: LoopNest) -> bool:
+    """True where a side is of a 4-bit type."""
+    return nest.src_type in _WIDE or nest.dst_type in _WIDE
+
+
+def moves_whole_bytes(plans: Iterable[Schedule]) -> bool:
+    """True where every tile begins at a whole byte, and no byte of the destination has two tiles."""
+    return all(_reads_bytes(plan) and _writes_bytes(plan) for plan in plans)
+
+
+def _reads_bytes(plan: Schedule) -> bool:
+    nest = plan.nest
+    if nest.src_type not in _WIDE or nest.is_zero:
+        return True
+    return nest.src_base % 2 == 0 and all(
+        axis.extent <= chunk or _is_even(axis.src, chunk)
+        for axis, chunk in zip(nest.axes, plan.chunks, strict=True)
+    )
+
+
+def _writes_bytes(plan: Schedule) -> bool:
+    """Only one axis may move by an odd number: by 1, and in tiles of even extents or in one tile.
+
+    Elements that share a byte then differ along that axis alone, since no two share a place.
+    """
+    nest = plan.nest
+    if nest.dst_type not in _WIDE:
+        return True
+    odd = [i for i, axis in enumerate(nest.axes) if not _is_even(axis.dst, 1)]
+    if nest.dst_base % 2 or len(odd) > 1:
+        return False
+    return all(
+        nest.axes[i].dst == 1 and (plan.chunks[i] % 2 == 0 or plan.chunks[i] >= nest.axes[i].extent)
+        for i in odd
+    )
+
+
+def _is_even(stride: Stride, chunk: int) -> bool:
+    if isinstance(stride, int):
+        return stride * chunk % 2 == 0
+    return all(offset % 2 == 0 for offset in stride)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A nest on elements in bytes of their own, and what lies where.
+
+    `src` and `dst` are (first, count) of the 4-bit elements that are spread, in whole bytes of memory; None
+    where that side is none. `reads_old`: the data type that a sum reads the old destination as, from the last
+    operand of the nest. `keeps`: the old destination must be there before, since the nest leaves gaps.
+    """
+
+    nest: LoopNest
+    src: tuple[int, int] | None
+    dst: tuple[int, int] | None
+    reads_old: DataType | None
+    keeps: bool
+
+
+def spread(nest: LoopNest, src_span: Span, dst_span: Span) -> Spread:
+    """`nest` with each 4-bit side in bytes, from its first whole byte on. Spans are [low, high)."""
+    made, old = nest, None
+    src = dst = None
+    if nest.src_type in _WIDE:
+        src = _whole_bytes(*src_span)
+        made = replace(made, src_type=_WIDE[nest.src_type], src_base=nest.src_base - src[0])
+    if nest.dst_type in _WIDE:
+        dst = _whole_bytes(*dst_span)
+        if nest.compute.summed:
+            made, old = _sum_from_operand(made, dst[0])
+        made = replace(made, dst_type=_WIDE[nest.dst_type], dst_base=nest.dst_base - dst[0])
+    return Spread(made, src, dst, old, dst is not None and not _fills(nest, dst[1]))
+
+
+def _whole_bytes(low: int, high: int) -> tuple[int, int]:
+    start = low - low % 2
+    return start, high - start
+
+
+def _fills(nest: LoopNest, count: int) -> bool:
+    return not nest.bounds and nest.positions == count
+
+
+def _sum_from_operand(nest: LoopNest, first: int) -> tuple[LoopNest, DataType]:
+    """Let the sum read the old destination from an operand of its own, which lies as the destination does."""
+    index = len(nest.operands)
+    old = next(step.data_type or nest.dst_type for step in nest.compute.steps if step.is_sum)
+    steps = tuple(
+        replace(step, operand=index, data_type=None) if step.is_sum else step for step in nest.compute.steps
+    )
+    axes = tuple(replace(axis, more=(*axis.more, axis.dst)) for axis in nest.axes)
+    operand = Operand(_WIDE[old], nest.dst_base - first)
+    made = replace(nest, compute=Compute(steps), axes=axes, operands=(*nest.operands, operand))
+    return made, old
+
+
+def line(src: DataType, dst: DataType, count: int) -> LoopNest:
+    """The nest that spreads or packs `count` elements."""
+    return LoopNest(src, dst, (Axis(count, 1, 1),))
+
+
+def wide_type(data_type: DataType) -> DataType:
+    """The type of a byte that holds one element of a 4-bit type."""
+    return _WIDE[data_type]

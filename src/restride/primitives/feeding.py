@@ -1,0 +1,115 @@
+"""The operands of an execution: checked, and their addresses put where kernels read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..desc.layout import Layout
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..plan.contract import storage_dtype
+from ..plan.interpret import gather
+from ..runtime.alloc import Array, address_of
+from ..runtime.cpu import Params
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.reference import storage
+from .args import name_of
+from .base import check_memory
+from .chain import Chain, Feed
+
+__all__ = ["check_feeds", "fill_params", "operand_arrays"]
+
+Extras = Mapping[int, Memory]
+
+
+def check_feeds(kind: str, chain: Chain, extras: Extras, engine: Engine, dst: Memory) -> None:
+    """Raise InvalidArguments unless every memory of `extras` is what the chain reads (N10, R25 to R27)."""
+    for feed in chain.feeds:
+        if feed.values is None:
+            _check_feed(kind, feed, extras[feed.arg], engine, dst)
+
+
+def _check_feed(kind: str, feed: Feed, memory: Memory, engine: Engine, dst: Memory) -> None:
+    name = f"argument {name_of(feed.arg)}"
+    wanted = feed.desc if feed.desc is not None else getattr(memory, "desc", MemoryDesc())
+    check_memory(kind, name, memory, wanted, engine)
+    if feed.desc is None:
+        _check_values(kind, name, feed, memory.desc)
+    if memory._lo < dst._hi and dst._lo < memory._hi:
+        raise InvalidArguments(
+            f"{kind}.execute: {name} overlaps the destination",
+            where=f"{name} {memory.desc}; dst {dst.desc}",
+            why="it would be overwritten while it is read (N9)",
+            hint="use another buffer",
+        )
+
+
+def _check_values(kind: str, name: str, feed: Feed, md: MemoryDesc) -> None:
+    """Scales and zero points: so many, of this type, one after the other."""
+    if md.nelems != feed.count:
+        why = f"the mask stands for {feed.count} values, it has {md.nelems}"
+    elif md.data_type is not feed.data_type:
+        why = f"its values are {md.data_type}, the attribute says {feed.data_type}"
+    elif not _is_dense(md.layout):
+        why = "its values do not follow each other row by row"
+    else:
+        return
+    raise InvalidArguments(
+        f"{kind}.execute: {name} will not do",
+        where=f"{name} {md}",
+        why=why,
+        hint=f"pass a dense memory: rs.MemoryDesc(({feed.count},), {str(feed.data_type)!r}, 'a')",
+    )
+
+
+def _is_dense(layout: Layout) -> bool:
+    expected = 1
+    for extent, stride in zip(reversed(layout.dims), reversed(layout.strides), strict=True):
+        if extent > 1 and stride != expected:
+            return False
+        expected *= extent
+    return not layout.inner_blks
+
+
+def fill_params(chain: Chain, extras: Extras, held: list[object]) -> Params:
+    """What kernels read; `held` keeps alive what has been made for this run."""
+    return Params(chain.scalars, [_address(feed, extras, held) for feed in chain.feeds])
+
+
+def _address(feed: Feed, extras: Extras, held: list[object]) -> int:
+    if feed.values is not None:
+        return address_of(feed.values)
+    memory = extras[feed.arg]
+    held.append(memory._buffer)
+    if feed.data_type.bits == 4:
+        spread = _spread(memory)
+        held.append(spread)
+        return address_of(spread)
+    # Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
+    skipped = 0 if feed.desc is not None else memory.desc.offset0 * memory.desc.data_type.bits // 8
+    return memory._address + skipped
+
+
+def _spread(memory: Memory) -> Array:
+    """4-bit zero points, each in a byte of its own."""
+    md = memory.desc
+    nibbles = gather(storage(memory), md.data_type, np.arange(md.offset0, md.offset0 + md.nelems))
+    return (nibbles ^ np.uint8(8)) - np.uint8(8) if md.data_type is DataType.s4 else nibbles
+
+
+def operand_arrays(feeds: Sequence[Feed], extras: Extras) -> list[Array]:
+    """The operands as flat arrays of storage dtypes, for the interpreter; offset 0 is the first of each."""
+    return [_array(feed, extras) for feed in feeds]
+
+
+def _array(feed: Feed, extras: Extras) -> Array:
+    if feed.values is not None:
+        return feed.values.view(storage_dtype(feed.tensor.data_type))
+    memory = extras[feed.arg]
+    if feed.data_type.bits == 4:
+        return _spread(memory)
+    return storage(memory)[0 if feed.desc is not None else memory.desc.offset0 :]

@@ -1,0 +1,181 @@
+"""`quantize` and `dequantize`: scales found in one pass over the values, applied in a second (N1, N4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .arrays import reorder
+from .desc.memory_desc import MemoryDesc
+from .desc.parse import parse_int, short_repr
+from .dtypes import DataType
+from .errors import InvalidArguments
+from .frameworks.formats import parse_type
+from .runtime.alloc import Array
+from .runtime.describe import Subject, describe
+from .runtime.engine import Engine
+from .runtime.memory import Memory
+from .runtime.reduction import amax, min_max
+
+__all__ = ["dequantize", "quantize"]
+
+# (lowest, highest, the value that 0 becomes when ranges are symmetric)
+_TARGETS = {
+    DataType.s8: (-128, 127, 0),
+    DataType.u8: (0, 255, 128),
+    DataType.s4: (-8, 7, 0),
+    DataType.u4: (0, 15, 8),
+    DataType.f8_e4m3: (-448, 448, 0),
+    DataType.f8_e5m2: (-57344, 57344, 0),
+}
+# Smaller scales would have no finite inverse.
+_SMALLEST = np.float32(2.0**-126)
+_LARGEST = np.finfo(np.float32).max
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What values are mapped to: [low, high], and where 0 goes when the range is symmetric."""
+
+    data_type: DataType
+    low: int
+    high: int
+    middle: int
+
+
+def quantize(
+    x: Any, dtype: Any = "s8", axis: int | None = None, symmetric: bool = True, dst: Any = None
+) -> tuple[Any, Any, Any]:
+    """Quantise floats: `(q, scale, zero_point)` with `x` about `scale * (q - zero_point)`.
+
+    x          an array or `Memory` of f64, f32, bf16, f16 or f8
+    dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`)
+    axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
+               axis, as arrays of f32 and s32
+    symmetric  True: from the largest magnitude, and the zero point is 0 (128 for u8, 8 for u4); False: from
+               the smallest and largest value, 0 among them, so that 0 stays exact
+    dst        the format of `q`; None keeps that of `x`
+
+    Only finite values make the range; as integers, infinities saturate and NaN becomes 0 (N4). Where all
+    values are 0, or none is finite, the scale is 1. Raises InvalidArguments for other types.
+
+    >>> import numpy as np, restride as rs
+    >>> q, scale, zero_point = rs.quantize(np.float32([[0.5, -2.0], [1.0, np.inf]]))
+    >>> q.tolist(), zero_point
+    ([[32, -127], [64, 127]], 0)
+    """
+    target = _target_of(dtype, symmetric)
+    source = _source_of(x)
+    at = None if axis is None else _axis_of(axis, source.desc)
+    scale, zero = _parameters(source, at, target, symmetric)
+    with np.errstate(all="ignore"):
+        inverse = np.float32(1) / scale
+    shift = zero if target.data_type.is_integral else None
+    q = reorder(x, dst, dtype=target.data_type, scale=_given(inverse), zero_point=_given(shift), axis=at)
+    return q, scale, zero
+
+
+def dequantize(
+    q: Any,
+    scale: Any,
+    zero_point: Any = None,
+    *,
+    axis: int | None = None,
+    dtype: Any = "f32",
+    dst: Any = None,
+    out: Any = None,
+) -> Any:
+    """`scale * (q - zero_point)` as floats: the inverse of `quantize`, up to rounding.
+
+    `scale` and `zero_point`: one number, or with `axis` one for each index of that axis; `dtype`, `dst` and
+    `out` as in `reorder`. Raises InvalidArguments for a `dtype` that is no float.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.dequantize(np.int8([-2, 0, 3]), 0.5, 1).tolist()
+    [-1.5, -0.5, 1.0]
+    """
+    kind = parse_type(dtype)
+    if kind.kind != "float":
+        raise InvalidArguments(
+            f"dequantize: dtype is {kind}", why="the result is of real numbers", hint='pass dtype="f32"'
+        )
+    return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
+
+
+def _given(value: Any) -> Any:
+    """One value as a number, several as an array."""
+    return value if value is None or np.ndim(value) else value.item() if hasattr(value, "item") else value
+
+
+def _target_of(dtype: Any, symmetric: Any) -> _Range:
+    kind = parse_type(dtype)
+    if kind not in _TARGETS:
+        raise InvalidArguments(
+            f"quantize: dtype is {kind}",
+            why="values are quantised to s8, u8, s4, u4, f8_e4m3 or f8_e5m2",
+            hint='pass dtype="s8"; rs.reorder converts to any type',
+        )
+    if not symmetric and not kind.is_integral:
+        raise InvalidArguments(
+            f"quantize: {kind} with symmetric=False",
+            why="floats have no zero point",
+            hint="leave symmetric out",
+        )
+    return _Range(kind, *_TARGETS[kind])
+
+
+def _source_of(x: Any) -> Memory:
+    memory = x if isinstance(x, Memory) else _wrapped(x)
+    if memory and memory.desc.data_type.kind == "float":
+        return memory
+    raise InvalidArguments(
+        "quantize: x is not of real numbers",
+        where=str(memory.desc) if memory else short_repr(x),
+        why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
+        hint="pass floats; rs.reorder(x, None, dtype=...) converts integers",
+    )
+
+
+def _wrapped(x: Any) -> Memory:
+    described = describe(x, None, Subject.source("quantize"))
+    return Memory(described.desc, Engine("cpu"), described.buffer_of(x))
+
+
+def _axis_of(axis: Any, md: MemoryDesc) -> int:
+    at = parse_int(axis, "quantize: axis")
+    if -md.ndims <= at < md.ndims:
+        return at % md.ndims
+    raise InvalidArguments(
+        f"quantize: axis is {short_repr(at)}",
+        where=f"dims {md.dims}",
+        why=f"it must be from {-md.ndims} to {md.ndims - 1}",
+        hint="pass None for one scale for the whole tensor",
+    )
+
+
+def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: bool) -> tuple[Any, Any]:
+    """Scales as f32 and zero points as s32, without axes where there is one of each."""
+    keep = 0 if axis is None else 1 << axis
+    address = source.get_data_handle()
+    if symmetric:
+        largest = amax(source.desc, address, keep)
+        reach = min(target.middle - target.low, target.high - target.middle)
+        scale = _scale(largest, reach)
+        zero = np.full(scale.shape, target.middle, np.int32)
+    else:
+        low, high = (np.float64(ends) for ends in min_max(source.desc, address, keep))
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        scale = _scale(high - low, target.high - target.low)
+        exact = np.rint(target.low - low / scale.astype(np.float64))
+        zero = np.clip(exact, target.low, target.high).astype(np.int32)
+    return (scale[()], int(zero)) if axis is None else (scale, zero)
+
+
+def _scale(extent: Array, steps: int) -> Array:
+    """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
+    with np.errstate(all="ignore"):
+        exact = np.asarray(extent, np.float64) / steps
+        scale = np.clip(exact, _SMALLEST, _LARGEST).astype(np.float32)
+    return np.where(exact > 0, scale, np.float32(1))

@@ -1,0 +1,112 @@
+"""Programs for 4-bit tensors whose bytes no single tile can own: spread to bytes, run, packed again.
+
+Each of the three is a compiled nest. The bytes between are new for every run, so that threads may share a
+program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..plan.nest import LoopNest
+from ..plan.nibbles import Span, Spread, line, spread, wide_type
+from .alloc import Array, address_of
+from .cpu import Params, Program
+
+
+class Runner(Protocol):
+    """A nest ready to run: a `Program`, or one that needs bytes between."""
+
+    name: str
+    why: str
+
+    @property
+    def threads(self) -> int:
+        """How many threads may share a run."""
+
+    def direct_call(self) -> Callable[[int, int, int], None] | None:
+        """The machine code itself, where nothing has to be decided."""
+
+    def run(self, src: int, dst: int, params: int) -> None:
+        """Run on checked addresses of element offset 0."""
+
+
+def make_program(nest: LoopNest, moved_bytes: int, src_span: Span, dst_span: Span) -> Runner:
+    """The program of a nest; spans are the elements [low, high) that source and destination may touch."""
+    program = Program(nest, moved_bytes)
+    if program.lowered is None or not program.lowered.splits_bytes:
+        return program
+    return SpreadProgram(nest, moved_bytes, spread(nest, src_span, dst_span))
+
+
+class SpreadProgram:
+    """Runs a nest on 4-bit sides in bytes of their own."""
+
+    def __init__(self, nest: LoopNest, moved_bytes: int, made: Spread) -> None:
+        self._made, self._words = made, len(nest.operands) + nest.compute.scalars
+        self._operands = len(nest.operands)
+        self._inner = Program(made.nest, moved_bytes)
+        self.lowered, self.name = self._inner.lowered, self._inner.name
+        self.why = f"{self._inner.why}; through bytes, as 4-bit elements of one byte are apart"
+        kinds = {kind for kind in (made.reads_old, nest.dst_type if made.keeps else None) if kind}
+        self._dst_type = nest.dst_type
+        self._spread_src = _Line(nest.src_type, wide_type(nest.src_type), *made.src) if made.src else None
+        self._spread_dst = {kind: _Line(kind, wide_type(kind), *made.dst) for kind in kinds if made.dst}
+        self._pack = _Line(wide_type(nest.dst_type), nest.dst_type, *made.dst) if made.dst else None
+
+    @property
+    def threads(self) -> int:
+        """How many threads may share a run."""
+        return self._inner.threads
+
+    def direct_call(self) -> None:
+        """There is no single piece of machine code."""
+
+    def run(self, src: int, dst: int, params: int) -> None:
+        """Run on checked addresses of element offset 0."""
+        held: list[Array] = []
+        if self._spread_src is not None:
+            src = self._spread_src.wide(src, held)
+        if self._pack is None:
+            self._inner.run(src, dst, params)
+            return
+        given = Params((), self._slots(dst, params, held))
+        keeps = self._spread_dst.get(self._dst_type) if self._made.keeps else None
+        wide = keeps.wide(dst, held) if keeps else self._pack.room(held)
+        self._inner.run(src, wide, given.address)
+        self._pack.run(wide, dst + self._pack.byte)
+
+    def _slots(self, dst: int, params: int, held: list[Array]) -> list[int]:
+        """The words of `params`, and behind the operands the old destination where a sum reads it."""
+        words = list((ctypes.c_uint64 * self._words).from_address(params)) if self._words else []
+        if self._made.reads_old is not None:
+            words.insert(self._operands, self._spread_dst[self._made.reads_old].wide(dst, held))
+        return words
+
+
+class _Line:
+    """A compiled nest that spreads or packs the 4-bit elements from `first` on."""
+
+    def __init__(self, src: DataType, dst: DataType, first: int, count: int) -> None:
+        self.byte, self._count = first // 2, count
+        self._program = Program(line(src, dst, count), count + count // 2)
+
+    def run(self, src: int, dst: int) -> None:
+        """Run on the addresses of the first elements."""
+        self._program.run(src, dst, 0)
+
+    def room(self, held: list[Array]) -> int:
+        """New bytes, one for each element; `held` keeps them."""
+        held.append(np.empty(max(self._count, 1), np.uint8))
+        return address_of(held[-1])
+
+    def wide(self, packed: int, held: list[Array]) -> int:
+        """The elements of a packed tensor, given its address of offset 0, in bytes of their own."""
+        address = self.room(held)
+        self.run(packed + self.byte, address)
+        return address

@@ -1,0 +1,26 @@
+"""No reduction touches a byte outside its tensor and its outputs: forbidden pages on both sides of each.
+
+A stray access kills the process that runs the kernels; here that is a failed test.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.kernels import isa_id, runnable
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
+_TESTS = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("level", [isa_id(isa) for isa in runnable()])
+def test_reductions_stay_within_their_buffers(level: str) -> None:
+    command = [sys.executable, "-m", "support.guarded_reductions", level]
+    done = subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=600)
+    last = done.stdout.rstrip().rpartition("\n")[2]
+    assert last == "done", f"{last} ended with {done.returncode}\n{done.stderr[-2000:]}"
+    assert done.returncode == 0
