@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.interpret import interpret
 from restride.plan.machine import Machine
@@ -16,9 +17,9 @@ from restride.plan.nest import LoopNest
 from restride.plan.shuffle import shuffle_chain, shuffle_nest
 from restride.plan.staged import Chain, stage
 from restride.targets import cpu
-from restride.targets.isa import Isa
+from restride.targets.isa import CacheSizes, Isa
 
-from .by_offset import positions
+from .by_offset import guarded, positions, random_bits
 from .kernels import COMMON, Kernel
 
 Array = npt.NDArray[np.generic]
@@ -148,7 +149,59 @@ class StagedKernel(Kernel):
         self._take(cpu.Lowered(case.nest, isa, COMMON, (), "staged", staged.why, staged.steps, staged))
 
 
+class ChosenKernel(Kernel):
+    """The machine code that a case gets where caches are of this size: in stages or not."""
+
+    def __init__(self, case: ShuffleCase, isa: Isa, caches: CacheSizes, *, may_stream: bool) -> None:
+        self._take(cpu.lower(case.nest, isa, caches, may_stream=may_stream, chain=case.chain))
+
+
 @lru_cache(maxsize=256)
 def staged_kernel(case: ShuffleCase, isa: Isa, poured: bool) -> StagedKernel:
     """The kernel of a case, compiled once per test process."""
     return StagedKernel(case, isa, poured=poured)
+
+
+# --- primitives ---------------------------------------------------------------------------------------------
+
+
+def forward(
+    md: rs.MemoryDesc, axis: int, group_size: int, engine: rs.Engine, **more: object
+) -> rs.ShuffleForward:
+    """A forward shuffle by the form of version 0.9."""
+    desc = rs.ShuffleForward.Desc("forward_inference", md, axis, group_size)
+    return rs.ShuffleForward(rs.ShuffleForward.PrimitiveDesc(desc, engine, **more))  # type: ignore[arg-type]
+
+
+def backward(md: rs.MemoryDesc, axis: int, group_size: int, engine: rs.Engine) -> rs.ShuffleBackward:
+    """A backward shuffle by the form of version 0.9."""
+    desc = rs.ShuffleBackward.Desc(md, axis, group_size)
+    return rs.ShuffleBackward(rs.ShuffleBackward.PrimitiveDesc(desc, engine, None))
+
+
+def check_both(
+    md: rs.MemoryDesc,
+    axis: int,
+    group_size: int,
+    engine: rs.Engine,
+    starts: tuple[int, int] = (0, 0),
+    seed: int = 0,
+) -> None:
+    """Forward and backward write what `MemoryDesc.offset` says, zero padding, and nothing else (S04, S06)."""
+    src, dst, back = (guarded(md, engine, start) for start in (*starts, starts[0]))
+    random_bits(src, seed)
+    before = src.storage.copy()
+    wanted = by_offset(src.storage, md, dst.storage, md, axis, group_size)
+    stream = rs.Stream(engine)
+    args = {rs.ARG_SRC: src.memory, rs.ARG_DST: dst.memory}
+    forward(md, axis, group_size, engine).execute(stream, args)
+    np.testing.assert_array_equal(dst.storage, wanted)
+    elements = positions(md, md.dims)
+    restored = by_offset(dst.storage, md, back.storage, md, axis, md.dims[axis] // group_size)
+    np.testing.assert_array_equal(restored[elements], before[elements])
+    args = {rs.ARG_DIFF_DST: dst.memory, rs.ARG_DIFF_SRC: back.memory}
+    backward(md, axis, group_size, engine).execute(stream, args)
+    np.testing.assert_array_equal(back.storage, restored)
+    np.testing.assert_array_equal(src.storage, before)
+    for held in (src, dst, back):
+        held.check_canaries()

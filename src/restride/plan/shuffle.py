@@ -39,7 +39,7 @@ def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) 
     Where blocks are cut by the factors, the axis is brought into a plain layout, and from there into blocks.
     """
     nest = shuffle_nest(src, dst, axis, group_size)
-    if nest.is_empty:
+    if nest.is_empty or not 1 < group_size < dst.dims[axis]:
         return None
     if all(a.is_linear for a in nest.axes) and not nest.bounds:
         return linear_chain(nest)
