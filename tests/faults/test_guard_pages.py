@@ -38,6 +38,11 @@ def test_each_kernel_family_stays_within_its_buffers(level: str) -> None:
 
 
 @_levels
+def test_shuffles_stay_within_their_buffers(level: str) -> None:
+    _check("shuffles", level)
+
+
+@_levels
 def test_work_in_stages_stays_within_its_buffers(level: str) -> None:
     _check("staged", level)
 

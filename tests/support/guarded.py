@@ -38,7 +38,7 @@ from .kernels import (
     runnable,
     tame,
 )
-from .shuffles import STAGED, ShuffleCase, can_pour, staged_kernel
+from .shuffles import DIRECT, STAGED, ShuffleCase, can_pour, staged_kernel
 
 _PAGE = mmap.PAGESIZE
 _NONE, _READ, _READ_WRITE = 0, 1, 3
@@ -141,6 +141,24 @@ _TYPES = ("f32 f32", "u8 u8", "f32 s8", "bf16 f32", "s32 bf16")
 _TAILS = (*range(1, 20), 23, 31, 32, 33, 47, 48, 49, 63, 64, 65, 67, 95, 100, 127, 128, 129, 131)
 
 
+def run_shuffle(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> None:
+    """A shuffle in one stage reads the source alone, and writes the destination alone."""
+    (src_low, src_size), (dst_low, dst_size) = _span(case.src), _span(case.dst)
+    data, before = random_source(case.src, 1), room(dst_low + dst_size)
+    before[:] = POISON
+    wanted = expected(case.nest, data, before)
+    source, target = Guarded(src_size, at_end=at_end), Guarded(dst_size, at_end=at_end)
+    source.write(data[src_low : src_low + src_size].tobytes())
+    source.lock()
+    target.write(before[dst_low:].tobytes())
+    to = target.address - dst_low
+    streams = to % _LINE == 0 and cpu.lower(case.nest, isa, TINY).streams
+    compiled(case.nest, isa, streams, TINY)(source.address - src_low, to, parts=parts)
+    problem = difference(_bytes(target.read()), wanted[dst_low:], case.dst.data_type)
+    if problem or target.around() - {POISON}:
+        raise AssertionError(problem or "bytes beside the destination were written")
+
+
 def _fast() -> Iterator[Case]:
     """One of each family."""
     names = {
@@ -227,6 +245,9 @@ def main(family: str, level: str) -> None:
         return
     if family == "staged":
         _run_all(STAGED, run_staged, isa, level)
+        return
+    if family == "shuffles":
+        _run_all(DIRECT, run_shuffle, isa, level)
         return
     cases = {"fast": _fast, "all": lambda: iter(CASES)}.get(family, lambda: _sized(family))
     _run_all(cases(), run_case, isa, level)

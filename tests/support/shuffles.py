@@ -103,6 +103,23 @@ STAGED = (
 )
 
 
+# Shuffles in one stage: digits and tables, tails of registers and of blocks.
+DIRECT = (
+    _case("planes", (2, 12, 7, 5), "f32", "abcd", 1, 3),
+    _case("planes of odd bytes", (2, 30, 37), "u8", "abc", 1, 5),
+    _case("channels last", (2, 30, 7, 5), "f32", "acdb", 1, 5),
+    _case("channels last, bytes", (5, 39, 3), "u8", "acb", 1, 3),
+    _case("channels last, halves", (5, 68, 3), "bf16", "acb", 1, 17),
+    _case("blocks that nest", (2, 64, 7, 5), "f32", "aBcd16b", 1, 4),
+    _case("blocks that nest, bytes", (2, 64, 7, 5), "u8", "aBcd16b", 1, 8),
+    _case("blocks that are cut", (2, 36, 7, 5), "f32", "aBcd16b", 1, 4),
+    _case("blocks that are cut, bytes", (2, 36, 7, 5), "u8", "aBcd8b", 1, 4),
+    _case("blocks of two axes", (20, 36, 3), "f32", "ABc16b16a", 1, 4),
+    _case("doubles", (3, 33, 5), "f64", "abc", 1, 11),
+    _case("the last axis", (3, 33, 100), "f32", "abc", 2, 10),
+)
+
+
 def run_stages(chain: Chain, chunk: int, src: Array, dst: Array, *, poured: bool) -> None:
     """Interpret a chain in chunks of so many positions."""
     for place in product(*(range(axis.extent) for axis in chain.outer)):
