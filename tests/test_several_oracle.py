@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.bench import onednn_several
-from restride.bench.onednn import OneDNN
+from onednn_several import Several, SeveralOneDNN
 from restride.bench.onednn_library import OneDNNError
-from restride.bench.onednn_several import Several
 from restride.errors import Status
 from support.by_offset import positions
 
@@ -27,9 +25,9 @@ _calm = settings(max_examples=150, deadline=None, database=None, suppress_health
 
 
 @pytest.fixture(scope="module")
-def library() -> OneDNN:
+def library() -> SeveralOneDNN:
     try:
-        return OneDNN()
+        return SeveralOneDNN()
     except OneDNNError as error:
         pytest.skip(str(error))
 
@@ -66,9 +64,7 @@ def test_concat_equals_onednn(library, capsys):
     @given(_concats())
     def check(case):
         axis, srcs, dst, scales = case
-        made = _made(
-            count, lambda: onednn_several.concat(library, axis, *_theirs(library, srcs, dst), scales)
-        )
+        made = _made(count, lambda: library.concat(axis, *_theirs(library, srcs, dst), scales))
         if made is None:
             return
         attr = rs.PrimitiveAttr()
@@ -92,7 +88,7 @@ def test_sum_equals_onednn(library, capsys):
     def check(case):
         srcs, dst, scales = case
         theirs, target = _theirs(library, srcs, dst)
-        made = _made(count, lambda: onednn_several.add(library, scales, theirs, target))
+        made = _made(count, lambda: library.sum(scales, theirs, target))
         if made is None:
             return
         ours, ours_dst = _ours(srcs, dst)
@@ -170,11 +166,11 @@ def test_formats_are_those_that_onednn_chooses(library, case):
     tags, extents = zip(*(part.split(":") for part in case.split()), strict=True)
     engine, ones = rs.Engine("cpu"), [1.0] * len(tags)
     parts = [((32, int(n), 5, 7), "f32", tag) for n, tag in zip(extents, tags, strict=True)]
-    joined = onednn_several.concat(library, 1, [library.desc(*part) for part in parts], None)
+    joined = library.concat(1, [library.desc(*part) for part in parts], None)
     mine = rs.Concat.PrimitiveDesc(engine, 1, [rs.MemoryDesc(*part) for part in parts])
     _check_same(joined, mine.dst_desc())
     parts = [((32, 17, 5, 7), "f32", tag) for tag in tags]
-    added = onednn_several.add(library, ones, [library.desc(*part) for part in parts], None)
+    added = library.sum(ones, [library.desc(*part) for part in parts], None)
     mine = rs.Sum.PrimitiveDesc(engine, ones, [rs.MemoryDesc(*part) for part in parts])
     _check_same(added, mine.dst_desc())
 

@@ -1,8 +1,9 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `concat`, `add_n`, `quantize`, `dequantize`, `plan`, `openvino.read_ir`. Descriptors:
-`MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`,
-`Concat`, `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
+Arrays: `reorder`, `concat`, `add_n`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`,
+`channel_shuffle`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The
+programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `ShuffleBackward`, `Concat`,
+`Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
 from . import openvino, version
@@ -11,7 +12,7 @@ from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
-from .desc.tags import FormatTag
+from .desc.tags import MAX_NDIMS, FormatTag
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .joining import add_n, concat
@@ -50,16 +51,26 @@ from .primitives.args import (
     arg_attr_multiple_post_op,
 )
 from .primitives.concat import Concat
+from .primitives.prop_kind import PropKind
+from .primitives.query import Query
+from .primitives.recommended import recommended_desc
 from .primitives.reorder import Reorder
+from .primitives.shuffle import ShuffleBackward, ShuffleForward
 from .primitives.sum import Sum
 from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
-from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
+from .runtime.cache import (
+    CacheInfo,
+    cache_info,
+    get_primitive_cache_capacity,
+    set_primitive_cache_capacity,
+)
 from .runtime.engine import Engine, EngineKind
 from .runtime.event import Event
 from .runtime.memory import Memory
 from .runtime.pool import get_num_threads, set_num_threads
 from .runtime.stream import Stream, StreamFlags
+from .shuffles import channel_shuffle, shuffle, shuffle_channels
 from .verbose import set_verbose as verbose
 
 __version__ = version.VERSION
@@ -78,6 +89,8 @@ f8_e4m3 = DataType.f8_e4m3
 s4 = DataType.s4
 u4 = DataType.u4
 e8m0 = DataType.e8m0
+f4_e2m1 = DataType.f4_e2m1
+f4_e3m0 = DataType.f4_e3m0
 
 __all__ = [
     "ARG_ATTR_OUTPUT_SCALES",
@@ -110,10 +123,12 @@ __all__ = [
     "ARG_VARIANCE",
     "ARG_WEIGHTS",
     "ARG_WORKSPACE",
+    "MAX_NDIMS",
     "NO_DATA",
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
+    "CacheInfo",
     "Concat",
     "DataType",
     "Engine",
@@ -128,8 +143,12 @@ __all__ = [
     "Plan",
     "PostOps",
     "PrimitiveAttr",
+    "PropKind",
+    "Query",
     "Reorder",
     "RuntimeFailure",
+    "ShuffleBackward",
+    "ShuffleForward",
     "Status",
     "Stream",
     "StreamFlags",
@@ -140,9 +159,13 @@ __all__ = [
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "cache_info",
+    "channel_shuffle",
     "concat",
     "dequantize",
     "e8m0",
+    "f4_e2m1",
+    "f4_e3m0",
     "f8_e4m3",
     "f8_e5m2",
     "f16",
@@ -153,12 +176,15 @@ __all__ = [
     "openvino",
     "plan",
     "quantize",
+    "recommended_desc",
     "reorder",
     "s4",
     "s8",
     "s32",
     "set_num_threads",
     "set_primitive_cache_capacity",
+    "shuffle",
+    "shuffle_channels",
     "u4",
     "u8",
     "undef",

@@ -20,9 +20,10 @@ from ..desc.layout import axis_offset, extent_range
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Unimplemented
 from .compute import Compute
+from .digits import levels
 from .nest import Axis, LoopNest, peel, peeled_boxes, slice_axis
 from .nibbles import Span
-from .reorder import Tensor, levels, reorder_nest
+from .reorder import Tensor, reorder_nest
 
 # Past this many pieces the code would outgrow its use.
 _MOST_PIECES = 256

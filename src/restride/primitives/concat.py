@@ -8,6 +8,7 @@ from ..desc.parse import parse_int
 from ..runtime.engine import Engine
 from .base import find_implementation
 from .concat_problem import ConcatProblem, make_problem, solve_concat
+from .query import Query
 from .several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
@@ -53,6 +54,9 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
         problem = self._impl.problem
         args = (self._engine, problem.axis, self._srcs, self._dst, self.get_primitive_attr())
         return ConcatPrimitiveDesc, args
+
+    def _integers(self) -> dict[Query, int]:
+        return super()._integers() | ({Query.axis_s32: self.get_axis()} if self else {})
 
     def get_axis(self) -> int:
         """The axis along which sources follow each other."""

@@ -18,8 +18,10 @@ from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, scaled_chain
+from .execution import share_bytes
 from .feeding import Extras, check_feeds, fill_params, operand_arrays
-from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc, share_bytes
+from .scratchpad import scratch_address
+from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc
 
 _WHAT = "concat"
 
@@ -252,7 +254,9 @@ class CpuConcat(_Concat):
     def __init__(self, problem: ConcatProblem) -> None:
         super().__init__(problem)
         self._solved = tuple(_Solved(part) for part in self.parts)
-        self.name, self.why = _named([each.runner for solved in self._solved for each in solved.moves])
+        runners = [each.runner for solved in self._solved for each in solved.moves]
+        self.name, self.why = _named(runners)
+        self.scratch_bytes = max((runner.scratch_bytes for runner in runners), default=0)
 
     def prepare(self) -> None:
         """Compile."""
@@ -263,6 +267,7 @@ class CpuConcat(_Concat):
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
         written, held = dst._buffer, list[object]()
+        scratch = scratch_address(extras, held)
         for solved in self._solved:
             src = srcs[solved.part.index]
             read = src._buffer
@@ -270,7 +275,7 @@ class CpuConcat(_Concat):
                 return
             params = solved.params or fill_params(solved.part.chain, extras, held)
             for each in solved.padding if solved.part.is_there(src, dst) else solved.moves:
-                each.run(read.address, written.address, params.address)
+                each.run(read.address, written.address, params.address, scratch)
 
 
 class _Solved:
@@ -301,8 +306,8 @@ class _Compiled:
     src: int = 0
     dst: int = 0
 
-    def run(self, src: int, dst: int, params: int) -> None:
-        self.runner.run(src + self.src, dst + self.dst, params)
+    def run(self, src: int, dst: int, params: int, scratch: int) -> None:
+        self.runner.run(src + self.src, dst + self.dst, params, scratch)
 
 
 def _compiled(move: Move) -> _Compiled:

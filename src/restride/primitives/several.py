@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int
 from ..errors import Error, InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..verbose import flags, write
 from .args import ARG_DST, ARG_MULTIPLE_SRC
-from .base import (
-    DEFAULT_ATTR,
-    PrimitiveDescBase,
-    check_destination,
-    check_memory,
-    check_stream,
-    parse_args,
-)
+from .argument_map import parse_args
+from .base import DEFAULT_ATTR, PrimitiveDescBase, check_destination, check_memory, check_stream
+from .execution import share_bytes
 from .feeding import Extras
-from .several_checks import share_bytes
-
-_NO_DESC = MemoryDesc()
+from .scratchpad import check_scratchpad
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
@@ -69,20 +61,15 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
             return f"restride.{self.kind}.PrimitiveDesc()"
         return f"<{self.kind} {self.impl_info_str}: {len(self._srcs)} sources -> {self._dst}>"
 
-    def src_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of a source; the zero descriptor beyond the last, and when empty."""
-        number = parse_int(index, "src_desc: index")
-        return self._srcs[number] if 0 <= number < len(self._srcs) else _NO_DESC
-
-    def query_md(self, what: str, index: int = 0) -> MemoryDesc:
-        """As for every primitive; "src" has as many indices as there are sources (R03)."""
-        if isinstance(what, str) and what == "src":
-            return self.src_desc(index)
-        return super().query_md(what, index)
+    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+        return {"src": self._srcs, "dst": self._dst}
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
         more = {} if self._impl is None else self._impl.extra_descs()
         return {**dict(enumerate(self._srcs, ARG_MULTIPLE_SRC)), ARG_DST: self._dst, **more}
+
+    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
+        return list(impl.verbose_fields(op, self.get_engine(), ms))
 
 
 def _reordered(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -129,6 +116,10 @@ class SeveralPrimitive:
         """The primitive descriptor."""
         return self._pd
 
+    def get_kind(self) -> str:
+        """The primitive kind, as its descriptor has it."""
+        return str(self._pd.get_kind())
+
     def execute(self, stream: Stream, srcs: Any, dst: Memory | None = None) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
 
@@ -142,17 +133,18 @@ class SeveralPrimitive:
         sources, dst, extras = self._parse(args)
         check_stream(self.kind, stream, engine)
         check_run(self.kind, (sources, dst, extras), impl, engine)
+        others = {**dict(enumerate(sources[1:], ARG_MULTIPLE_SRC + 1)), **extras}
+        check_scratchpad(self.kind, self._pd, sources[0], dst, others)
         start = time.perf_counter()
         impl.run(sources, dst, extras)
         if flags.profile_exec:
-            write(impl.verbose_fields("exec", engine, (time.perf_counter() - start) * 1e3))
+            write(self._pd._verbose_fields("exec", impl, (time.perf_counter() - start) * 1e3))
 
     def _parse(self, args: Any) -> tuple[list[Memory], Memory, Extras]:
-        """Sources, destination, and what else the implementation reads."""
-        count, more = len(self._pd._srcs), self._impl.extra_args
+        """Sources, destination, and what else is needed: scales, the scratchpad."""
+        count, more = len(self._pd._srcs), (*self._impl.extra_args, *self._pd._scratch_args())
         numbers = (*range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + count), *more)
-        usage = "pass {rs.ARG_MULTIPLE_SRC + i: source i, ..., rs.ARG_DST: dst}"
-        *found, dst = parse_args(self.kind, args, numbers, (ARG_DST,), usage)
+        *found, dst = parse_args(self.kind, args, numbers, (ARG_DST,))
         return found[:count], dst, dict(zip(more, found[count:], strict=True))
 
     def _numbered(self, srcs: Any, dst: Memory) -> dict[int, Any]:

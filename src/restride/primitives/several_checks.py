@@ -9,7 +9,6 @@ from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.contract import PROVIDED
-from ..runtime.memory import Memory
 
 
 def check_sources(what: str, srcs: Sequence[MemoryDesc]) -> None:
@@ -53,11 +52,6 @@ def check_destination_desc(what: str, dst: MemoryDesc) -> None:
         why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
         hint="give it dense strides or a tag",
     )
-
-
-def share_bytes(src: Memory, dst: Memory) -> bool:
-    """True where some byte belongs to both; a tensor without elements has none."""
-    return src._lo < src._hi and src._lo < dst._hi and dst._lo < src._hi
 
 
 def chosen_desc(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -24,15 +23,17 @@ from ..plan.compute import Compute, Step
 from ..plan.nest import LoopNest
 from ..plan.nibbles import wide_type
 from ..plan.reorder import Tensor, reorder_nest
-from ..runtime.alloc import allocate, extent
+from ..runtime.alloc import extent
 from ..runtime.cpu import Params
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest, storage
-from ..runtime.spread import make_program
+from ..runtime.spread import Rooms, Runner, lines, make_program
+from .execution import share_bytes
 from .feeding import Extras
 from .reorder import overlaps
-from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc, share_bytes
+from .scratchpad import scratch_address
+from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc
 
 _WHAT = "sum"
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
@@ -225,35 +226,45 @@ class CpuSum(_Sum):
         if written is None or any(buffer is None for buffer in read):
             return
         addresses = [buffer.address for buffer in read if buffer is not None]
+        rooms = Rooms(scratch_address(extras, held))
         for i, unpacked in self._unpacked.items():
-            addresses[i] = unpacked.run(addresses[i], held)
-        kept = self._keeper(srcs, dst, written.address, held)
+            addresses[i] = unpacked.run(addresses[i], rooms)
+        kept = self._keeper(srcs, dst, written.address, rooms)
+        scratch = rooms.rest()
         for each in self._passes:
             is_last = each is self._passes[-1]
-            each.run(addresses, kept, written.address if is_last else kept)
+            each.run(addresses, kept, written.address if is_last else kept, scratch)
 
-    def _keeper(self, srcs: Sequence[Memory], dst: Memory, written: int, held: list[object]) -> int:
+    def _keeper(self, srcs: Sequence[Memory], dst: Memory, written: int, rooms: Rooms) -> int:
         """Where the sum so far is kept: in the destination, unless a later pass has to read that."""
         if len(self._passes) == 1:
             return 0
-        later = srcs[_MOST_AT_ONCE:]
-        is_read = any(share_bytes(src, dst) for src in later)
-        return _room(self._kept, held) if is_read or self._kept is not self.problem.dst else written
+        is_read = any(share_bytes(src, dst) for src in srcs[_MOST_AT_ONCE:])
+        is_own = self._kept is not self.problem.dst
+        return rooms.take(extent(self._kept).needed) if is_read or is_own else written
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes between of a run: unpacked sources, the sum so far, and what a pass needs."""
+        kept = [extent(self._kept).needed] if len(self._passes) > 1 else []
+        unpacked = [extent(each.desc).needed for each in self._unpacked.values()]
+        runners = [each.runner for each in self._passes] + [each.runner for each in self._unpacked.values()]
+        return sum(map(lines, [*unpacked, *kept])) + max(runner.scratch_bytes for runner in runners)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
     """A program for sources [start, stop); after the first pass its source is the sum so far."""
 
-    runner: Any
+    runner: Runner
     scalars: tuple[float, ...]
     start: int
     stop: int
 
-    def run(self, sources: Sequence[int], kept: int, dst: int) -> None:
+    def run(self, sources: Sequence[int], kept: int, dst: int, scratch: int) -> None:
         first, *more = ([kept] if self.start else []) + [*sources[self.start : self.stop]]
         params = Params(self.scalars, more)
-        self.runner.run(first, dst, params.address)
+        self.runner.run(first, dst, params.address, scratch)
 
 
 class _Unpacked:
@@ -263,25 +274,18 @@ class _Unpacked:
         self.desc = _dense(src, wide_type(src.data_type))
         spans = src.extent_range(), self.desc.extent_range()
         moved = src.nelems + src.nelems // 2
-        self._runner = make_program(reorder_nest(src, self.desc, Compute()), moved, *spans)
+        self.runner = make_program(reorder_nest(src, self.desc, Compute()), moved, *spans)
 
-    def run(self, src: int, held: list[object]) -> int:
-        """The address of the unpacked elements; `held` keeps them."""
-        address = _room(self.desc, held)
-        self._runner.run(src, address, 0)
+    def run(self, src: int, rooms: Rooms) -> int:
+        """The address of the unpacked elements."""
+        address = rooms.take(extent(self.desc).needed)
+        self.runner.run(src, address, 0, rooms.rest())
         return address
 
 
 def _dense(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
     """The same order of axes and blocks, dense, of another type."""
     return MemoryDesc(md.dims, data_type, Tag(md.outer_order, md.inner_blks, md.inner_idxs))
-
-
-def _room(md: MemoryDesc, held: list[object]) -> int:
-    """The address of new memory for `md`; `held` keeps it."""
-    buffer = allocate(extent(md).needed)
-    held.append(buffer)
-    return buffer.address
 
 
 def solve_sum(problem: SumProblem, engine: Engine) -> CpuSum | ReferenceSum:
