@@ -89,6 +89,7 @@ STAGED = (
     _case("blocks of four", (2, 34, 7, 23), "f32", "aBcd4b", 1, 17),
     _case("blocks of eight doubles", (2, 20, 7, 23), "f64", "aBcd8b", 1, 5),
     _case("double blocks", (2, 45, 300), "f16", "aBc4b3b", 1, 5),
+    _case("a rest shorter than a line", (2, 36, 205), "f16", "aBc8b", 1, 4),
     _case("blocks last", (2, 35, 16, 20), "f32", "acdB8b", 1, 5),
     _case("no other axis", (3003,), "f32", "A16a", 0, 7),
     _case("no other axis of more than one", (1, 1003, 1), "u8", "aBc16b", 1, 17),

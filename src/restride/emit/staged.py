@@ -118,9 +118,13 @@ class _Writer:
         b, (scratch, dst, ahead) = self.b, at
         src = b.advance(scratch, offset)
         address = b.value("i64", f"ptrtoint {dst} to i64")
-        head = b.op("and", b.op("sub", i64(0), address), i64(_LINE - 1))
+        head, length = b.op("and", b.op("sub", i64(0), address), i64(_LINE - 1)), pour.length * self.width
+        if length < _LINE:
+            # A last chunk may end before the first line does.
+            is_less = b.value("i1", f"icmp ult {head}, {length}")
+            head = b.value("i64", f"select {is_less}, {head}, i64 {length}")
         self._piece(src, dst, i64(0), head)
-        rest = b.op("sub", i64(pour.length * self.width), head)
+        rest = b.op("sub", i64(length), head)
         lines = b.op("lshr", rest, i64(_LINE.bit_length() - 1))
         kind = vector("i8", _LINE)
         with b.loop(i64(0), lines) as line:
