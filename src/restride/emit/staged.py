@@ -128,12 +128,16 @@ class _Writer:
         lines = b.op("lshr", rest, i64(_LINE.bit_length() - 1))
         kind = vector("i8", _LINE)
         with b.loop(i64(0), lines) as line:
-            place = b.op("add", head, b.op("mul", line, i64(_LINE)))
-            self._ask(pour, ahead, b.op("add", offset, place))
+            asked = b.op("mul", line, i64(_LINE))
+            place = b.op("add", head, asked)
+            self._ask(pour, ahead, b.op("add", offset, asked))
             value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
             b.line(f"store {value}, {b.advance(dst, place)}, align {_LINE}, !nontemporal !0")
-        done = b.op("add", head, b.op("mul", lines, i64(_LINE)))
-        self._piece(src, dst, done, b.op("and", rest, i64(_LINE - 1)))
+        asked = b.op("mul", lines, i64(_LINE))
+        with b.when("ult", asked, i64(length)):
+            # Pieces at both ends are of one more line.
+            self._ask(pour, ahead, b.op("add", offset, asked))
+        self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(_LINE - 1)))
 
     def _ask(self, pour: Pour, ahead: Value, offset: Value) -> None:
         """Ask for a line of the next chunk's source, as far into it as the line that is poured.
