@@ -15,7 +15,7 @@ from restride.plan.interpret import interpret
 from restride.plan.machine import Machine
 from restride.plan.nest import LoopNest
 from restride.plan.shuffle import shuffle_chain, shuffle_nest
-from restride.plan.staged import Chain, stage
+from restride.plan.staged import Chain, stage, stream
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
 
@@ -156,13 +156,24 @@ def can_pour(case: ShuffleCase) -> bool:
     return case.chain is not None and stage(case.chain, Machine(), poured=True) is not None
 
 
+def can_stream(case: ShuffleCase) -> bool:
+    """True where the last stage of the case writes whole lines."""
+    return case.chain is not None and stream(case.chain, Machine()) is not None
+
+
+def ways(case: ShuffleCase) -> list[str]:
+    """How the last stage of a case may write."""
+    return ["stored", *["poured"] * can_pour(case), *["streamed"] * can_stream(case)]
+
+
 class StagedKernel(Kernel):
     """The machine code of a chain, whatever its size."""
 
-    def __init__(self, case: ShuffleCase, isa: Isa, *, poured: bool) -> None:
-        chain = case.chain
+    def __init__(self, case: ShuffleCase, isa: Isa, way: str) -> None:
+        chain, machine = case.chain, cpu.machine_of(isa, COMMON)
         assert chain is not None
-        staged = stage(chain, cpu.machine_of(isa, COMMON), poured=poured)
+        is_streamed = way == "streamed"
+        staged = stream(chain, machine) if is_streamed else stage(chain, machine, poured=way == "poured")
         assert staged is not None
         self._take(cpu.Lowered(case.nest, isa, COMMON, (), "staged", staged.why, staged.steps, staged))
 
@@ -175,9 +186,9 @@ class ChosenKernel(Kernel):
 
 
 @lru_cache(maxsize=256)
-def staged_kernel(case: ShuffleCase, isa: Isa, poured: bool) -> StagedKernel:
+def staged_kernel(case: ShuffleCase, isa: Isa, way: str) -> StagedKernel:
     """The kernel of a case, compiled once per test process."""
-    return StagedKernel(case, isa, poured=poured)
+    return StagedKernel(case, isa, way)
 
 
 # --- primitives ---------------------------------------------------------------------------------------------
