@@ -103,26 +103,28 @@ class _Writer:
 
     def _steps(self, steps: Steps, at: tuple[Value, Value, Value], buffers: list[Value]) -> None:
         read, dst, ahead = at
+        ask = self._asking(steps.ahead, ahead, len(steps.stages)) if steps.ahead else None
         for number, plans in enumerate(steps.stages):
             is_last = number == len(steps.stages) - 1 and steps.pour is None
             written = dst if is_last else buffers[number % 2]
-            ask = self._asking(steps.ahead, ahead) if is_last and steps.ahead else None
             for plan in plans:
                 _StageWriter(self.b, plan, self.style, _NOTHING).run(read, written, ask)
             read = written
         if steps.pour is not None:
             self._pour(steps.pour, steps.pour.loops, (read, dst, ahead), i64(0))
 
-    def _asking(self, runs: tuple[Run, ...], ahead: Value) -> Ask:
-        """What asks for line after line of the next chunk. How many it has asked for is kept in memory."""
+    def _asking(self, runs: tuple[Run, ...], ahead: Value, stages: int) -> Ask:
+        """What asks for line after line of the next chunk, so that memory is never at rest; the stages share
+        them. How far it has come is kept in memory.
+        """
         b, asked = self.b, self.asked
         b.line(f"store i64 0, {asked}, align 8")
 
         def ask(lines: int) -> None:
-            first = b.value("i64", f"load i64, {asked}, align 8")
-            for line in range(lines):
+            first, share = b.value("i64", f"load i64, {asked}, align 8"), -(-lines // stages)
+            for line in range(share):
                 self._ask(runs, ahead, b.op("add", first, i64(line * _LINE)))
-            b.line(f"store {b.op('add', first, i64(lines * _LINE))}, {asked}, align 8")
+            b.line(f"store {b.op('add', first, i64(share * _LINE))}, {asked}, align 8")
 
         return ask
 

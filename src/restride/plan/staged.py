@@ -83,7 +83,7 @@ class Chain:
 class Steps:
     """A chunk's stages, each of some schedules, and how the last one's result is poured out.
 
-    Without pouring, `ahead` is what the last stage asks for of the next chunk, if anything.
+    Without pouring, `ahead` is what the stages ask for of the next chunk, if anything.
     """
 
     stages: tuple[tuple[Schedule, ...], ...]
