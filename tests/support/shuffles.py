@@ -219,18 +219,18 @@ def check_both(
     """Forward and backward write what `MemoryDesc.offset` says, zero padding, and nothing else (S04, S06)."""
     src, dst, back = (guarded(md, engine, start) for start in (*starts, starts[0]))
     random_bits(src, seed)
-    before = src.storage.copy()
-    wanted = by_offset(src.storage, md, dst.storage, md, axis, group_size)
+    before = src.elements.copy()
+    wanted = by_offset(src.elements, md, dst.elements, md, axis, group_size)
     stream = rs.Stream(engine)
     args = {rs.ARG_SRC: src.memory, rs.ARG_DST: dst.memory}
     forward(md, axis, group_size, engine).execute(stream, args)
-    np.testing.assert_array_equal(dst.storage, wanted)
+    np.testing.assert_array_equal(dst.elements, wanted)
     elements = positions(md, md.dims)
-    restored = by_offset(dst.storage, md, back.storage, md, axis, md.dims[axis] // group_size)
+    restored = by_offset(dst.elements, md, back.elements, md, axis, md.dims[axis] // group_size)
     np.testing.assert_array_equal(restored[elements], before[elements])
     args = {rs.ARG_DIFF_DST: dst.memory, rs.ARG_DIFF_SRC: back.memory}
     backward(md, axis, group_size, engine).execute(stream, args)
-    np.testing.assert_array_equal(back.storage, restored)
-    np.testing.assert_array_equal(src.storage, before)
+    np.testing.assert_array_equal(back.elements, restored)
+    np.testing.assert_array_equal(src.elements, before)
     for held in (src, dst, back):
         held.check_canaries()
