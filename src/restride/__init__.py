@@ -12,7 +12,7 @@ from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
-from .desc.tags import FormatTag
+from .desc.tags import MAX_NDIMS, FormatTag
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .planned import Plan, plan
@@ -50,11 +50,18 @@ from .primitives.args import (
     arg_attr_multiple_post_op,
 )
 from .primitives.prop_kind import PropKind
+from .primitives.query import Query
+from .primitives.recommended import recommended_desc
 from .primitives.reorder import Reorder
 from .primitives.shuffle import ShuffleBackward, ShuffleForward
 from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
-from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
+from .runtime.cache import (
+    CacheInfo,
+    cache_info,
+    get_primitive_cache_capacity,
+    set_primitive_cache_capacity,
+)
 from .runtime.engine import Engine, EngineKind
 from .runtime.event import Event
 from .runtime.memory import Memory
@@ -79,6 +86,8 @@ f8_e4m3 = DataType.f8_e4m3
 s4 = DataType.s4
 u4 = DataType.u4
 e8m0 = DataType.e8m0
+f4_e2m1 = DataType.f4_e2m1
+f4_e3m0 = DataType.f4_e3m0
 
 __all__ = [
     "ARG_ATTR_OUTPUT_SCALES",
@@ -111,10 +120,12 @@ __all__ = [
     "ARG_VARIANCE",
     "ARG_WEIGHTS",
     "ARG_WORKSPACE",
+    "MAX_NDIMS",
     "NO_DATA",
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
+    "CacheInfo",
     "DataType",
     "Engine",
     "EngineKind",
@@ -129,6 +140,7 @@ __all__ = [
     "PostOps",
     "PrimitiveAttr",
     "PropKind",
+    "Query",
     "Reorder",
     "RuntimeFailure",
     "ShuffleBackward",
@@ -141,9 +153,12 @@ __all__ = [
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "cache_info",
     "channel_shuffle",
     "dequantize",
     "e8m0",
+    "f4_e2m1",
+    "f4_e3m0",
     "f8_e4m3",
     "f8_e5m2",
     "f16",
@@ -154,6 +169,7 @@ __all__ = [
     "openvino",
     "plan",
     "quantize",
+    "recommended_desc",
     "reorder",
     "s4",
     "s8",

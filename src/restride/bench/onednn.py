@@ -27,7 +27,7 @@ _FORWARD = 64
 _QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
 _QUERY_PADDED_DIMS, _QUERY_INNER_NBLKS, _QUERY_INNER_BLKS, _QUERY_INNER_IDXS = 260, 263, 264, 265
 _FLOATS = {"f16": 1, "bf16": 2, "f32": 3, "f64": 7, "f8_e5m2": 9, "f8_e4m3": 10}
-_DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8}
+_DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8, "s4": 11, "u4": 12}
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -12,7 +12,9 @@ from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..verbose import flags, write
 from .args import NAMES
-from .base import PrimitiveDescBase, check_destination, check_memory, check_stream, parse_args
+from .argument_map import parse_args
+from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
+from .scratchpad import check_scratchpad
 
 
 class MovingPrimitive:
@@ -51,6 +53,10 @@ class MovingPrimitive:
         # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
         return type(self), ((self._pd,) if self else ())
 
+    def get_kind(self) -> str:
+        """The primitive kind, as its descriptor has it."""
+        return str(self._pd.get_kind())
+
     def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
         """`execute(stream, src, dst)` by place, what is read first, or `execute(stream, {number: memory})`.
 
@@ -87,6 +93,7 @@ class MovingPrimitive:
         impl = self._check_usable()
         args = src if dst is None else {self.reads: src, self.writes: dst}
         inputs, outputs = self._more_args(impl)
+        inputs = (*inputs, *self._pd._scratch_args())
         src, *found, dst = parse_args(self.kind, args, (self.reads, *inputs), (*outputs, self.writes))
         extras = dict(zip((*inputs, *outputs), found, strict=True))
         check_stream(self.kind, stream, self._engines()[0])
@@ -94,6 +101,7 @@ class MovingPrimitive:
         check_destination(self.kind, dst)
         self._check_overlap(src, dst)
         self._check_more(impl, extras, dst)
+        check_scratchpad(self.kind, self._pd, src, dst, extras)
         start = time.perf_counter()
         impl.run(src, dst, extras)
         if flags.profile_exec:

@@ -12,6 +12,7 @@ from ..runtime.engine import Engine
 from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from .base import PrimitiveDescBase, find_implementation
 from .prop_kind import PropKind
+from .query import Query
 from .shuffle_checks import check_formats, checked_attr, checked_engine, no_desc, resolved
 from .shuffle_desc import ShuffleBackwardDesc, ShuffleForwardDesc, check_described
 from .shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
@@ -104,21 +105,9 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
         self._solved()
         return self._move.group_size
 
-    def src_desc(self) -> MemoryDesc:
-        """The source descriptor; the zero descriptor backward, and when empty."""
-        return self._named().get("src", _NO_DESC)
-
-    def dst_desc(self) -> MemoryDesc:
-        """The destination descriptor; the zero descriptor backward, and when empty."""
-        return self._named().get("dst", _NO_DESC)
-
-    def diff_src_desc(self) -> MemoryDesc:
-        """The descriptor of the source's gradient; the zero descriptor forward, and when empty."""
-        return self._named().get("diff_src", _NO_DESC)
-
-    def diff_dst_desc(self) -> MemoryDesc:
-        """The descriptor of the destination's gradient; the zero descriptor forward, and when empty."""
-        return self._named().get("diff_dst", _NO_DESC)
+    def _integers(self) -> dict[Query, int]:
+        own = {Query.axis_s32: self._move.axis, Query.group_size_s64: self._move.group_size}
+        return super()._integers() | (own if self else {})
 
     def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
         move, engine = self._move, self._engine
