@@ -137,7 +137,7 @@ class OneDNNPeer:
             target = library.desc(problem.dims, problem.dst_type, problem.dst_tag)
             if problem.group_size is not None:
                 return self._shuffle(source, problem.group_size, src, dst)
-            primitive = library.reorder(source, target, alpha=problem.arithmetic.scale)
+            primitive = library.reorder(source, target, alpha=problem.scale)
         except Error as error:
             raise Refused(error.why or error.what) from None
         call = primitive.bind(library.memory(source, src), library.memory(target, dst))

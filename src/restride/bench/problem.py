@@ -33,7 +33,9 @@ def storage(nbytes: int) -> Bytes:
 @dataclass(frozen=True)
 class Problem:
     """One reorder from one format and type to another. `margin`: the source is a window, that far from every
-    side of what it lies in. With a `group_size`, a shuffle of axis 1 between equal formats and types.
+    side of what it lies in.
+
+    With a `group_size`, a shuffle of axis 1 between equal formats and types.
     """
 
     name: str

@@ -85,15 +85,8 @@ _SHUFFLED = ("nchw", "nhwc", "nChw16c", "nChw8c")
 
 def suite(*, least: int = LARGE) -> list[Problem]:
     """Every row, its first extent doubled until it moves `least` bytes; "small weights" as they are."""
-    grown = [
-        *_moves(),
-        *_conversions(),
-        *_quantised(),
-        *_apart(),
-        *_tails(),
-        *_weights("weights"),
-        *_shuffles(),
-    ]
+    computed = [*_conversions(), *_quantised(), *_apart()]
+    grown = [*_moves(), *computed, *_tails(), *_weights("weights"), *_shuffles()]
     return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
 
 
