@@ -86,7 +86,7 @@ def test_windows_and_offsets_are_shuffled_in_place_of_the_whole():
 
 
 @each_engine
-@pytest.mark.parametrize("kind", ["s4", "u4"])
+@pytest.mark.parametrize("kind", ["s4", "u4", "f4_e2m1", "f4_e3m0"])
 def test_4_bit_elements_move_too(kind, engine):
     for dims, layout, axis, group in (
         ((2, 12, 5), "abc", 1, 4),
