@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..runtime.pool import available_processors
 from . import chart, figures, machine, report, rows
+from .driver import main as driver
 from .peers import PEERS, NumPy, Peer, open_peers
 from .problem import Problem
 from .suite import Bench, Row
@@ -20,6 +21,9 @@ _GROWTH = "growth"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Exit status 1 where an answer was wrong, 2 for a usage error."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if driver.is_driver(words):
+        return driver.main(words)
     options = _parse(arguments)
     chosen = rows.select(rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE), options.rows)
     small = [name for name in (*figures.FIGURES, _GROWTH) if re.search(options.rows, name)]

@@ -1,0 +1,86 @@
+"""Tests one after the other, or in several processes at once; results come in the order of the tests either way."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from ...runtime.pool import available_processors, set_num_threads
+from .expand import Test
+from .result import Result, Status
+from .run import create, run
+
+_WORTH_PROCESSES = 100  # tests; starting a process takes as long as some tens of them
+_CHUNK = 16
+
+Numbered = tuple[int, Test]
+
+
+def results(tests: Sequence[Test], jobs: int) -> Iterator[Result]:
+    """The result of every test. `jobs` is how many processes share them; 0 chooses."""
+    numbered, count = list(enumerate(tests)), _processes(tests, jobs)
+    if count > 1:
+        yield from _shared(numbered, count)
+        return
+    for chunk in _chunks(numbered):
+        _create_ahead(chunk)
+        yield from map(_run_one, chunk)
+
+
+def _processes(tests: Sequence[Test], jobs: int) -> int:
+    """One where times are taken: they would disturb each other."""
+    if any(test.common.times for test in tests) or all(test.common.mode == "L" for test in tests):
+        return 1
+    if jobs:
+        return min(jobs, len(tests))
+    return available_processors() if len(tests) >= _WORTH_PROCESSES else 1
+
+
+def _run_one(numbered: Numbered) -> Result:
+    index, test = numbered
+    return Result(Status.SKIPPED, "Skip start") if index < test.common.start else run(test)
+
+
+def _create_ahead(tests: Sequence[Numbered]) -> None:
+    """What the modifier P asks for: primitives made in several threads at once. They stay in the cache."""
+    wanted = [test for index, test in tests if "P" in test.common.mode_modifier and index >= test.common.start]
+    if not wanted:
+        return
+    with ThreadPoolExecutor(available_processors()) as pool:
+        list(pool.map(create, wanted))
+
+
+def _shared(tests: Sequence[Numbered], count: int) -> Iterator[Result]:
+    # Not forked: a child would have the pool of threads of this process, without its threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_start) as pool:
+        pending = [(len(chunk), pool.submit(_run_all, chunk)) for chunk in _chunks(tests)]
+        try:
+            for size, future in pending:
+                yield from _collected(size, future)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _chunks(tests: Sequence[Numbered]) -> list[Sequence[Numbered]]:
+    return [tests[start : start + _CHUNK] for start in range(0, len(tests), _CHUNK)]
+
+
+def _start() -> None:
+    # Two threads at least, so that work is shared among them in these runs too.
+    set_num_threads(2)
+
+
+def _run_all(tests: Sequence[Numbered]) -> list[Result]:
+    _create_ahead(tests)
+    return [_run_one(numbered) for numbered in tests]
+
+
+def _collected(size: int, future: Future[list[Result]]) -> list[Result]:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return [Result(Status.UNTESTED, "the process that ran this test, or one beside it, died")] * size

@@ -1,0 +1,80 @@
+"""Run problems as oneDNN's benchdnn does, on restride: `restride bench --reorder|--shuffle [KNOBS] PROBLEMS`.
+
+A knob holds for the problems behind it; lists are separated by commas, and all combinations are run:
+
+  restride bench --reorder --sdt=f32,bf16 --dtag=nChw16c 2x64x56x56
+  restride bench --mode=P --perf-template=%prb%,%-Gbw% --reorder --dtag=axb 8x64x112x112
+  restride bench --shuffle --batch=FILE
+
+The knobs are listed in docs/bench.md. Exit status: 0, 1 where a test failed or was refused, 2 for a wrong command.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from ...cli.output import Answer, is_terminal, say, tell
+from . import template
+from .expand import Expansion, expand
+from .jobs import results
+from .knobs import DRIVERS
+from .report import Report
+
+_PROGRESS_S = 0.2
+
+
+def is_driver(arguments: Sequence[str]) -> bool:
+    """True for a command line of the driver."""
+    return any(word == f"--{name}" for word in arguments for name in DRIVERS)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command line; the exit status. Raises UsageError where it cannot be read."""
+    if "--help" in arguments or "-h" in arguments:
+        say(Answer(str(__doc__).rstrip()), as_json=False)
+        return 0
+    expansion = expand(arguments)
+    for text, driver in {(test.common.perf_template, test.case.driver) for test in expansion.tests}:
+        template.full(text, driver)
+    return _run(expansion)
+
+
+def _run(expansion: Expansion) -> int:
+    report, start = Report(), time.perf_counter()
+    found = results(expansion.tests, expansion.common.jobs)
+    progress = _Progress(len(expansion.tests), expansion.common.json)
+    for index, (test, result) in enumerate(zip(expansion.tests, found, strict=True)):
+        lines = list(report.add(index, test, result))
+        if not expansion.common.json:
+            say(Answer("\n".join(lines)), as_json=False)
+        progress.show(index + 1)
+    progress.clear()
+    seconds = time.perf_counter() - start
+    closing = "\n".join(report.closing(expansion.common, seconds))
+    say(Answer(closing, report.values(seconds)), expansion.common.json)
+    return report.exit_status
+
+
+class _Progress:
+    """How far a run is, on a terminal that does not show its lines already."""
+
+    def __init__(self, tests: int, is_quiet: bool) -> None:
+        self._tests, self._start, self._shown = tests, time.perf_counter(), 0.0
+        self._is_open = False
+        self._is_wanted = is_terminal(sys.stderr) and (is_quiet or not is_terminal(sys.stdout))
+
+    def show(self, done: int) -> None:
+        """Say it, a few times a second at most."""
+        now = time.perf_counter()
+        if not self._is_wanted or now - self._shown < _PROGRESS_S:
+            return
+        self._shown, self._is_open = now, True
+        left = (now - self._start) / done * (self._tests - done)
+        tell(f"\r\x1b[K[{done}/{self._tests}] about {left:.0f} s left", end="")
+
+    def clear(self) -> None:
+        """Leave nothing of it."""
+        if self._is_open:
+            tell("\r\x1b[K", end="")
