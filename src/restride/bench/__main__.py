@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..cli.main import main as command
 from ..runtime.pool import available_processors
 from . import chart, figures, machine, report, rows
 from .driver import main as driver
@@ -165,4 +166,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(["bench", *sys.argv[1:]]))

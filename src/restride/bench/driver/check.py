@@ -36,7 +36,7 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found: why it is wrong, or the empty string; how many elements of how many; the first of them."""
+    """What was found: why it is wrong, or the empty string; how many elements of how many; some of them."""
 
     reason: str = ""
     errors: int = 0
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def judge(operand: Operand, got: Guarded, wanted: Guarded, poison: int | None) -> Verdict:
-    """Compare an answer with the reference's, bit by bit. `poison` is what the storage held, if it was one byte."""
+    """Compare an answer with the reference's, bit by bit. `poison` is what storage held that was not written."""
     found, right = _logical(operand.md, got.bytes), _logical(operand.md, wanted.bytes)
     differ = np.flatnonzero(_words(found) != _words(right))
     lines = tuple(_line(operand, i, found, right) for i in differ[:_SHOWN].tolist())

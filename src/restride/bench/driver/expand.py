@@ -123,7 +123,7 @@ class _Machine:
         self.folders.pop()
 
     def _reset(self, text: str) -> None:
-        """Knobs of the driver to their defaults. What --match the user typed outlives a batch file's reset."""
+        """Knobs of the driver to their defaults. The --match that was typed outlives a batch file's reset."""
         if self.driver is not None:
             self.settings[self.driver.case.driver] = _defaults(self.driver)
         if not self.folders:

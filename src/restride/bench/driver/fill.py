@@ -68,7 +68,7 @@ def poisoned(nbytes: int, poison: int) -> Bytes:
 
 
 def _repeated(pattern: Array, nbytes: int) -> Bytes:
-    return np.resize(pattern.view(np.uint8), nbytes)
+    return np.resize(pattern.view(np.uint8), nbytes).astype(np.uint8, copy=False)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Tests one after the other, or in several processes at once; results come in the order of the tests either way."""
+"""Tests one after the other, or in several processes at once; results come in the order of the tests."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CHUNK = 16
 Numbered = tuple[int, Test]
 
 
-def results(tests: Sequence[Test], jobs: int) -> Iterator[Result]:
-    """The result of every test. `jobs` is how many processes share them; 0 chooses."""
-    numbered, count = list(enumerate(tests)), _processes(tests, jobs)
+def results(tests: Sequence[Test], count: int) -> Iterator[Result]:
+    """The result of every test. `count` is how many processes share them."""
+    numbered = list(enumerate(tests))
     if count > 1:
         yield from _shared(numbered, count)
         return
@@ -29,8 +29,11 @@ def results(tests: Sequence[Test], jobs: int) -> Iterator[Result]:
         yield from map(_run_one, chunk)
 
 
-def _processes(tests: Sequence[Test], jobs: int) -> int:
-    """One where times are taken: they would disturb each other."""
+def processes(tests: Sequence[Test], jobs: int) -> int:
+    """How many processes to use; `jobs` is what was asked for, 0 for no wish.
+
+    It is one where times are taken: they would disturb each other.
+    """
     if any(test.common.times for test in tests) or all(test.common.mode == "L" for test in tests):
         return 1
     if jobs:
@@ -45,7 +48,9 @@ def _run_one(numbered: Numbered) -> Result:
 
 def _create_ahead(tests: Sequence[Numbered]) -> None:
     """What the modifier P asks for: primitives made in several threads at once. They stay in the cache."""
-    wanted = [test for index, test in tests if "P" in test.common.mode_modifier and index >= test.common.start]
+    wanted = [
+        test for index, test in tests if "P" in test.common.mode_modifier and index >= test.common.start
+    ]
     if not wanted:
         return
     with ThreadPoolExecutor(available_processors()) as pool:

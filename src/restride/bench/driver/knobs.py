@@ -121,9 +121,7 @@ _ATTR = {
     "attr-fpmath": Knob("attr_fpmath", _parse_fpmath),
     "attr-acc-mode": _choice("attr-acc-mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
     "attr-rounding-mode": Knob("attr_rounding_mode", str),
-    "attr-deterministic": Knob(
-        "attr_deterministic", lambda text: parse_bool("attr-deterministic", text)
-    ),
+    "attr-deterministic": Knob("attr_deterministic", lambda text: parse_bool("attr-deterministic", text)),
     "attr-dropout": Knob("attr_dropout", str),
     "impl": Knob("impl", str, is_list=False),
     "skip-impl": Knob("skip_impl", str, is_list=False),

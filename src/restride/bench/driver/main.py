@@ -6,7 +6,8 @@ A knob holds for the problems behind it; lists are separated by commas, and all 
   restride bench --mode=P --perf-template=%prb%,%-Gbw% --reorder --dtag=axb 8x64x112x112
   restride bench --shuffle --batch=FILE
 
-The knobs are listed in docs/bench.md. Exit status: 0, 1 where a test failed or was refused, 2 for a wrong command.
+The knobs are listed in docs/bench.md.
+Exit status: 0, 1 where a test failed or was refused, 2 for a wrong command.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from ...cli.output import Answer, is_terminal, say, tell
 from . import template
 from .expand import Expansion, expand
-from .jobs import results
+from .jobs import processes, results
 from .knobs import DRIVERS
 from .report import Report
 
@@ -42,18 +43,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(expansion: Expansion) -> int:
-    report, start = Report(), time.perf_counter()
-    found = results(expansion.tests, expansion.common.jobs)
-    progress = _Progress(len(expansion.tests), expansion.common.json)
-    for index, (test, result) in enumerate(zip(expansion.tests, found, strict=True)):
+    tests, is_json = expansion.tests, expansion.common.json
+    count = processes(tests, expansion.common.jobs)
+    report, start, progress = Report(is_json, count), time.perf_counter(), _Progress(len(tests), is_json)
+    found = results(tests, count)
+    for index, (test, result) in enumerate(zip(tests, found, strict=True)):
         lines = list(report.add(index, test, result))
-        if not expansion.common.json:
+        if not is_json:
             say(Answer("\n".join(lines)), as_json=False)
         progress.show(index + 1)
     progress.clear()
     seconds = time.perf_counter() - start
     closing = "\n".join(report.closing(expansion.common, seconds))
-    say(Answer(closing, report.values(seconds)), expansion.common.json)
+    say(Answer(closing, report.values(seconds)), is_json)
     return report.exit_status
 
 

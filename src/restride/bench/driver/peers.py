@@ -1,17 +1,129 @@
-"""Peers beside restride, in turn on the same problem (--peers)."""
+"""Peers beside restride: the same problem, the same source, in turn, round after round (--peers)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 
-from .cases import Case
+import numpy as np
+
+import restride as rs
+
+from ...desc.tags import to_tag
+from ...errors import Error
+from ..measure import Spread, Timing, alternate, batch_size
+from ..peers import NumPy, OneDNNPeer, Peer, Refused, Torch, open_peers
+from ..problem import Problem, storage
+from . import peer_shuffle
+from .cases import Case, ReorderCase, ShuffleCase
 from .common import Common
-from .fill import Bytes
+from .fill import POISON, Bytes
 from .result import PeerTime
+
+_ROUNDS = 15
+_OURS, _MEMCPY = "restride", "memcpy"
+_PEERS = {"onednn": "oneDNN", "torch": "torch", "numpy": "NumPy"}
+Call = Callable[[], object]
 
 
 def beside(
     case: Case, common: Common, call: Callable[[], None], storages: tuple[Bytes, Bytes]
 ) -> tuple[PeerTime, ...]:
-    """Time restride and every peer in turn."""
-    return ()
+    """Time restride and every peer in turn. `storages` are its source, and its answer."""
+    source, answer = storages
+    calls: dict[str, Call] = {_OURS: call}
+    kernels, refused, answers = dict[str, str](), dict[str, str](), dict[str, Bytes]()
+    for name in common.peers:
+        try:
+            calls.update(_prepared(name, case, source, answers, kernels, answer.size))
+        except (Refused, Error) as reason:
+            refused[name] = " ".join(str(reason).split())
+    # The slowest decides how many calls make a sample: a clock read is nothing beside it.
+    number = min(map(batch_size, calls.values()))
+    times = alternate(calls, rounds=common.fix_times_per_prb or _ROUNDS, number=number)
+    found = [_found(name, times, kernels, answers, answer) for name in common.peers if name not in refused]
+    return (*found, *(PeerTime(name, refused=why) for name, why in refused.items()))
+
+
+def _prepared(
+    name: str, case: Case, source: Bytes, answers: dict[str, Bytes], kernels: dict[str, str], size: int
+) -> Mapping[str, Call]:
+    """What is timed of one peer: one call, or all the ways in which bytes are copied."""
+    threads = rs.get_num_threads()
+    if name == _MEMCPY:
+        half = (source.size + size) // 2
+        return {f"{_MEMCPY} by {way}": copy for way, copy in _copies(half, threads).items()}
+    peer = _peer(name, threads)
+    answers[name] = storage(size)
+    answers[name][...] = POISON
+    ready = _of_case(peer, case, source, answers[name])
+    kernels[name] = ready[1]
+    return {name: ready[0]}
+
+
+def _copies(nbytes: int, threads: int) -> dict[str, Call]:
+    """Copies of so many bytes: as much is read and written as by the problem."""
+    src, dst = storage(nbytes), storage(nbytes)
+    src[...], dst[...] = 1, 0
+    return NumPy(threads).copies(src, dst)
+
+
+@cache
+def _peer(name: str, threads: int) -> Peer:
+    found, missing = open_peers([_PEERS[name]], threads)
+    if missing:
+        raise Refused(missing[_PEERS[name]])
+    return found[0]
+
+
+def _of_case(peer: Peer, case: Case, source: Bytes, answer: Bytes) -> tuple[Call, str]:
+    """A function to be timed, and the name of the kernel behind it."""
+    if isinstance(case, ShuffleCase):
+        return _of_shuffle(peer, case, source, answer)
+    assert isinstance(case, ReorderCase)
+    ready = peer.prepare(_problem(case), source, answer)
+    return ready.call, ready.kernel
+
+
+def _problem(case: ReorderCase) -> Problem:
+    """The reorder as peers have it. Raises Refused for what they are not asked."""
+    scales = case.attr_scales
+    is_plain = not scales or (len(scales) == 1 and scales[0].arg == "src" and scales[0].policy == "common")
+    if not is_plain or case.attr_zero_points or case.attr_post_ops or case.oflag:
+        raise Refused("of attributes, peers are asked for one scale of the source")
+    if case.runtime_dim_mask or case.strides.src or case.strides.dst:
+        raise Refused("peers are asked for known dims and tags")
+    for name in (case.sdt, case.ddt):
+        if name in ("s4", "u4", "boolean"):
+            raise Refused(f"peers are not asked for {name}")
+    tags = (str(to_tag(tag, len(case.dims))) for tag in (case.stag, case.dtag))
+    src_tag, dst_tag = tags
+    scale = scales[0].value if scales else None
+    return Problem(case.desc, case.dims, case.sdt, src_tag, case.ddt, dst_tag, scale)
+
+
+def _of_shuffle(peer: Peer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
+    md = rs.MemoryDesc(case.dims, case.dt, case.tag)
+    if isinstance(peer, OneDNNPeer):
+        return peer_shuffle.of_onednn(peer.library, case, source, answer)
+    views = peer_shuffle.views(md, case)
+    if isinstance(peer, Torch):
+        return peer_shuffle.of_torch(peer.torch, views, (source, answer)), ""
+    return peer_shuffle.of_numpy(views, (source, answer)), ""
+
+
+def _found(
+    name: str,
+    times: Mapping[str, Timing],
+    kernels: Mapping[str, str],
+    answers: Mapping[str, Bytes],
+    answer: Bytes,
+) -> PeerTime:
+    """The ratio of times within each round, over the rounds."""
+    timed = [key for key in times if key == name or key.startswith(f"{name} by ")]
+    best = min(timed, key=lambda key: times[key].spread.median)
+    ratio: Spread = times[_OURS].times_faster_than(times[best])
+    least, median = min(times[best].seconds) * 1e3, times[best].spread.median * 1e3
+    differs = name in answers and not np.array_equal(answers[name], answer)
+    kernel = kernels.get(name, best.partition(" by ")[2])
+    return PeerTime(name, kernel, least, median, (ratio.median, ratio.low, ratio.high), other_answer=differs)

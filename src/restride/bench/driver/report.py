@@ -1,4 +1,4 @@
-"""The lines of a run: one for each test, the failed ones again, the totals; or all of it as one value (spec 3.2)."""
+"""The lines of a run: one for each test, the failed ones again, the totals; or all as one value (spec 3.2)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ def peer_line(peer: PeerTime) -> str:
         return f"peer,{peer.name},,,,refused: {peer.refused}"
     middle, low, high = peer.ratio
     times = f"{peer.least:.6g},{peer.median:.6g}"
-    return f"peer,{peer.name},{peer.kernel},{times},x{middle:.2f} [{low:.2f} {high:.2f}]"
+    note = ",other bits" if peer.other_answer else ""
+    return f"peer,{peer.name},{peer.kernel},{times},x{middle:.2f} [{low:.2f} {high:.2f}]{note}"
 
 
 @dataclass
 class Report:
-    """What has been found so far."""
+    """What has been found so far. `keeps_cases` is for --json; `processes` is how many share the work."""
 
+    keeps_cases: bool = False
+    processes: int = 1
     counts: Counter[Status] = field(default_factory=Counter)
     stages: Counter[str] = field(default_factory=Counter)
     impls: Counter[str] = field(default_factory=Counter)
@@ -57,7 +60,7 @@ class Report:
         line = status_line(index, test, result)
         if result.status.is_failure:
             self.failures.append(line)
-        if test.common.json:
+        if self.keeps_cases:
             self.cases.append(_values(index, test, result))
         return self._lines(index, test, result, line)
 
@@ -118,8 +121,9 @@ class Report:
     def _shares(self, seconds: float) -> Iterator[str]:
         for stage in STAGES:
             spent = self.stages[stage]
+            share = spent / max(seconds * self.processes, 1e-9)
             if spent or stage in _ALWAYS:
-                yield f"{stage}: {spent:.2f}s ({100 * spent / max(seconds, 1e-9):.0f}%);"
+                yield f"{stage}: {spent:.2f}s ({100 * share:.0f}%);"
 
     def values(self, seconds: float) -> dict[str, Any]:
         """Everything, for --json."""

@@ -47,7 +47,7 @@ class Perf:
 class PeerTime:
     """One peer beside restride: least and median ms, and how many times longer it took, with quartiles.
 
-    `refused` says why it could not do the work; then there are no times.
+    `refused` says why it could not do the work; then there are no times. `other_answer`: its bits differ.
     """
 
     name: str
@@ -56,6 +56,7 @@ class PeerTime:
     median: float = 0.0
     ratio: tuple[float, float, float] = (0.0, 0.0, 0.0)
     refused: str = ""
+    other_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Running one test: create, fill, execute, check, time. Every way in which it may end is a status (spec 3.2)."""
+"""Running one test: create, fill, execute, check, time. However it ends, it ends as a status (spec 3.2)."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class _Run:
         spent = [self.stages.seconds[stage] * 1e3 for stage in ("create_pd", "create_prim")]
         times = measure(call, common)
         sizes = int(work.src.md.size), int(work.dst.md.size)
-        perf = Perf(*times, *spent, *sizes)
+        perf = Perf(*times, spent[0], spent[1], *sizes)
         storages = inputs[work.src.arg].bytes, outputs[work.dst.arg].bytes
         peers = beside(self.test.case, common, call, storages) if common.peers else ()
         return replace(found, perf=perf, peers=peers)

@@ -1,4 +1,4 @@
-"""Why a test is not run: what restride, or this machine, has no meaning for. Nothing is ignored in silence."""
+"""Why a test is not run: what restride, or this machine, has no meaning for. Nothing is left out in silence."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def why_skipped(test: Test) -> str:
     if isinstance(test.case, ReorderCase):
         reasons += [*_of_types((test.case.sdt, test.case.ddt)), *_of_reorder(test.case)]
     else:
+        reasons += [] if hasattr(rs, "ShuffleForward") else [_no("this version has no shuffle")]
         reasons += _of_types((getattr(test.case, "dt", "f32"),))
     return reasons[0] if reasons else ""
 

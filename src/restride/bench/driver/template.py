@@ -1,7 +1,7 @@
 """Performance reports: a template of tokens becomes one line for each test (spec 3.2).
 
-`%token%` stands for a value, everything else for itself. Before the name of a time or a rate comes which of the
-times is meant (`-` least, `0` mean, `+` most; least where nothing is said) and the unit (`K`, `M`, `G`).
+`%token%` stands for a value, everything else for itself. Before the name of a time or a rate comes which of
+the times is meant (`-` least, `0` mean, `+` most; least where nothing is said) and the unit (`K`, `M`, `G`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
 def full(template: str, driver: str) -> str:
-    """The template that `def`, `csv` or a text of one's own stands for. Raises UsageError for unknown tokens."""
+    """What `def`, `csv` or a template of one's own stands for. Raises UsageError for unknown tokens."""
     known = {
         "def": f"perf,%engine%,%impl%,%name%,%prb%,{_TIMES}",
         "csv": f"perf,%engine%,%impl%,%name%,{_CSV[driver]},{_TIMES}",

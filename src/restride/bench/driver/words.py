@@ -1,7 +1,7 @@
 """Batch files as words, and where they are found (spec 3.1).
 
-Words are what white space separates. A `#` in front of a word makes the rest of the line a comment; a `\\` at the
-end of a word joins it to the next one.
+Words are what white space separates. A `#` in front of a word makes the rest of the line a comment; a `\\`
+at the end of a word joins it to the next one.
 """
 
 from __future__ import annotations

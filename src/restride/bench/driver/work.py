@@ -15,6 +15,7 @@ from .attr_text import FactorText, PostOpText
 from .cases import Case, ReorderCase, ShuffleCase
 from .fill import Bytes
 
+_SHUFFLES: Any = rs
 _ARGS = {"src": rs.ARG_SRC, "dst": rs.ARG_DST, "wei": rs.ARG_WEIGHTS, "bia": rs.ARG_BIAS}
 
 
@@ -67,7 +68,10 @@ def _reorder(case: ReorderCase) -> Work:
     src_format, dst_format = case.strides.src or case.stag, case.strides.dst or case.dtag
     src, dst = rs.MemoryDesc(case.dims, case.sdt, src_format), rs.MemoryDesc(case.dims, case.ddt, dst_format)
     asked = _runtime_dims(case)
-    open_src, open_dst = rs.MemoryDesc(asked, case.sdt, src_format), rs.MemoryDesc(asked, case.ddt, dst_format)
+    open_src, open_dst = (
+        rs.MemoryDesc(asked, case.sdt, src_format),
+        rs.MemoryDesc(asked, case.ddt, dst_format),
+    )
     attr, inputs = _attr(case)
     return Work(
         lambda engine: rs.Reorder.PrimitiveDesc(engine, open_src, engine, open_dst, attr),
@@ -119,7 +123,9 @@ def _set_zero_points(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> 
         return []
     attr.set_zero_points(arg, mask, None, factor.groups, data_type)
     kind = DataType.parse(data_type)
-    return [_values(rs.ARG_ATTR_ZERO_POINTS | arg, factor, case, kind, lambda n: fill.zero_points_for(n, kind))]
+    return [
+        _values(rs.ARG_ATTR_ZERO_POINTS | arg, factor, case, kind, lambda n: fill.zero_points_for(n, kind))
+    ]
 
 
 def _values(
@@ -128,7 +134,9 @@ def _values(
     """One value for each index, or each group of indices, of the masked dims."""
     shared = (1,) * (len(case.dims) - len(factor.groups)) + factor.groups
     mask = factor.mask(len(case.dims))
-    extents = [n // size if mask >> i & 1 else 1 for i, (n, size) in enumerate(zip(case.dims, shared, strict=True))]
+    extents = [
+        n // size if mask >> i & 1 else 1 for i, (n, size) in enumerate(zip(case.dims, shared, strict=True))
+    ]
     count = prod(extents)
     return Operand(arg, rs.MemoryDesc((count,), kind, "a"), "a", lambda _: make(count))
 
@@ -152,12 +160,14 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
     if op.kind == "eltwise":
         post_ops.append_eltwise(op.name, op.number(0, 0.0), op.number(1, 0.0), op.number(2, 1.0))
         return []
-    policy, tag = (*op.fields[1:], "common", "abx")[: 2] if len(op.fields) < 3 else op.fields[1:]
+    policy, tag = (*op.fields[1:], "common", "abx")[:2] if len(op.fields) < 3 else op.fields[1:]
     mask = FactorText("dst", policy).mask(len(case.dims))
     dims = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
     md = rs.MemoryDesc(dims, op.fields[0], "abx" if tag in ("any", "common") else tag)
     post_ops.append_binary(op.name, md)
-    return [Operand(rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md))]
+    return [
+        Operand(rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md))
+    ]
 
 
 def _sums(case: ReorderCase, dst: rs.MemoryDesc) -> list[Operand]:
@@ -182,16 +192,16 @@ def _shuffle(case: ShuffleCase) -> Work:
 
     def create(engine: rs.Engine) -> Any:
         if not is_forward:
-            desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
-            return rs.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
+            desc = _SHUFFLES.ShuffleBackward.Desc(md, case.axis, case.group)
+            return _SHUFFLES.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
         kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        return rs.ShuffleForward.PrimitiveDesc(
-            rs.ShuffleForward.Desc(kind, md, case.axis, case.group), engine, attr
+        return _SHUFFLES.ShuffleForward.PrimitiveDesc(
+            _SHUFFLES.ShuffleForward.Desc(kind, md, case.axis, case.group), engine, attr
         )
 
     return Work(
         create,
-        lambda pd: (rs.ShuffleForward if is_forward else rs.ShuffleBackward)(pd),
+        lambda pd: (_SHUFFLES.ShuffleForward if is_forward else _SHUFFLES.ShuffleBackward)(pd),
         Operand(reads, md, case.tag, lambda nbytes: fill.bits_for(md.data_type, nbytes)),
         Operand(writes, md, case.tag),
     )
