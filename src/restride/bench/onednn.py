@@ -23,7 +23,6 @@ from .onednn_library import DriverNamed, Library, failure
 
 _CPU, _IN_ORDER, _ALLOCATE = 1, 1, -1
 _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
-_ARG_DIFF_SRC, _ARG_DIFF_DST, _FORWARD_TRAINING = 129, 145, 64
 _QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
 _QUERY_PADDED_DIMS, _QUERY_INNER_NBLKS, _QUERY_INNER_BLKS, _QUERY_INNER_IDXS = 260, 263, 264, 265
 _FLOATS = {"f16": 1, "bf16": 2, "f32": 3, "f64": 7, "f8_e5m2": 9, "f8_e4m3": 10}
@@ -109,16 +108,15 @@ class _Argument(ctypes.Structure):
 
 
 class Reorder(_Handle):
-    """A reorder or shuffle, ready to run; `impl` is the name of the kernel that oneDNN chose."""
+    """A reorder primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
 
     impl: str
     stream: ctypes.c_void_p
     scale: Memory | None
-    args: tuple[int, int] = _ARG_SRC, _ARG_DST
 
     def bind(self, src: Memory, dst: Memory) -> Callable[[], None]:
-        """A function of no arguments that runs the primitive and waits for its end."""
-        memories = dict(zip(self.args, (src, dst), strict=True))
+        """A function of no arguments that runs the reorder and waits for its end."""
+        memories = {_ARG_SRC: src, _ARG_DST: dst}
         if self.scale is not None:
             memories[_ARG_SRC_SCALE] = self.scale
         arguments = (_Argument * len(memories))()
@@ -192,33 +190,15 @@ class OneDNN:
 
     def reorder(self, src: Desc, dst: Desc, *, alpha: float | None = None, beta: float = 0.0) -> Reorder:
         """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op."""
+        new, pd = ctypes.c_void_p(), ctypes.c_void_p()
         attr = self._attr(alpha is not None, beta)
         both = src.pointer, self.engine, dst.pointer, self.engine
-        primitive = self._primitive(self._described("reorder", *both, attr.pointer))
-        primitive.scale = None if alpha is None else self._scale(alpha)
-        return primitive
-
-    def shuffle(self, desc: Desc, axis: int, group_size: int, *, is_forward: bool = True) -> Reorder:
-        """A shuffle of one descriptor into an equal one."""
-        md, size = desc.pointer, ctypes.c_int64(group_size)
-        forward = self._described("shuffle_forward", self.engine, _FORWARD_TRAINING, md, md, axis, size, None)
-        if is_forward:
-            return self._primitive(forward)
-        how = md, md, axis, size, forward.pointer, None
-        primitive = self._primitive(self._described("shuffle_backward", self.engine, *how))
-        primitive.args = _ARG_DIFF_DST, _ARG_DIFF_SRC
-        return primitive
-
-    def _described(self, kind: str, *arguments: object) -> _Handle:
-        pd = ctypes.c_void_p()
-        self._check(f"dnnl_{kind}_primitive_desc_create", ctypes.byref(pd), *arguments)
-        return _Handle(self.library, "primitive_desc", pd)
-
-    def _primitive(self, chosen: _Handle) -> Reorder:
-        new = ctypes.c_void_p()
-        self._check("dnnl_primitive_create", ctypes.byref(new), chosen.pointer)
+        self._check("dnnl_reorder_primitive_desc_create", ctypes.byref(pd), *both, attr.pointer)
+        chosen = _Handle(self.library, "primitive_desc", pd)
+        self._check("dnnl_primitive_create", ctypes.byref(new), pd)
         primitive = Reorder(self.library, "primitive", new)
-        primitive.stream, primitive.impl, primitive.scale = self.stream, self._impl(chosen), None
+        primitive.stream, primitive.impl = self.stream, self._impl(chosen)
+        primitive.scale = None if alpha is None else self._scale(alpha)
         return primitive
 
     def set_num_threads(self, count: int) -> None:

@@ -46,7 +46,7 @@ class Verdict:
 
 
 def judge(operand: Operand, got: Guarded, wanted: Guarded, poison: int | None) -> Verdict:
-    """Compare an answer with the reference's, bit by bit. `poison` is what storage held that was not written."""
+    """Compare an answer with the reference's, bit by bit. `poison` is what unwritten storage holds."""
     found, right = _logical(operand.md, got.bytes), _logical(operand.md, wanted.bytes)
     differ = np.flatnonzero(_words(found) != _words(right))
     lines = tuple(_line(operand, i, found, right) for i in differ[:_SHOWN].tolist())

@@ -45,7 +45,8 @@ def bits_for(data_type: DataType, nbytes: int) -> Bytes:
 
 def scales_for(count: int, data_type: DataType, given: Sequence[float] = ()) -> Bytes:
     """So many scales, powers of two unless they are given."""
-    return np.resize(np.array(given or _SCALES), count).astype(data_type.numpy).view(np.uint8)
+    values: Array = np.resize(np.array(given or _SCALES), count).astype(data_type.numpy)
+    return values.view(np.uint8)
 
 
 def zero_points_for(count: int, data_type: DataType) -> Bytes:
@@ -68,7 +69,7 @@ def poisoned(nbytes: int, poison: int) -> Bytes:
 
 
 def _repeated(pattern: Array, nbytes: int) -> Bytes:
-    return np.resize(pattern.view(np.uint8), nbytes).astype(np.uint8, copy=False)
+    return np.resize(pattern.view(np.uint8), nbytes)
 
 
 @cache
@@ -84,7 +85,8 @@ def _pattern(data_type: DataType) -> Array:
     telling = ((97 * places + 101) % 509 - 254) / 4
     chosen = np.where(places % 2 == 0, special[places // 2], telling)
     with np.errstate(all="ignore"):
-        return np.clip(chosen, low, high).astype(data_type.numpy)
+        values: Array = np.clip(chosen, low, high).astype(data_type.numpy)
+    return values
 
 
 def _limits(data_type: DataType) -> tuple[float, float]:

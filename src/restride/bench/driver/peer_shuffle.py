@@ -13,7 +13,6 @@ import restride as rs
 from ...desc.tags import to_tag
 from ...errors import Error
 from ...plan.contract import storage_dtype
-from ..onednn import OneDNN
 from ..peers import Refused
 from .cases import ShuffleCase
 from .fill import Bytes
@@ -68,12 +67,14 @@ def of_torch(torch: Any, found: Views, storages: tuple[Bytes, Bytes]) -> Call:
     return functools.partial(dst.copy_, src)
 
 
-def of_onednn(library: OneDNN, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
+def of_onednn(library: Any, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
     """oneDNN's shuffle, and the name of its kernel."""
+    is_backward = case.dir == "BWD_D"
     try:
         desc = library.desc(case.dims, case.dt, str(to_tag(case.tag, len(case.dims))))
-        primitive = library.shuffle(desc, case.axis, case.group, is_forward=case.dir != "BWD_D")
+        primitive = library.shuffle(desc, case.axis, case.group, backward=is_backward)
     except Error as error:
         raise Refused(error.why or error.what) from None
-    call = primitive.bind(library.memory(desc, source), library.memory(desc, answer))
-    return call, primitive.impl
+    reads, writes = (rs.ARG_DIFF_DST, rs.ARG_DIFF_SRC) if is_backward else (rs.ARG_SRC, rs.ARG_DST)
+    memories = {reads: library.memory(desc, source), writes: library.memory(desc, answer)}
+    return primitive.bind_all(memories), primitive.impl

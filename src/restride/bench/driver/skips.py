@@ -1,4 +1,4 @@
-"""Why a test is not run: what restride, or this machine, has no meaning for. Nothing is left out in silence."""
+"""Why a test is not run: what restride, or this machine, cannot do. Nothing is left out in silence."""
 
 from __future__ import annotations
 
