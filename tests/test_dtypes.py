@@ -278,9 +278,10 @@ PAIRS = [(src, dst) for src in PROVIDED for dst in PROVIDED]
 def test_every_pair_of_types_gives_the_same_bits_on_both_engines(src, dst):
     """Every pattern of the narrow types, the borders of the wide ones; with and without alpha and beta."""
     bits = patterns(src)
-    dims = (len(bits) // 7, 7)
-    x = bits[: dims[0] * dims[1]].view(src.numpy).reshape(dims)
-    old = np.random.default_rng(5).integers(0, 256, dims[0] * 7 * dst.bits // 8, np.uint8)
+    dims = (max(-(-len(bits) // 7), 15), 7)
+    x = np.resize(bits, dims).view(src.numpy)
+    size = rs.MemoryDesc(dims, dst, "ab").size
+    old = np.random.default_rng(5).integers(0, 256, size, np.uint8)
     for format, alpha, beta in (("ab", 1.0, 0.0), ("ba", 0.3, 0.0), ("ab", -1.5, 0.75)):
         outs = []
         for engine in (CPU, REF):

@@ -82,24 +82,106 @@ def test_what_is_no_number_is_refused(x, value):
             rs.reorder(source, None, beta=value, out=np.zeros(DIMS, np.float32))
 
 
-def test_a_scale_for_each_channel_is_not_provided_yet(x):
-    for scale in ([1.0] * 5, np.ones(5, np.float32), (1.0,)):
-        with refused("scale per axis", kind=rs.Unimplemented):
-            rs.reorder(x, "nhwc", scale=scale)
+def _channels(values, data_type="float32"):
+    return np.asarray(values, data_type).reshape(1, 5, 1, 1)
 
 
-@pytest.mark.parametrize("name", ["zero_point", "axis", "post_ops"])
-def test_options_of_later_versions_are_refused_by_name(x, name):
-    for value in (False, 0.0, 1, [0], np.zeros(1, int), np.zeros((), int), rs.PostOps()):
-        with refused(f"{name} is not provided", kind=rs.Unimplemented):
-            rs.reorder(x, "nhwc", **{name: value})
+@pytest.mark.parametrize("kind", [list, tuple, np.array, lambda v: np.array(v, np.float32)])
+def test_a_scale_for_each_index_of_an_axis_multiplies_it(x, kind):
+    scale = [0.5, 2.0, -1.0, 3.0, 0.0]
+    for axis in (1, -3, np.int64(1)):
+        result = rs.reorder(x, "nhwc", scale=kind(scale), axis=axis)
+        np.testing.assert_array_equal(result, x * _channels(scale))
+    result = rs.reorder(rs.Memory.from_numpy(x), "nChw16c", scale=kind(scale), axis=1)
+    np.testing.assert_array_equal(result.to_numpy(), x * _channels(scale))
+
+
+def test_a_zero_point_shifts_the_side_of_integers(x):
+    bytes_ = np.rint(x * 10).clip(-128, 127).astype(np.int8)
+    zeros = np.array([3, -7, 100, 0, 1])
+    per_channel = _channels(zeros, "int32")
+    into = rs.reorder(x, "nhwc", dtype="s8", scale=10, zero_point=zeros, axis=1)
+    np.testing.assert_array_equal(into, np.clip(np.rint(x * np.float32(10)) + per_channel, -128, 127))
+    back = rs.reorder(bytes_, "nhwc", dtype="f32", scale=0.25, zero_point=zeros, axis=1)
+    np.testing.assert_array_equal(back, (bytes_ - per_channel) * np.float32(0.25))
+    np.testing.assert_array_equal(
+        rs.reorder(x, None, dtype="u8", zero_point=4), np.clip(np.rint(x) + 4, 0, 255)
+    )
+
+
+def test_a_zero_point_without_integers_is_refused(x):
+    with refused("zero_point without integers", "R27"):
+        rs.reorder(x, "nhwc", zero_point=1)
+    for value in (0.5, "3", np.array([1.5] * 5)):
+        with refused("zero_point"):
+            rs.reorder(x, "nhwc", dtype="s8", zero_point=value, axis=1)
+    with refused("zero_point"):
+        rs.reorder(x, "nhwc", dtype="s8", zero_point=[2**31] * 5, axis=1)
+
+
+@pytest.mark.parametrize("name", ["scale", "zero_point"])
+def test_several_values_need_the_axis_that_they_lie_along(x, name):
+    with refused(f"{name} of several values without axis", where=("(2, 5, 3, 4)",)):
+        rs.reorder(x, "nhwc", dtype="s8", **{name: [1] * 5})
+    for wrong in ([1] * 4, [[1] * 5], np.ones((5, 1)), []):
+        with refused(f"{name} is", "5 real numbers", where=("(2, 5, 3, 4)", "axis 1")):
+            rs.reorder(x, "nhwc", dtype="s8", axis=1, **{name: wrong})
+
+
+def test_an_axis_that_the_tensor_lacks_is_refused_with_or_without_values(x):
+    for axis in (4, -5):
+        with refused(f"axis is {axis}", "from -4 to 3"):
+            rs.reorder(x, "nhwc", axis=axis)
+    for axis in (0.5, "c"):
+        with refused("axis is"):
+            rs.reorder(x, "nhwc", axis=axis)
+    np.testing.assert_array_equal(rs.reorder(x, "nhwc", scale=2, axis=1), x * 2)
+
+
+def test_post_ops_are_applied_in_their_order(x):
+    bias = np.arange(5, dtype=np.float32).reshape(5, 1, 1)
+    chain = ["relu", ("mul", 3.0), ("add", bias), ("clip", 0, 6)]
+    wanted = np.clip(np.maximum(x, 0) * 3 + bias, 0, 6)
+    np.testing.assert_array_equal(rs.reorder(x, "nhwc", post_ops=chain), wanted)
+    ops = rs.PostOps()
+    ops.append_eltwise("relu")
+    for one in ("relu", ["relu"], ops):
+        np.testing.assert_array_equal(rs.reorder(x, "nhwc", post_ops=one), np.maximum(x, 0))
+    np.testing.assert_array_equal(rs.reorder(x, None, post_ops=[]), x)
+
+
+def test_beta_comes_before_the_post_ops(x):
+    out = np.full(x.shape, -100, np.float32)
+    rs.reorder(x, None, beta=0.5, out=out, post_ops=["relu"])
+    np.testing.assert_array_equal(out, np.maximum(x - 50, 0))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        3,
+        {},
+        [3],
+        [()],
+        [("add",)],
+        [("add", 1, 2)],
+        [("relu", 1, 2, 3, 4)],
+        [("clip", 0)],
+        ["no such"],
+        "gelu",
+    ],
+    ids=repr,
+)
+def test_what_is_no_chain_is_refused_with_an_example(x, entry):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        rs.reorder(x, None, post_ops=entry)
+    assert caught.value.hint
 
 
 def test_a_zero_point_of_zero_is_none(x):
     for zero in (0, np.int64(0), np.uint8(0)):
         np.testing.assert_array_equal(rs.reorder(x, "nhwc", dtype="s8", zero_point=zero), x.astype("i1"))
-        with refused("axis is not provided", kind=rs.Unimplemented):
-            rs.reorder(x, "nhwc", zero_point=zero, axis=0)
+        np.testing.assert_array_equal(rs.reorder(x, "nhwc", zero_point=zero), x)
 
 
 def test_beta_needs_something_to_multiply(x):

@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,8 +62,8 @@ def test_descriptors_stay_equal(md, again):
         parse_tag("OIhw4i16o4i"),
         parse_tag("aBx16b"),
         Attr(),
-        Attr(0.5, SumOp(-0.0), "user"),
-        Attr(float("nan")),
+        replace(Attr.common(0.5, 3, -0.0), scratchpad="user"),
+        Attr.common(float("nan")),
         SumOp(2.0),
     ],
     ids=range(8),

@@ -260,3 +260,13 @@ def test_empty_tensors_make_empty_nests(dims: tuple[int, ...], dst: str) -> None
     target = np.full(4, 7, storage_dtype(DataType.s32))
     interpret(nest, np.zeros(0, np.uint32), target)
     assert target.tolist() == [7] * 4
+
+
+def test_only_blocks_that_do_not_nest_become_a_table() -> None:
+    """2 and 3 meet at 6; 192, 9216 and 18432 are digits above it, as they nest."""
+    src = MemoryDesc((36864, 2), "f32", Tag((0, 1), (2,), (0,)))
+    dst = MemoryDesc((36864, 2), "f32", Tag((0, 1), (2, 48, 64, 3), (0, 0, 0, 0)))
+    nest = reorder_nest(src, dst, Compute())
+    assert [axis.extent for axis in nest.axes] == [2, 2, 48, 32, 6, 2]
+    assert [axis.is_linear for axis in nest.axes] == [True, True, True, True, False, True]
+    assert nest.axes[4].src == (0, 1, 4, 5, 8, 9)

@@ -84,7 +84,7 @@ def reorder(
     (1, 16, 3, 4)
     """
     given = None
-    if scale is None and zero_point is None and post_ops is None and beta is _NO_BETA:
+    if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
         applied: Applied | None = COPY
     else:
         given = Arithmetic(scale, zero_point, axis, beta, post_ops)
@@ -194,16 +194,19 @@ def _into_nibbles(
     if dtype is not None and DataType.parse(dtype) is not kind:
         hint = "leave dtype out, or pass another out"
         raise InvalidArguments(f"reorder: out holds {kind}, dtype says otherwise", hint=hint)
-    made = _general(x, dst, src, kind, given, None, engine)
-    if not out.flags.writeable or made.desc.dims != out.shape:
-        why = "its memory must not be written" if made.desc.dims == out.shape else f"its shape is {out.shape}"
+    device = engine_of(x, out, engine)
+    packed = Memory(target_desc(_as_source(x, src, device).desc, dst, kind), device)
+    if not out.flags.writeable or packed.desc.dims != out.shape:
+        fits = packed.desc.dims == out.shape
         raise InvalidArguments(
             "reorder: out will not do",
-            where=f"dst {made.desc}",
-            why=why,
+            where=f"dst {packed.desc}",
+            why="its memory must not be written" if fits else f"its shape is {out.shape}",
             hint="pass a writable array of the dims of x",
         )
-    out[...] = made.to_numpy()
+    _general(out, None, None, None, Arithmetic(), packed, engine)
+    _general(x, dst, src, None, given, packed, engine)
+    out[...] = packed.to_numpy()
     return out
 
 

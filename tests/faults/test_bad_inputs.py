@@ -268,12 +268,18 @@ def test_13_strange_values_become_the_integers_of_the_contract(dtype, engine):
     assert rs.reorder(x.reshape(9, -1), "ba", dtype=dtype, engine=engine).tolist() == [BECOME[dtype]] * 9
 
 
-def test_14_strange_scales_follow_f32_arithmetic_and_scales_of_an_axis_are_refused():
+def test_14_strange_scales_follow_f32_arithmetic_and_a_wrong_length_is_refused():
     x = np.array([1.0, -1.0, 0.0, np.inf], np.float32)
     assert rs.reorder(x, None, dtype="s8", scale=0.0).tolist() == [0, 0, 0, 0]
     assert rs.reorder(x, None, dtype="s8", scale=np.inf).tolist() == [127, -128, 0, 127]
     assert rs.reorder(x, None, dtype="s8", scale=np.nan).tolist() == [0, 0, 0, 0]
-    with refused("scale per axis", kind=rs.Unimplemented):
+    scales = np.array([0.0, np.inf, np.nan, 0.1])
+    y = np.full((3, 4), 5.0, np.float32)
+    assert rs.reorder(y, "ba", dtype="s8", scale=scales, axis=1).tolist() == [[0, 127, 0, 0]] * 3
+    for wrong in (3, 5):
+        with refused("scale is", "4 real numbers", where=("(3, 4)", "axis 1")):
+            rs.reorder(y, "ba", dtype="s8", scale=np.ones(wrong), axis=1)
+    with refused("scale of several values without axis", where=("(4,)",)):
         rs.reorder(x, None, scale=np.ones(4))
 
 

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 import restride as rs
 from restride.plan.compute import linear
-from restride.plan.contract import Inputs, convert, storage_dtype
+from restride.plan.contract import Inputs, convert
 from support.kernels import factors_of
+from support.packed import elements_of
 
 Array = npt.NDArray[np.generic]
 _MARGIN = 192
@@ -45,7 +46,7 @@ def expected(
     alpha: float = 1.0,
     beta: float = 0.0,
 ) -> Array:
-    """The storage `dst` as a reorder must leave it; both storages are flat, element offset 0 first."""
+    """The elements `dst` as a reorder must leave them; both are flat, offset 0 first, one to a place."""
     wanted = dst.copy()
     if not dst_md.nelems:
         return wanted
@@ -67,9 +68,9 @@ class Guarded:
     memory: rs.Memory
 
     @property
-    def storage(self) -> Array:
-        """The elements as bits, from offset 0 on."""
-        return self.memory.data.view(storage_dtype(self.memory.desc.data_type))
+    def elements(self) -> Array:
+        """The bits of each element, from offset 0 on; gaps and padding among them."""
+        return elements_of(self.memory.data, self.memory.desc.data_type)
 
     def check_canaries(self) -> None:
         """Nothing beside the memory was written."""
@@ -110,12 +111,12 @@ def check_reorder(
     random_bits(src, seed)
     if beta:
         random_bits(dst, seed + 1)
-    wanted = expected(src.storage, src_md, dst.storage, dst_md, alpha, beta)
-    before = src.storage.copy()
+    wanted = expected(src.elements, src_md, dst.elements, dst_md, alpha, beta)
+    before = src.elements.copy()
     primitive = rs.Reorder(src.memory, dst.memory, attr_of(alpha, beta))
     primitive.execute(rs.Stream(engine), src.memory, dst.memory)
-    np.testing.assert_array_equal(dst.storage, wanted)
-    np.testing.assert_array_equal(src.storage, before)
+    np.testing.assert_array_equal(dst.elements, wanted)
+    np.testing.assert_array_equal(src.elements, before)
     src.check_canaries()
     dst.check_canaries()
 

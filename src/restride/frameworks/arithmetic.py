@@ -45,7 +45,9 @@ class Arithmetic:
 
     def simple(self) -> Applied | None:
         """alpha and beta where they are all there is, else None."""
-        if self.post_ops is not None or _is_list(self.scale) or not _is_no_shift(self.zero_point):
+        if self.post_ops is not None or self.axis is not None:
+            return None
+        if _is_list(self.scale) or not _is_no_shift(self.zero_point):
             return None
         return parse_factors(self.scale, self.beta)
 
@@ -60,6 +62,8 @@ class Bound:
 
 def bind(given: Arithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> Bound:
     """Attributes of a reorder from `src` to `dst`. Raises InvalidArguments for what does not fit them."""
+    if given.axis is not None:
+        _axis(given.axis, "axis", dst)
     made = Bound(PrimitiveAttr(), {})
     _bind_scale(made, given, dst, engine)
     _bind_zero_point(made, given, src, dst, engine)
@@ -222,6 +226,8 @@ def _append(chain: PostOps, made: Bound, entry: Any, dst: MemoryDesc, engine: En
         chain.append_binary(name, memory.desc)
     elif name in BINARY or len(params) > 3:
         raise _no_chain(entry)
+    elif name in ("clip", "clip_v2") and len(params) < 2:
+        raise _no_bounds(entry)
     else:
         chain.append_eltwise(name, *params)
 
@@ -237,6 +243,14 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
     described = describe(array, None, _SUBJECT)
     return Memory(described.desc, engine, described.buffer_of(array))
+
+
+def _no_bounds(entry: Any) -> InvalidArguments:
+    return InvalidArguments(
+        f"reorder: post_ops has {short_repr(entry)}",
+        why="clip takes a lower and an upper bound",
+        hint='pass ("clip", 0, 6)',
+    )
 
 
 def _no_chain(entry: Any) -> InvalidArguments:

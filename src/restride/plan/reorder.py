@@ -123,18 +123,25 @@ def _digits(sides: list[Levels], padded: int) -> list[Axis]:
         if common > step:
             axes.insert(0, _axis(sides, step, common // step))
         step = common
-        if common not in borders:
-            break
-        borders.remove(common)
-    if borders:
-        extent = min(lcm(*borders), -(-padded // step) * step) // step
+        if common in borders:
+            borders.remove(common)
+            continue
+        apart = _apart(borders)
+        extent = min(lcm(*apart), -(-padded // step) * step) // step
         if extent > _LONGEST_TABLE:
-            raise _too_long(borders, extent)
+            raise _too_long(apart, extent)
         axes.insert(0, _moves(extent, [_table(side, step, extent) for side in sides], step))
         step *= extent
-    if not borders or padded > step:
+        borders = [border for border in borders if border > step] if step < padded else []
+    if not axes or isinstance(axes[0].src, int) or padded > step:
         axes.insert(0, _axis(sides, step, -(-padded // step)))
     return axes
+
+
+def _apart(borders: list[int]) -> list[int]:
+    """The fewest of the first borders whose common multiple divides all others."""
+    counts = range(2, len(borders) + 1)
+    return next(borders[:n] for n in counts if all(b % lcm(*borders[:n]) == 0 for b in borders[n:]))
 
 
 def _moves(extent: int, strides: list[Stride], step: int) -> Axis:

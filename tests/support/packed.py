@@ -1,0 +1,37 @@
+"""Elements of any type as bits, one to a place: those of four bits are taken out of their bytes (M18)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from restride.dtypes import DataType
+
+Array = npt.NDArray[np.generic]
+
+
+def elements_of(data: Array, data_type: DataType) -> Array:
+    """The bits of all elements in some bytes: a view, but of 4-bit types a copy, the low half first."""
+    raw = data.view(np.uint8)
+    if data_type.bits == 4:
+        return np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)
+    return raw.view(f"u{data_type.bits // 8}")
+
+
+def bytes_of(elements: Array, data_type: DataType) -> Array:
+    """The bytes of elements, the inverse of `elements_of`; an odd 4-bit one has zero beside it."""
+    if data_type.bits != 4:
+        return np.ascontiguousarray(elements).view(np.uint8)
+    even = np.append(elements, np.zeros(elements.size % 2, np.uint8)).astype(np.uint8)
+    return even[::2] | even[1::2] << 4
+
+
+def values_of(elements: Array, data_type: DataType) -> Array:
+    """The numbers that bits stand for, in a type that holds each of them."""
+    if data_type is DataType.s4:
+        return (elements.astype(np.int8) ^ 8) - 8
+    if data_type is DataType.boolean:
+        return (elements != 0).astype(np.uint8)
+    if data_type is DataType.u4:
+        return elements
+    return elements.view(data_type.numpy)

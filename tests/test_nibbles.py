@@ -1,0 +1,127 @@
+"""4-bit elements, two to a byte, the first in the low half (M18): whatever shares a byte keeps its value."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import restride as rs
+from restride.desc.memory_desc import MemoryDesc
+from restride.plan.compute import Compute
+from restride.plan.nest import LoopNest
+from restride.plan.nibbles import has_nibbles, moves_whole_bytes, spread
+from restride.plan.reorder import reorder_nest
+from support.by_offset import check_reorder
+from support.descriptors import pairs
+
+CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
+STREAM = rs.Stream(CPU)
+_FOUR = ("s4", "u4")
+
+
+def _four_bits(pair: tuple[MemoryDesc, MemoryDesc]) -> bool:
+    return any(md.data_type.bits == 4 for md in pair)
+
+
+def _why(src: MemoryDesc, dst: MemoryDesc) -> str:
+    return rs.Reorder.PrimitiveDesc(CPU, src, CPU, dst).impl_info_str
+
+
+@settings(max_examples=150)
+@given(pairs().filter(_four_bits), st.sampled_from((1.0, -0.5)), st.sampled_from((0.0, 0.0, 2.0)))
+def test_any_layout_of_four_bits_goes_anywhere(
+    pair: tuple[MemoryDesc, MemoryDesc], alpha: float, beta: float
+) -> None:
+    check_reorder(*pair, CPU, alpha=alpha, beta=beta)
+
+
+@settings(max_examples=30)
+@given(pairs(max_ndims=4, most=400).filter(_four_bits), st.sampled_from((0.0, -1.0)))
+def test_the_reference_engine_packs_as_the_descriptor_says(
+    pair: tuple[MemoryDesc, MemoryDesc], beta: float
+) -> None:
+    check_reorder(*pair, REF, beta=beta)
+
+
+@pytest.mark.parametrize("name", _FOUR)
+@pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 127, 129, 1025])
+def test_odd_counts_leave_the_half_beside_the_last_element_as_it_was(name: str, count: int) -> None:
+    values = np.arange(count) % 16 - (8 if name == "s4" else 0)
+    dst = rs.Memory(MemoryDesc((count,), name), CPU, np.full(-(-count // 2), 0xFF, np.uint8))
+    rs.reorder(values.astype(np.int32), out=dst, dst=None)
+    bits = np.append(values & 15, [15] * (count % 2)).astype(np.uint8)
+    np.testing.assert_array_equal(dst.data, bits[::2] | bits[1::2] << 4)
+
+
+@pytest.mark.parametrize("name", _FOUR)
+def test_a_window_leaves_the_other_half_of_its_bytes(name: str) -> None:
+    """Rows of three elements within rows of eight: the fourth shares a byte with the third."""
+    whole = MemoryDesc((5, 8), name)
+    window = whole.submemory_desc((5, 3), (0, 0))
+    held = np.full(20, 0xA5, np.uint8)
+    dst = rs.Memory(window, CPU, held)
+    rs.reorder(np.zeros((5, 3), np.float32), None, out=dst)
+    np.testing.assert_array_equal(held.reshape(5, 4), [[0, 0xA0, 0xA5, 0xA5]] * 5)
+
+
+@pytest.mark.parametrize(
+    ("src", "dst"),
+    [
+        (("f32", "ab"), ("s4", "ab")),
+        (("s4", "ab"), ("f32", "ab")),
+        (("u4", "ab"), ("bf16", "BA16a16b")),
+        (("f32", "ba"), ("u4", "ab")),
+    ],
+    ids=str,
+)
+def test_whole_bytes_are_unpacked_and_packed_in_registers(src: tuple[str, str], dst: tuple[str, str]) -> None:
+    descs = [MemoryDesc((64, 128), *side) for side in (src, dst)]
+    assert "through bytes" not in _why(*descs)
+
+
+def test_what_shares_bytes_across_tiles_goes_through_bytes_and_says_so() -> None:
+    src, dst = MemoryDesc((65, 129), "s4", "ab"), MemoryDesc((65, 129), "s4", "ba")
+    made = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, src, CPU, dst))
+    assert "through bytes" in str(rs.plan(src, dst))
+    assert made
+
+
+def _nest(src: MemoryDesc, dst: MemoryDesc) -> LoopNest:
+    return reorder_nest(src, dst, Compute())
+
+
+def test_spreading_begins_at_a_whole_byte() -> None:
+    src = MemoryDesc((3, 5), "s4").submemory_desc((3, 4), (0, 1))
+    made = spread(_nest(src, MemoryDesc((3, 4), "f32")), (1, 15), (0, 12))
+    assert (made.src, made.dst) == ((0, 15), None)
+    assert (made.nest.src_type, made.nest.src_base) == (rs.s8, 1)
+    assert has_nibbles(_nest(src, src))
+    assert not has_nibbles(made.nest)
+    assert moves_whole_bytes([])
+
+
+def test_threads_share_a_program_that_goes_through_bytes() -> None:
+    src_md, dst_md = MemoryDesc((65, 129), "u4", "ab"), MemoryDesc((65, 129), "u4", "ba")
+    made = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, src_md, CPU, dst_md))
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(0, 16, (65, 129)) for _ in range(4)]
+    results: list[np.ndarray] = [np.empty(0)] * 4
+
+    def work(i: int) -> None:
+        src, dst = rs.Memory(src_md, CPU), rs.Memory(dst_md, CPU)
+        rs.reorder(inputs[i].astype(np.uint8), out=src, dst=None)
+        for _ in range(20):
+            made.execute(STREAM, src, dst)
+        results[i] = rs.reorder(dst, "ab", dtype="s32")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for got, wanted in zip(results, inputs, strict=True):
+        np.testing.assert_array_equal(got, wanted)
