@@ -50,7 +50,7 @@ def judge(operand: Operand, got: Guarded, wanted: Guarded, poison: int | None) -
     found, right = _logical(operand.md, got.bytes), _logical(operand.md, wanted.bytes)
     differ = np.flatnonzero(_words(found) != _words(right))
     lines = tuple(_line(operand, i, found, right) for i in differ[:_SHOWN].tolist())
-    zeros = float(np.count_nonzero(found == 0)) / found.size if found.size else 0.0
+    zeros = float(np.mean(_words(found) == 0)) if found.size else 0.0
     reason = "" if differ.size else _outside(operand, got, poison)
     return Verdict(reason, int(differ.size), int(found.size), lines, zeros)
 

@@ -53,19 +53,15 @@ def zero_points_for(count: int, data_type: DataType) -> Bytes:
     """So many zero points; those of 4 bits by two in a byte, the first in the low half."""
     values = np.resize(np.array(_SHIFTS), count + count % 2)
     if data_type.bits == 4:
-        return (values[::2] | values[1::2] << 4).astype(np.uint8)
-    return values[:count].astype(data_type.numpy).view(np.uint8)
+        return np.asarray(values[::2] | values[1::2] << 4, np.uint8)
+    stored: Array = values[:count].astype(data_type.numpy)
+    return stored.view(np.uint8)
 
 
 def operand_for(md: MemoryDesc) -> Bytes:
     """Storage of the other operand of a binary post-op."""
     values = np.array(_OPERANDS)
     return _repeated(np.clip(values, *_limits(md.data_type)).astype(md.data_type.numpy), md.size)
-
-
-def poisoned(nbytes: int, poison: int) -> Bytes:
-    """Storage that was never written."""
-    return np.full(nbytes, poison, np.uint8)
 
 
 def _repeated(pattern: Array, nbytes: int) -> Bytes:
@@ -77,9 +73,9 @@ def _pattern(data_type: DataType) -> Array:
     """One period of values: special ones at even places, numbers that tell their place at odd ones."""
     places = np.arange(_PERIOD)
     if data_type is DataType.boolean:
-        return (places % 3 == 0).astype(np.bool_)
+        return np.asarray(places % 3 == 0)
     if data_type.bits == 4:
-        return ((97 * places + 101) % 256).astype(np.uint8)
+        return np.asarray((97 * places + 101) % 256, np.uint8)
     low, high = _limits(data_type)
     special = np.resize(np.array([high, low, *_SPECIAL], np.float64), _PERIOD)
     telling = ((97 * places + 101) % 509 - 254) / 4
