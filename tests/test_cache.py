@@ -15,7 +15,7 @@ import pytest
 
 import restride as rs
 from restride.runtime import cpu
-from restride.runtime.cache import LruCache
+from restride.runtime.cache import CacheInfo, LruCache
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -152,6 +152,149 @@ def test_after_a_failure_those_who_waited_try_themselves():
     with ThreadPoolExecutor(8) as pool:
         answers = Counter(pool.map(ask, range(8)))
     assert answers == {"failed": 3, "made": 5}
+
+
+# What it did
+
+
+def test_a_cache_counts_what_it_found_made_and_let_go():
+    cache = lru(2)
+    assert cache.info() == CacheInfo(0, 0, 0, 0, 2)
+    for key in "aabac":
+        cache.get_or_make(key, lambda key=key: key)
+    assert cache.info() == CacheInfo(hits=2, misses=3, evictions=1, size=2, capacity=2)
+    cache.trim(0)
+    assert cache.info() == CacheInfo(2, 3, 3, 0, 2)
+
+
+def test_what_is_never_kept_is_never_let_go():
+    cache = lru(0)
+    for _ in range(3):
+        cache.get_or_make("a", object)
+    assert cache.info() == CacheInfo(hits=0, misses=3, evictions=0, size=0, capacity=0)
+
+
+def test_what_cannot_be_made_is_not_counted():
+    cache = lru(2)
+    with pytest.raises(ZeroDivisionError):
+        cache.get_or_make("a", lambda: 1 / 0)
+    assert cache.info() == CacheInfo(0, 0, 0, 0, 2)
+
+
+def test_those_who_waited_for_a_value_found_it():
+    cache, gate = lru(4), threading.Barrier(16)
+
+    def ask(_):
+        gate.wait(10)
+        return cache.get_or_make("a", lambda: time.sleep(0.05) or "A")[0]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(ask, range(16))) == {"A"}
+    assert cache.info() == CacheInfo(hits=15, misses=1, evictions=0, size=1, capacity=4)
+
+
+def test_whoever_wants_to_know_is_told_what_goes_with_no_lock_held():
+    told: list[object] = []
+
+    def tell(value: str) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            told.append((value, pool.submit(cache.info).result(10).evictions))
+
+    cache = LruCache(lambda: 1, tell)
+    for key in "abc":
+        cache.get_or_make(key, lambda key=key: key.upper())
+    assert told == [("A", 1), ("B", 2)]
+
+
+def solve(dims):
+    return rs.Reorder.PrimitiveDesc(CPU, rs.MemoryDesc(dims, "f32"), CPU, rs.MemoryDesc(dims, "f32", "ba"))
+
+
+def since(before):
+    """Hits, misses and evictions of solved problems since `before`."""
+    now = rs.cache_info()["primitives"]
+    return now.hits - before.hits, now.misses - before.misses, now.evictions - before.evictions
+
+
+def test_the_primitive_cache_tells_hits_misses_and_evictions(capacity):
+    capacity(0)
+    capacity(2)
+    before = rs.cache_info()["primitives"]
+    assert (before.size, before.capacity) == (0, 2)
+    dims = [fresh_dims(600 + i) for i in range(3)]
+    for shape in (dims[0], dims[1], dims[0], dims[2], dims[0], dims[1]):
+        solve(shape)
+    # dims[1] was the least recently used when dims[2] came, and dims[2] when dims[1] came again.
+    assert since(before) == (2, 4, 2)
+    assert rs.cache_info()["primitives"].size == 2
+
+
+def test_an_eviction_is_a_verbose_line(capacity, capsys):
+    capacity(0)
+    capacity(1)
+    with rs.verbose("profile_create"):
+        solve(fresh_dims(610))
+        solve(fresh_dims(611))
+    operations = [line.split(",")[3] for line in capsys.readouterr().err.splitlines() if ",reorder," in line]
+    assert operations == ["create:cache_miss", "cache:evict", "create:cache_miss"]
+
+
+def test_kernels_are_counted_apart_and_shared_by_equal_problems():
+    before = rs.cache_info()["kernels"]
+    dims = fresh_dims(620)
+    for format in ("ba", (1, dims[0])):
+        dst = rs.MemoryDesc(dims, "f32", format)
+        rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, rs.MemoryDesc(dims, "f32"), CPU, dst))
+        rs.reorder(np.zeros(dims, np.float32), "ba")
+    now = rs.cache_info()["kernels"]
+    assert now.misses - before.misses == 1
+
+
+def test_every_cache_has_its_line_and_the_same_capacity():
+    infos = rs.cache_info()
+    assert {"primitives", "kernels", "sums"} == set(infos)
+    assert {info.capacity for info in infos.values()} == {rs.get_primitive_cache_capacity()}
+
+
+def test_the_key_is_descriptors_attributes_and_engine_whatever_the_number_of_threads(capacity):
+    capacity(0)
+    capacity(64)
+    dims, threads = fresh_dims(630), rs.get_num_threads()
+    attr = rs.PrimitiveAttr()
+    attr.set_output_scales(0, [0.5])
+    user = rs.PrimitiveAttr()
+    user.set_scratchpad_mode("user")
+    src, dst = rs.MemoryDesc(dims, "f32", "ab"), rs.MemoryDesc(dims, "f32", "ba")
+    reference = rs.Engine("reference")
+    keys = [
+        (CPU, src, CPU, dst),
+        (CPU, dst, CPU, src),
+        (CPU, src, CPU, dst, attr),
+        (CPU, src, CPU, dst, user),
+        (reference, src, reference, dst),
+    ]
+    before = rs.cache_info()["primitives"]
+    try:
+        for count in (1, 2):
+            rs.set_num_threads(count)
+            for key in keys:
+                rs.Reorder.PrimitiveDesc(*key)
+    finally:
+        rs.set_num_threads(threads)
+    assert since(before) == (5, 5, 0)
+
+
+def test_creating_what_is_in_the_cache_takes_microseconds():
+    dims = fresh_dims(640)
+    solve(dims)
+
+    def one() -> float:
+        start = time.perf_counter()
+        solve(dims)
+        return time.perf_counter() - start
+
+    # Descriptors are made here as well; others share this machine.
+    assert min(one() for _ in range(50)) < 500e-6
 
 
 # The capacity

@@ -14,17 +14,18 @@ import pytest
 import restride as rs
 
 ROOT = Path(__file__).parent.parent
-TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 s32 s8 u8 s4 u4 e8m0 boolean undef"
+TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 f4_e2m1 f4_e3m0 s32 s8 u8 s4 u4 e8m0 boolean undef"
 ARRAYS = "reorder plan Plan set_num_threads get_num_threads verbose"
 MODEL = """
     MemoryDesc FormatTag DataType Memory NO_DATA Engine Stream Event PrimitiveAttr PostOps Reorder Error
     Status InvalidArguments Unimplemented OutOfMemory RuntimeFailure set_primitive_cache_capacity
     get_primitive_cache_capacity arg_attr_multiple_post_op RUNTIME_DIM RUNTIME_F32_VAL
-    RUNTIME_S32_VAL
+    RUNTIME_S32_VAL MAX_NDIMS Query CacheInfo cache_info recommended_desc
 """
 QUERIES = """
     src_desc dst_desc get_src_engine get_dst_engine get_engine impl_info_str query_s64 query_md
-    get_primitive_attr get_kind scratchpad_desc scratchpad_engine __bool__
+    get_primitive_attr get_kind scratchpad_desc scratchpad_engine __bool__ weights_desc diff_src_desc
+    diff_dst_desc diff_weights_desc workspace_desc
 """
 MEMBERS = {
     "MemoryDesc": """
@@ -46,8 +47,9 @@ MEMBERS = {
     "PostOps": """
         append_sum append_eltwise append_binary kind get_params_sum get_params_eltwise get_params_binary
     """,
-    "Reorder": "PrimitiveDesc execute execute_sycl get_primitive_desc",
+    "Reorder": "PrimitiveDesc execute execute_sycl get_primitive_desc get_kind",
     "Plan": "schedule ir asm",
+    "CacheInfo": "hits misses evictions size capacity",
 }
 
 

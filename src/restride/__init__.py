@@ -11,7 +11,7 @@ from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
-from .desc.tags import FormatTag
+from .desc.tags import MAX_NDIMS, FormatTag
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .planned import Plan, plan
@@ -48,10 +48,17 @@ from .primitives.args import (
     ARG_WORKSPACE,
     arg_attr_multiple_post_op,
 )
+from .primitives.query import Query
+from .primitives.recommended import recommended_desc
 from .primitives.reorder import Reorder
 from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
-from .runtime.cache import get_primitive_cache_capacity, set_primitive_cache_capacity
+from .runtime.cache import (
+    CacheInfo,
+    cache_info,
+    get_primitive_cache_capacity,
+    set_primitive_cache_capacity,
+)
 from .runtime.engine import Engine, EngineKind
 from .runtime.event import Event
 from .runtime.memory import Memory
@@ -75,6 +82,8 @@ f8_e4m3 = DataType.f8_e4m3
 s4 = DataType.s4
 u4 = DataType.u4
 e8m0 = DataType.e8m0
+f4_e2m1 = DataType.f4_e2m1
+f4_e3m0 = DataType.f4_e3m0
 
 __all__ = [
     "ARG_ATTR_OUTPUT_SCALES",
@@ -107,10 +116,12 @@ __all__ = [
     "ARG_VARIANCE",
     "ARG_WEIGHTS",
     "ARG_WORKSPACE",
+    "MAX_NDIMS",
     "NO_DATA",
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
+    "CacheInfo",
     "DataType",
     "Engine",
     "EngineKind",
@@ -124,6 +135,7 @@ __all__ = [
     "Plan",
     "PostOps",
     "PrimitiveAttr",
+    "Query",
     "Reorder",
     "RuntimeFailure",
     "Status",
@@ -134,8 +146,11 @@ __all__ = [
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
+    "cache_info",
     "dequantize",
     "e8m0",
+    "f4_e2m1",
+    "f4_e3m0",
     "f8_e4m3",
     "f8_e5m2",
     "f16",
@@ -146,6 +161,7 @@ __all__ = [
     "openvino",
     "plan",
     "quantize",
+    "recommended_desc",
     "reorder",
     "s4",
     "s8",

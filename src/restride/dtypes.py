@@ -41,6 +41,9 @@ _TABLE = {
     "u4": _Row(12, 4, "uint", _twin(ml_dtypes.uint4)),
     # A power of two, or NaN: only scales are of this type.
     "e8m0": _Row(13, 8, "float", _twin(ml_dtypes.float8_e8m0fnu)),
+    # Known by number and name, so that what others describe can be read; nothing converts them.
+    "f4_e2m1": _Row(14, 4, "float", _twin(ml_dtypes.float4_e2m1fn)),
+    "f4_e3m0": _Row(15, 4, "float", None),
 }
 
 _WORDS = {
@@ -51,6 +54,7 @@ _WORDS = {
     "float8_e5m2": "f8_e5m2",
     "float8_e4m3fn": "f8_e4m3",
     "float8_e8m0fnu": "e8m0",
+    "float4_e2m1fn": "f4_e2m1",
     "int32": "s32",
     "int8": "s8",
     "uint8": "u8",
@@ -75,6 +79,8 @@ class DataType(enum.Enum):
     s4 = 11
     u4 = 12
     e8m0 = 13
+    f4_e2m1 = 14
+    f4_e3m0 = 15
 
     bits: int
     kind: str

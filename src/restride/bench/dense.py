@@ -43,23 +43,31 @@ class Layout:
     dims: tuple[int, ...]
     outer: tuple[int, ...]
     blocks: tuple[tuple[int, int], ...]
+    margin: tuple[int, ...] = ()
 
     @classmethod
-    def parse(cls, dims: Sequence[int], tag: str) -> Layout:
-        """The layout of a canonical tag, as "acdb" or "aBcd16b"."""
+    def parse(cls, dims: Sequence[int], tag: str, margin: tuple[int, ...] = ()) -> Layout:
+        """The layout of a canonical tag, as "acdb" or "aBcd16b". With `margin` elements on all sides of the
+        box of `dims`, which are not its own.
+        """
         inner = tuple((ord(letter) - 97, int(size)) for size, letter in re.findall(r"(\d+)([a-l])", tag))
         outer = tuple(ord(letter) - 97 for letter in re.match("[a-lA-L]*", tag)[0].lower())  # type: ignore[index]
-        return cls(tuple(dims), outer, inner)
+        return cls(tuple(dims), outer, inner, margin or (0,) * len(dims))
 
     def block(self, axis: int) -> int:
         """Product of the inner blocks along `axis`."""
         return math.prod(size for of, size in self.blocks if of == axis)
 
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """Extents with the margin."""
+        return tuple(extent + 2 * far for extent, far in zip(self.dims, self.margin, strict=True))
+
     @cached_property
     def padded(self) -> tuple[int, ...]:
         """Extents rounded up to whole blocks."""
         return tuple(
-            -(-extent // self.block(axis)) * self.block(axis) for axis, extent in enumerate(self.dims)
+            -(-extent // self.block(axis)) * self.block(axis) for axis, extent in enumerate(self.whole)
         )
 
     @cached_property
@@ -84,6 +92,7 @@ class Layout:
     def offsets(self, axis: int, begin: int = 0, end: int | None = None) -> npt.NDArray[np.int64]:
         """What the indices begin..end along `axis` add to an element's offset."""
         rest = np.arange(begin, self.dims[axis] if end is None else end, dtype=np.int64)
+        rest += self.margin[axis]
         total = np.zeros_like(rest)
         for digit in reversed(self.digits[axis]):
             total += rest // digit.weight * digit.stride

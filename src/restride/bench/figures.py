@@ -17,13 +17,14 @@ import numpy as np
 import restride as rs
 
 from ..runtime.pool import ThreadPool
+from .arithmetic import Arithmetic
 from .measure import SETTLE, Call, Spread, Timing, alternate, batch_size
 from .peers import Peer, Refused, Restride, Torch
 from .problem import Problem, storage
 
 _TINY = Problem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")
 _GROWN = Problem("f32 nchw→nChw16c", (1, 64, 56, 56), "f32", "abcd", "f32", "aBcd16b")
-_BUSY = Problem("f32→s8 nchw→nhwc", (4, 128, 56, 56), "f32", "abcd", "s8", "acdb", scale=0.75)
+_BUSY = Problem("f32→s8 nchw→nhwc", (4, 128, 56, 56), "f32", "abcd", "s8", "acdb", Arithmetic(0.75))
 _SCANNED = 1 << 19  # bytes: some microseconds from a second-level cache
 _IMPORT = """
 import time, numpy

@@ -18,6 +18,7 @@ import numpy as np
 import restride as rs
 
 from ..errors import Error
+from .arithmetic import Arithmetic, mask_of
 from .dense import Box
 from .onednn import OneDNN
 from .onednn_library import INSTALL
@@ -79,13 +80,13 @@ class Restride:
 
     def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
         """Make the primitive and its memories."""
-        source = rs.MemoryDesc(problem.dims, problem.src_type, problem.src_tag)
+        source = rs.MemoryDesc(problem.src.whole, problem.src_type, problem.src_tag)
+        if problem.margin:
+            source = source.submemory_desc(problem.dims, problem.margin)
         target = rs.MemoryDesc(problem.dims, problem.dst_type, problem.dst_tag)
-        attr = None
-        if problem.scale is not None:
-            attr = rs.PrimitiveAttr()
-            attr.set_output_scales(0, [problem.scale])
-        return self._bound(source, target, attr, src.view(problem.src_dtype), dst.view(problem.dst_dtype))
+        return self._bound(
+            source, target, _attr(problem), src.view(problem.src_dtype), dst.view(problem.dst_dtype)
+        )
 
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
         """A reorder between equal descriptors."""
@@ -119,9 +120,13 @@ class OneDNNPeer:
         """Make the primitive and its memories."""
         library = self.library
         try:
-            source = library.desc(problem.dims, problem.src_type, problem.src_tag)
+            if not problem.arithmetic.is_plain:
+                raise Refused("not yet")
+            source = library.desc(problem.src.whole, problem.src_type, problem.src_tag)
+            if problem.margin:
+                source = source.submemory(problem.dims, problem.margin)
             target = library.desc(problem.dims, problem.dst_type, problem.dst_tag)
-            primitive = library.reorder(source, target, alpha=problem.scale)
+            primitive = library.reorder(source, target, alpha=problem.arithmetic.scale)
         except Error as error:
             raise Refused(error.why or error.what) from None
         call = primitive.bind(library.memory(source, src), library.memory(target, dst))
@@ -149,7 +154,10 @@ class NumPy:
         origin = values if rounded is None else rounded
         pairs = [(to, _view(origin, b.shape, b.src_strides, b.src_start)) for to, b in moves]
         zeros = [_view(target, b.shape, b.dst_strides, b.dst_start) for b in problem.padding()]
-        scale = None if problem.scale is None else np.float32(problem.scale)
+        given = problem.arithmetic
+        if not given.is_plain:
+            return Prepared(_compute(problem, pairs, np))
+        scale = None if given.scale is None else np.float32(given.scale)
         if len(pairs) == 1 and rounded is None and scale is None and not zeros:
             return Prepared(functools.partial(np.copyto, *pairs[0], casting="unsafe"))
 
@@ -209,7 +217,9 @@ class Torch:
             for b in _boxes(problem)
         ]
         zeros = [target.as_strided(b.shape, b.dst_strides, b.dst_start) for b in problem.padding()]
-        scale, multiply = problem.scale, self.torch.mul
+        if not problem.arithmetic.is_plain:
+            return Prepared(_compute(problem, pairs, self.torch))
+        scale, multiply = problem.arithmetic.scale, self.torch.mul
         if len(pairs) == 1 and rounded is None and scale is None and not zeros:
             return Prepared(functools.partial(pairs[0][0].copy_, pairs[0][1]))
 
@@ -269,14 +279,67 @@ def _boxes(problem: Problem) -> list[Box]:
         raise Refused(str(error)) from None
 
 
+def _attr(problem: Problem) -> rs.PrimitiveAttr:
+    attr, given = rs.PrimitiveAttr(), problem.arithmetic
+    if given.scale is not None:
+        attr.set_scales(rs.ARG_SRC, mask_of(given.axis), given.scales(problem.dims).ravel())
+    if given.dst_axis is not None:
+        attr.set_scales(rs.ARG_DST, mask_of(given.dst_axis), given.dst_scales(problem.dims).ravel())
+    if given.zero_point:
+        side = rs.ARG_DST if problem.dst_dtype.kind in "iu" else rs.ARG_SRC
+        attr.set_zero_points(side, 0, [given.zero_point])
+    if given.beta:
+        chain = rs.PostOps()
+        chain.append_sum(given.beta)
+        attr.set_post_ops(chain)
+    return attr
+
+
+def _compute(problem: Problem, pairs: Sequence[tuple[Any, Any]], library: Any) -> Call:
+    """The formula of N1 as whole-array operations of NumPy or torch, which share these names."""
+    given, dtype = problem.arithmetic, problem.dst_dtype
+    is_integral = dtype.kind in "iu"
+    to, of = pairs[0]
+    if len(pairs) > 1 or tuple(to.shape) != problem.dims:
+        raise Refused("arithmetic over blocked formats is not a few array operations")
+    work, held = (library.empty(problem.dims, dtype=library.float32) for _ in range(2))
+    factors = [given.scales(problem.dims)] if given.scale is not None else []
+    dst_factors = [1 / given.dst_scales(problem.dims)] if given.dst_axis is not None else []
+    scales, dst_scales = ([library.asarray(f) for f in fs] for fs in (factors, dst_factors))
+    limits = np.iinfo(dtype) if is_integral else None
+
+    def run() -> None:
+        work[...] = of
+        if given.zero_point and not is_integral:
+            work[...] -= given.zero_point
+        for factor in scales:
+            library.multiply(work, factor, out=work)
+        if given.beta:
+            held[...] = to
+            library.multiply(held, given.beta, out=held)
+            library.add(work, held, out=work)
+        for factor in dst_scales:
+            library.multiply(work, factor, out=work)
+        if limits is not None:
+            work[...] += given.zero_point
+            library.round(work, out=work)
+            library.clip(work, int(limits.min), int(limits.max), out=work)
+        with np.errstate(all="ignore"):
+            to[...] = work
+
+    return run
+
+
 def _rounds(problem: Problem) -> bool:
-    return problem.dst_dtype.kind in "iu" and problem.src_dtype.kind not in "iu"
+    """True where the arithmetic needs a rounding step before the conversion."""
+    is_quantised = problem.dst_dtype.kind in "iu" and problem.src_dtype.kind not in "iu"
+    return is_quantised and problem.arithmetic.is_plain
 
 
 def _typed(problem: Problem, src: Bytes, dst: Bytes) -> tuple[Array, Array]:
     """Both storages as arrays; a pure move goes as words: NumPy is slower with types that it did not make."""
     word = np.dtype(f"u{problem.src_dtype.itemsize}")
-    if problem.src_type == problem.dst_type and problem.scale is None:
+    if problem.src_type == problem.dst_type and problem.arithmetic == Arithmetic():
         return src.view(word), dst.view(word)
     return src.view(problem.src_dtype), dst.view(problem.dst_dtype)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..dtypes import DataType
 from ..runtime.alloc import allocate
+from .arithmetic import PLAIN, Arithmetic
 from .dense import Box, Layout, pieces, product
 
 Bytes = npt.NDArray[np.uint8]
@@ -22,7 +23,6 @@ Array = npt.NDArray[Any]
 _PERIOD = 1_000_003  # of the random data: prime, so that it meets no power-of-two stride twice
 _CHUNK = 1 << 22  # elements checked at a time
 _POISON = 0xA5
-_F32_BELOW_2_31 = 2147483520
 
 
 def storage(nbytes: int) -> Bytes:
@@ -32,7 +32,9 @@ def storage(nbytes: int) -> Bytes:
 
 @dataclass(frozen=True)
 class Problem:
-    """One reorder: dst = saturate(round(scale * src)) from one format and type to another."""
+    """One reorder from one format and type to another. `margin`: the source is a window, that far from every
+    side of what it lies in.
+    """
 
     name: str
     dims: tuple[int, ...]
@@ -40,18 +42,24 @@ class Problem:
     src_tag: str
     dst_type: str
     dst_tag: str
-    scale: float | None = None
+    arithmetic: Arithmetic = PLAIN
     group: str = "layout"
+    margin: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
         """Name and extents."""
         return f"{self.name} {'x'.join(map(str, self.dims))}"
 
+    @property
+    def scale(self) -> float | None:
+        """The scale of the source, for the first index where there are several."""
+        return self.arithmetic.scale
+
     @cached_property
     def src(self) -> Layout:
         """Format of the source."""
-        return Layout.parse(self.dims, self.src_tag)
+        return Layout.parse(self.dims, self.src_tag, self.margin)
 
     @cached_property
     def dst(self) -> Layout:
@@ -71,7 +79,9 @@ class Problem:
     @property
     def moved(self) -> int:
         """Bytes read and written."""
-        return self.src.elements * self.src_dtype.itemsize + self.dst.elements * self.dst_dtype.itemsize
+        read = math.prod(self.dims) if self.margin else self.src.elements
+        written = self.dst.elements * self.dst_dtype.itemsize
+        return read * self.src_dtype.itemsize + written * (2 if self.arithmetic.beta else 1)
 
     def of_at_least(self, nbytes: int) -> Problem:
         """The same problem with the first extent doubled until it moves `nbytes`."""
@@ -95,16 +105,20 @@ class Problem:
     def destination(self) -> Bytes:
         """Storage for the destination, every page touched, every byte poisoned."""
         stored = storage(self.dst.elements * self.dst_dtype.itemsize)
-        stored[...] = _POISON
+        self.poison(stored)
         return stored
 
+    def poison(self, result: Bytes) -> None:
+        """The bytes that a destination holds before a run that counts."""
+        result[...] = _POISON
+
     def wrong(self, source: Bytes, result: Bytes) -> str:
-        """What is wrong with `result`, or "" if every element and all padding is right."""
+        """What is wrong with the `result` of a run on poison, or "" if all elements and padding are right."""
         src, dst = source.view(self.src_dtype), result.view(_word(self.dst_dtype))
         padding = np.ones(self.dst.elements, np.bool_) if self.dst.padded != self.dst.dims else None
         for begin, end in self._chunks():
             at = self.dst.grid(begin, end)
-            expected = self.convert(src[self.src.grid(begin, end)]).view(_word(self.dst_dtype))
+            expected = self.convert(src[self.src.grid(begin, end)], begin).view(_word(self.dst_dtype))
             differ = int(np.count_nonzero(dst[at] != expected))
             if differ:
                 return f"{differ} of {expected.size} elements differ in rows {begin} to {end}"
@@ -112,21 +126,22 @@ class Problem:
                 padding[at] = False
         return "padding is not zero" if padding is not None and dst[padding].any() else ""
 
-    def convert(self, values: Array) -> Array:
-        """`values` scaled, rounded half to even and saturated into the destination's type (N1 to N3)."""
-        if self.scale is not None:
-            values = values.astype(np.float32) * np.float32(self.scale)
-        if self.dst_dtype.kind not in "iu":
-            return values.astype(self.dst_dtype)
-        limits = np.iinfo(self.dst_dtype)
-        if values.dtype.kind in "iu":
-            return np.clip(values.astype(np.int64), limits.min, limits.max).astype(self.dst_dtype)
-        return np.clip(np.rint(values), limits.min, min(limits.max, _F32_BELOW_2_31)).astype(self.dst_dtype)
+    def convert(self, values: Array, begin: int = 0) -> Array:
+        """What becomes of the rows of `values` from `begin` on, over poison (N1 to N3)."""
+        made, rows = self.arithmetic, slice(begin, begin + len(values))
+        scales = np.float32(1) if made.scale is None else _rows(made.scales(self.dims), rows)
+        dst_scales = _rows(made.dst_scales(self.dims), rows)
+        old = np.full(self.dst_dtype.itemsize, _POISON, np.uint8).view(self.dst_dtype)
+        return made.apply(values, old, self.dst_dtype, np.asarray(scales), dst_scales)
 
     def boxes(self) -> list[Box]:
         """The elements as strided boxes. Raises ValueError where the blocks of the formats do not nest."""
         axes = [pieces(s, d, n) for s, d, n in zip(self.src.digits, self.dst.digits, self.dims, strict=True)]
-        return [product(choice) for choice in itertools.product(*axes)]
+        shift = sum(
+            far * digits[0].stride for far, digits in zip(self.src.margin, self.src.digits, strict=True)
+        )
+        found = [product(choice) for choice in itertools.product(*axes)]
+        return [box._replace(src_start=box.src_start + shift) for box in found]
 
     def padding(self) -> list[Box]:
         """The destination's padding as boxes (their source side means nothing)."""
@@ -145,6 +160,10 @@ class Problem:
         rows = max(1, _CHUNK // max(1, math.prod(self.dims[1:])))
         for begin in range(0, self.dims[0], rows):
             yield begin, min(begin + rows, self.dims[0])
+
+
+def _rows(factors: Array, rows: slice) -> Array:
+    return factors if len(factors) == 1 else factors[rows]
 
 
 def _random(data_type: str, seed: int) -> Array:

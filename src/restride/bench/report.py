@@ -236,6 +236,7 @@ def _json_row(row: Row) -> dict[str, Any]:
         "source": [problem.src_type, problem.src_tag],
         "destination": [problem.dst_type, problem.dst_tag],
         "scale": problem.scale,
+        "arithmetic": str(problem.arithmetic),
         "moved": problem.moved,
         "in_cache": row.in_cache,
         "seconds": {name: _three(timing.spread) for name, timing in row.times.items()},

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from .arithmetic import Arithmetic
 from .problem import Problem
 
 LARGE = 64_000_000  # bytes moved from which a row counts as large
@@ -47,6 +48,22 @@ _CONVERSIONS = (
     ("f32", "nchw", "f8_e4m3", "nchw", None),
     ("f8_e4m3", "nhwc", "bf16", "nchw", None),
 )
+_QUANTISED = (
+    ("f32", "nchw", "s8", "nchw", 0.75, 0),
+    ("f32", "nchw", "s8", "nhwc", 0.75, 0),
+    ("f32", "nhwc", "u8", "nhwc", 0.75, 128),
+    ("f32", "nchw", "u8", "nChw16c", 0.75, 128),
+    ("bf16", "nhwc", "s8", "nchw", 0.75, 0),
+    ("s8", "nhwc", "f32", "nchw", 0.125, 0),
+    ("u8", "nchw", "f32", "nhwc", 0.125, 128),
+    ("u8", "nhwc", "bf16", "nhwc", 0.125, 128),
+)
+_APART = (
+    ("f32", "nchw", "f32", "nhwc", Arithmetic(beta=0.5)),
+    ("f32", "nchw", "s8", "nhwc", Arithmetic(0.75, 1, dst_axis=0)),
+    ("u8", "nchw", "u8", "nhwc", Arithmetic(zero_point=3)),
+    ("f16", "nchw", "s8", "nhwc", Arithmetic(0.75)),
+)
 _TAILS = (
     ("f32", "nchw", "nChw16c"),
     ("f32", "nChw16c", "nchw"),
@@ -59,7 +76,7 @@ _TAILS = (
 
 def suite(*, least: int = LARGE) -> list[Problem]:
     """Every row, its first extent doubled until it moves `least` bytes; "small weights" as they are."""
-    grown = [*_moves(), *_conversions(), *_tails(), *_weights("weights")]
+    grown = [*_moves(), *_conversions(), *_quantised(), *_apart(), *_tails(), *_weights("weights")]
     return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
 
 
@@ -88,9 +105,34 @@ def _weights(group: str) -> list[Problem]:
 def _conversions() -> list[Problem]:
     images = [_problem("convert", *row, (8, 3, 224, 224)) for row in _IMAGES]
     return images + [
-        replace(_problem("convert", s, src, d, dst, (8, 256, 56, 56)), scale=scale)
+        replace(_problem("convert", s, src, d, dst, (8, 256, 56, 56)), arithmetic=Arithmetic(scale))
         for s, src, d, dst, scale in _CONVERSIONS
     ]
+
+
+def _quantised() -> list[Problem]:
+    """Scales per channel along the vectorised dim and along another, zero points, weights per output."""
+    activations = [
+        _computed("quantise", s, src, d, dst, (8, 256, 56, 56), Arithmetic(scale, 1, zero_point))
+        for s, src, d, dst, scale, zero_point in _QUANTISED
+    ]
+    weights = _computed("quantise", "f32", "OIhw", "s8", "OIhw4i16o4i", (512, 512, 3, 3), Arithmetic(0.75, 0))
+    return [*activations, weights]
+
+
+def _apart() -> list[Problem]:
+    """What oneDNN does element by element."""
+    made = [_computed("apart", s, src, d, dst, (8, 256, 56, 56), given) for s, src, d, dst, given in _APART]
+    window = _computed("apart", "f32", "nchw", "f32", "nhwc", (8, 256, 56, 56), Arithmetic())
+    blocks = _problem("apart", "f32", "aBcd32b", "f32", "aBcd48b", (8, 288, 56, 56))
+    return [*made, blocks, replace(window, name=f"{window.name} of a window", margin=(0, 4, 1, 3))]
+
+
+def _computed(
+    group: str, s: str, src: str, d: str, dst: str, dims: tuple[int, ...], given: Arithmetic
+) -> Problem:
+    row = replace(_problem(group, s, src, d, dst, dims), arithmetic=given)
+    return replace(row, name=f"{row.name} {given}".strip())
 
 
 def _tails() -> list[Problem]:

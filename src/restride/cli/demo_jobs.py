@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..bench.arithmetic import Arithmetic
 from ..bench.measure import Call, alternate, batch_size
 from ..bench.peers import NumPy, Restride
 from ..bench.problem import Problem
@@ -124,7 +125,7 @@ def _trip(
     for x, scale in zip(arrays, scales, strict=True):
         dims = tuple(x.shape[src.index(letter)] for letter in sorted(src))
         of = "u8" if x.dtype == np.uint8 else "f32"
-        problem = Problem(name, dims, of, src, to, str(parse_tag(dst)), scale)
+        problem = Problem(name, dims, of, src, to, str(parse_tag(dst)), Arithmetic(scale))
         parts.append(Part(problem, np.ascontiguousarray(x).reshape(-1).view(np.uint8)))
     one = "x".join(map(str, parts[0].problem.dims))
     return Trip(name, one if len(parts) == 1 else f"{len(parts)} tensors", tuple(parts))
@@ -132,7 +133,7 @@ def _trip(
 
 def _reverse(p: Problem) -> Problem:
     scale = None if p.scale is None else 1 / p.scale
-    return Problem(p.name, p.dims, p.dst_type, p.dst_tag, p.src_type, p.src_tag, scale)
+    return Problem(p.name, p.dims, p.dst_type, p.dst_tag, p.src_type, p.src_tag, Arithmetic(scale))
 
 
 def _together(prepare: Callable[..., Any], parts: Sequence[Part], results: Sequence[Array]) -> Call:

@@ -14,6 +14,8 @@ from .memory_desc import MemoryDesc
 from .post_ops import BinaryOp, PostOp, SumOp
 
 _NAMES = {ARG_SRC: "src", ARG_DST: "dst"}
+# Types that no arithmetic reads or writes as a tensor's.
+_HELD = (DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0)
 
 
 def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
@@ -125,7 +127,7 @@ def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
 
 def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
     data_type = op.data_type or dst_type
-    if data_type is DataType.e8m0:
+    if data_type in _HELD:
         _check_type(f"the sum (post-op {index}) reads dst as", data_type)
     if data_type.bits != dst_type.bits:
         raise InvalidArguments(
@@ -142,11 +144,11 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
 
 
 def _check_type(what: str, data_type: DataType) -> None:
-    if data_type.bits >= 8 and data_type is not DataType.e8m0:
+    if data_type.bits >= 8 and data_type not in _HELD:
         return
     raise Unimplemented(
         f"reorder: {what} {data_type}",
-        why="4-bit types are read only as a source, e8m0 only as scales",
+        why="s4 and u4 are read only as a source, e8m0 only as scales, 4-bit floats not at all",
         hint="use a type of 8 bits or more",
     )
 

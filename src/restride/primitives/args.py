@@ -43,6 +43,35 @@ _NAMED = [(name, value) for name, value in globals().items() if name.startswith(
 NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
 
 
+def is_output(arg: int) -> bool:
+    """True for the numbers of what primitives write: destinations, and gradients but those of a destination.
+
+    The workspace and the scratchpad are none: a primitive may read the one, and leaves nothing in the other.
+    """
+    is_gradient = 129 <= arg < 145 or 161 <= arg < 177 or arg in (255, 256)
+    return 17 <= arg < 33 or is_gradient or ARG_MULTIPLE_DST <= arg < ARG_ATTR_SCALES
+
+
+def spelled(arg: int, prefix: str = "") -> str:
+    """A number by its constants, each behind `prefix`: `ARG_DST`, `ARG_ATTR_SCALES | ARG_SRC`.
+
+    The number itself where it has no such name.
+    """
+    if arg in NAMES:
+        return prefix + NAMES[arg]
+    for flag in (ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS):
+        if arg & flag and arg ^ flag in NAMES:
+            return f"{prefix}{NAMES[flag]} | {prefix}{NAMES[arg ^ flag]}"
+    post_op, of = divmod(arg, _ARG_ATTR_MULTIPLE_POST_OP_BASE)
+    if post_op > 0 and of in NAMES:
+        return f"{prefix}arg_attr_multiple_post_op({post_op - 1}) | {prefix}{NAMES[of]}"
+    return str(arg)
+
+
 def name_of(arg: object) -> str:
     """The number with its name, for messages: `17 (ARG_DST)`."""
-    return f"{arg} ({NAMES[arg]})" if isinstance(arg, int) and arg in NAMES else short_repr(arg)
+    # Python refuses to print an int of thousands of digits.
+    if not isinstance(arg, int) or isinstance(arg, bool) or not 0 < arg < 2**31:
+        return short_repr(arg)
+    name = spelled(arg)
+    return name if name == str(arg) else f"{arg} ({name})"

@@ -1,26 +1,23 @@
-"""What primitives share: descriptors that may be empty, queries, argument maps (P01 to P06, R02 to R06)."""
+"""What primitives share: descriptors that may be empty, queries, checks (P01 to P06, R02 to R05)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int, short_repr
+from ..desc.parse import parse_int
 from ..errors import InvalidArguments
 from ..runtime.cache import LruCache, shared_cache
 from ..runtime.engine import Engine
 from ..runtime.facts import header
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..verbose import Line, flags, set_header, write
-from .args import ARG_SCRATCHPAD, name_of
-
-Args = dict[int, Memory]
-_MOST_ARGS = 4096
+from ..verbose import flags, set_header, write
+from .args import ARG_SCRATCHPAD, is_output
+from .query import Query, parse_integer_query, parse_md_query
 
 set_header(header)
 
@@ -35,7 +32,17 @@ class Implementation(Protocol):
         """Run on checked memories."""
 
 
-_implementations: LruCache[Any] = shared_cache()
+Describe = Callable[[str, Any, float], Iterable[object]]
+
+
+def _tell_evicted(solved: Any) -> None:
+    if flags.profile_create:
+        impl, describe = solved
+        write(describe("cache:evict", impl, 0.0))
+
+
+# Implementations, each with what describes it in verbose lines.
+_implementations: LruCache[Any] = shared_cache("primitives", _tell_evicted)
 _NO_DESC = MemoryDesc()
 DEFAULT_ATTR = Attr()
 
@@ -81,17 +88,37 @@ class PrimitiveDescBase:
         """What runs: `jit:<instruction set>:<kind of kernel>`, or `ref:any` on the reference engine."""
         return str(self._solved().name)
 
-    def src_desc(self) -> MemoryDesc:
-        """The source descriptor; the zero descriptor when empty."""
-        return self._src
+    def src_desc(self, index: int = 0) -> MemoryDesc:
+        """The descriptor of a source; the zero descriptor where there is none (R03)."""
+        return self.query_md(Query.src_md, index)
 
-    def dst_desc(self) -> MemoryDesc:
-        """The destination descriptor; the zero descriptor when empty."""
-        return self._dst
+    def dst_desc(self, index: int = 0) -> MemoryDesc:
+        """The descriptor of a destination; the zero descriptor where there is none."""
+        return self.query_md(Query.dst_md, index)
+
+    def weights_desc(self, index: int = 0) -> MemoryDesc:
+        """The descriptor of weights; the zero descriptor where there are none."""
+        return self.query_md(Query.weights_md, index)
+
+    def diff_src_desc(self, index: int = 0) -> MemoryDesc:
+        """The descriptor of a source's gradient; the zero descriptor where there is none."""
+        return self.query_md(Query.diff_src_md, index)
+
+    def diff_dst_desc(self, index: int = 0) -> MemoryDesc:
+        """The descriptor of a destination's gradient; the zero descriptor where there is none."""
+        return self.query_md(Query.diff_dst_md, index)
+
+    def diff_weights_desc(self, index: int = 0) -> MemoryDesc:
+        """The descriptor of the gradient of weights; the zero descriptor where there is none."""
+        return self.query_md(Query.diff_weights_md, index)
+
+    def workspace_desc(self) -> MemoryDesc:
+        """The descriptor of what forward leaves to backward; the zero descriptor where there is none."""
+        return self.query_md(Query.workspace_md)
 
     def scratchpad_desc(self) -> MemoryDesc:
-        """The zero descriptor: no scratchpad is ever needed (N12, R33)."""
-        return _NO_DESC
+        """What user mode passes as `rs.ARG_SCRATCHPAD`; the zero descriptor where none is needed (R33)."""
+        return self.query_md(Query.scratchpad_md)
 
     def get_engine(self) -> Engine:
         """The engine that runs the primitive."""
@@ -112,111 +139,68 @@ class PrimitiveDescBase:
         """The primitive kind, such as "reorder"."""
         return self.kind.lower()
 
-    def query_md(self, what: str, index: int = 0) -> MemoryDesc:
-        """A descriptor by name: "src", "dst", "scratchpad", ...; "exec_arg_md" by argument number (R03).
+    def query_md(self, what: Query | str, index: int = 0) -> MemoryDesc:
+        """A descriptor: `Query.src_md`, "src_md", "src", ...; exec_arg_md goes by argument number (R03).
 
-        What the primitive has not, and any other index, gives the zero descriptor.
+        What the primitive has not, and any other index, gives the zero descriptor. Raises InvalidArguments
+        for what is no query of a descriptor.
         """
-        number = parse_int(index, "query_md: index")
-        if not isinstance(what, str) or what not in _MD_QUERIES:
-            hint = f"use one of {', '.join(_MD_QUERIES)}"
-            raise InvalidArguments(f"query_md: unknown query {short_repr(what)}", hint=hint)
-        if what == "exec_arg_md":
-            return self._exec_args().get(number, _NO_DESC)
-        found = {"src": self._src, "dst": self._dst}.get(what)
-        return found if found is not None and number == 0 else _NO_DESC
+        query, number = parse_md_query(what), parse_int(index, "query_md: index")
+        if query is Query.exec_arg_md:
+            return self._exec_args().get(number, self._scratchpad(number == ARG_SCRATCHPAD))
+        if query is Query.scratchpad_md:
+            return self._scratchpad(number == 0)
+        named = self._named().get(query.name.removesuffix("_md"), ())
+        found = (named,) if isinstance(named, MemoryDesc) else named
+        return found[number] if 0 <= number < len(found) else _NO_DESC
 
-    def query_s64(self, what: str) -> int:
-        """An integer by its name: "memory_consumption_s64" is 0 (R33)."""
-        if not isinstance(what, str) or what != "memory_consumption_s64":
-            hint = "use memory_consumption_s64"
-            raise InvalidArguments(f"query_s64: unknown query {short_repr(what)}", hint=hint)
-        return 0
+    def query_s64(self, what: Query | str) -> int:
+        """An integer: `Query.memory_consumption_s64` or its word, ...; 0 for what the primitive has not.
+
+        Memory consumption is the bytes of scratchpad that each execution allocates: none in user mode (R33).
+        Raises InvalidArguments for what is no query of an integer.
+        """
+        return self._integers().get(parse_integer_query(what), 0)
+
+    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+        """The descriptors that the primitive has, by their names in queries."""
+        return {"src": self._src, "dst": self._dst}
+
+    def _integers(self) -> dict[Query, int]:
+        """The integers that the primitive has."""
+        args = self._exec_args() if self else ()
+        outputs = sum(map(is_output, args))
+        return {
+            Query.memory_consumption_s64: 0 if self._attr.scratchpad == "user" else self._scratch_bytes(),
+            Query.num_of_inputs_s32: len(args) - outputs,
+            Query.num_of_outputs_s32: outputs,
+        }
+
+    def _scratch_bytes(self) -> int:
+        return getattr(self._impl, "scratch_bytes", 0)
+
+    def _scratchpad(self, is_asked: bool) -> MemoryDesc:
+        is_needed = is_asked and self._attr.scratchpad == "user" and self._scratch_bytes()
+        return MemoryDesc((self._scratch_bytes(),), "u8", "a") if is_needed else _NO_DESC
+
+    def _scratch_args(self) -> tuple[int, ...]:
+        """The scratchpad's number where an execution must bring one."""
+        is_needed = self._attr.scratchpad == "user" and self._scratch_bytes()
+        return (ARG_SCRATCHPAD,) if is_needed else ()
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
+        """The descriptors of what an execution must bring, by argument number, without the scratchpad."""
         raise NotImplementedError
 
 
-_MD_QUERIES = (
-    "src", "dst", "weights", "diff_src", "diff_dst", "diff_weights", "workspace", "scratchpad", "exec_arg_md",
-)  # fmt: skip
-
-
-def find_implementation(key: Hashable, make: Any, describe: Any) -> Any:
-    """The solved problem of `key` from the primitive cache, or made now; verbose says which."""
+def find_implementation(key: Hashable, make: Callable[[], Any], describe: Describe) -> Any:
+    """The solved problem of `key` from the primitive cache, or made now; verbose says which (P16)."""
     start = time.perf_counter()
-    impl, is_hit = _implementations.get_or_make(key, make)
+    (impl, _), is_hit = _implementations.get_or_make(key, lambda: (make(), describe))
     if flags.profile_create:
         ms = (time.perf_counter() - start) * 1e3
         write(describe(f"create:cache_{'hit' if is_hit else 'miss'}", impl, ms))
     return impl
-
-
-def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
-    """The memories of an execution-argument map in the order inputs, outputs (R06).
-
-    `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
-    Missing arguments and unknown outputs are errors; unknown inputs are ignored.
-    """
-    found = _distinct(kind, args)
-    wanted_in, wanted_out = list(inputs), list(outputs)
-    for role, wanted in (("inputs", wanted_in), ("outputs", wanted_out)):
-        got = sum(arg in found for arg in wanted)
-        if got < len(wanted):
-            missing = ", ".join(name_of(arg) for arg in wanted if arg not in found)
-            raise InvalidArguments(
-                f"{kind}.execute: bad number of {role} (expected {len(wanted)} got {got})",
-                why=f"argument {missing} is missing",
-                hint="pass {rs.ARG_FROM: src, rs.ARG_TO: dst}",
-            )
-    extra = [arg for arg in found if _is_output(arg) and arg not in wanted_out and arg != ARG_SCRATCHPAD]
-    if extra:
-        got = len(wanted_out) + len(extra)
-        raise InvalidArguments(
-            f"{kind}.execute: bad number of outputs (expected {len(wanted_out)} got {got})",
-            why=f"argument {', '.join(map(name_of, extra))} is no output of this primitive",
-            hint="leave it out",
-        )
-    if flags.check and len(found) > len(wanted_in) + len(wanted_out):
-        known = {*wanted_in, *wanted_out}
-        names = " ".join(name_of(arg) for arg in found if arg not in known)
-        write(Line("exec:check", "", kind.lower(), "", auxiliary=f"ignored arguments {names}"))
-    return [found[arg] for arg in (*wanted_in, *wanted_out)]
-
-
-def _distinct(kind: str, args: object) -> Args:
-    found: Args = {}
-    for arg, memory in _pairs(kind, args):
-        number = parse_int(arg, f"{kind}.execute: argument number")
-        if number in found:
-            raise InvalidArguments(
-                f"{kind}.execute: The same argument kind {number} is passed multiple times",
-                where=f"argument {name_of(number)}",
-                why="an argument names one memory (R06)",
-                hint="pass each argument once",
-            )
-        found[number] = memory
-    return found
-
-
-def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
-    """Argument numbers and memories as they come; never more than an argument map can have."""
-    items = args.items() if isinstance(args, Mapping) else args
-    try:
-        for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
-            arg, memory = pair
-            yield arg, memory
-    except (TypeError, ValueError):
-        raise InvalidArguments(
-            f"{kind}.execute: no argument map",
-            why=f"{type(args).__name__} is neither a dict nor pairs of number and memory",
-            hint="pass {rs.ARG_FROM: src, rs.ARG_TO: dst}",
-        ) from None
-
-
-def _is_output(arg: int) -> bool:
-    """Numbers 17 to 32 are destinations, 129 to 144 and 161 to 176 gradients that are written (P14)."""
-    return 17 <= arg < 33 or 129 <= arg < 145 or 161 <= arg < 177
 
 
 def check_memory(kind: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:

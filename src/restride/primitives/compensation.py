@@ -93,6 +93,7 @@ class Compensated:
         dst: MemoryDesc = inner.problem.dst
         self._inner, self.problem, self.chain = inner, inner.problem, inner.chain
         self.name, self.why = inner.name, inner.why
+        self.scratch_bytes = getattr(inner, "scratch_bytes", 0)
         self.outputs = compensation_descs(wanted, dst)
         self._sums = sums_of(wanted, dst, engine)
 

@@ -14,6 +14,7 @@ from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..verbose import flags, write
 from .args import ARG_FROM, ARG_TO
+from .argument_map import parse_args
 from .base import (
     DEFAULT_ATTR,
     PrimitiveDescBase,
@@ -21,12 +22,12 @@ from .base import (
     check_memory,
     check_stream,
     find_implementation,
-    parse_args,
 )
 from .compensation import check_outputs
 from .feeding import check_feeds
 from .problem import Problem, check_problem, solve
 from .runtime_shapes import RuntimeReorder, check_fits
+from .scratchpad import check_scratchpad
 
 __all__ = ["Reorder"]
 
@@ -202,6 +203,10 @@ class Reorder:
         # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
         return Reorder, ((self._pd,) if self else ())
 
+    def get_kind(self) -> str:
+        """The primitive kind, as its descriptor has it."""
+        return self._pd.get_kind()
+
     def get_primitive_desc(self) -> ReorderPrimitiveDesc:
         """The primitive descriptor."""
         return self._pd
@@ -250,7 +255,7 @@ class Reorder:
 
     def _execute_checked(self, stream: Stream, src: Any, dst: Any) -> None:
         impl = self._check_usable()
-        inputs, outputs = (ARG_FROM, *impl.chain.args), (*impl.outputs, ARG_TO)
+        inputs, outputs = (ARG_FROM, *impl.chain.args, *self._pd._scratch_args()), (*impl.outputs, ARG_TO)
         if dst is not None:
             src, dst = {ARG_FROM: src, ARG_TO: dst}, None
         *found, dst = parse_args("Reorder", src, inputs, outputs)
@@ -261,6 +266,7 @@ class Reorder:
         check_destination("Reorder", dst)
         self._check_overlap(src, dst)
         check_feeds("Reorder", impl.chain, extras, self._engine, dst)
+        check_scratchpad("Reorder", self._pd, src, dst, extras)
         if impl.outputs:
             check_outputs("Reorder", impl.outputs, extras, dst)
         start = time.perf_counter()

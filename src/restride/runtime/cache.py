@@ -1,4 +1,4 @@
-"""A cache of made things: least recently used goes first, and nobody makes the same thing twice (P16)."""
+"""Caches of made things: least recently used goes first, and nobody makes the same thing twice (P16)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ..desc.parse import parse_int, short_repr
@@ -16,6 +17,21 @@ T = TypeVar("T")
 _DEFAULT_CAPACITY = 1024
 _MOST = 2**31 - 1
 _HINT = f"0 turns the cache off, {_DEFAULT_CAPACITY} is the default"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """What a cache has done since the process began, and what it holds now (P16).
+
+    `hits`: found there, or made by another thread meanwhile. `misses`: made. `evictions`: made, kept, and
+    gone since. `size`: kept now, at most `capacity` of them.
+    """
+
+    hits: int
+    misses: int
+    evictions: int
+    size: int
+    capacity: int
 
 
 class _Turn(Generic[T]):
@@ -30,10 +46,14 @@ class _Turn(Generic[T]):
 
 
 class LruCache(Generic[T]):
-    """Key -> value, at most `capacity()` of them; safe for any number of threads, and across a fork."""
+    """Key -> value, at most `capacity()` of them; safe for any number of threads, and across a fork.
 
-    def __init__(self, capacity: Callable[[], int]) -> None:
-        self._capacity = capacity
+    `on_evict` is told each value that goes, with no lock held.
+    """
+
+    def __init__(self, capacity: Callable[[], int], on_evict: Callable[[T], None] | None = None) -> None:
+        self._capacity, self._on_evict = capacity, on_evict
+        self._hits = self._misses = self._evictions = 0
         self._entries: OrderedDict[Hashable, T] = OrderedDict()
         self._making: dict[Hashable, _Turn[T]] = {}
         self._lock = threading.RLock()
@@ -49,16 +69,26 @@ class LruCache(Generic[T]):
         with self._lock:
             turn = self._making.setdefault(key, _Turn())
         with turn.lock:
-            found = turn.value if turn.value is not None else self._get(key)
+            found = self._get(key) if turn.value is None else self._taken(turn.value)
             if found is not None:
                 return found, True
             return self._make(key, turn, make), False
 
     def trim(self, capacity: int) -> None:
         """Keep at most `capacity` values; the least recently used go first."""
+        gone: list[T] = []
         with self._lock:
             while len(self._entries) > capacity:
-                self._entries.popitem(last=False)
+                gone.append(self._entries.popitem(last=False)[1])
+            self._evictions += len(gone)
+        for value in gone:
+            self._tell(value)
+
+    def info(self) -> CacheInfo:
+        """What this cache has done, and what it holds, all of one moment."""
+        capacity = self._capacity()
+        with self._lock:
+            return CacheInfo(self._hits, self._misses, self._evictions, len(self._entries), capacity)
 
     def reset_locks(self) -> None:
         """In the child of a fork: a lock held by a thread that is not here would never be released."""
@@ -73,14 +103,27 @@ class LruCache(Generic[T]):
             value = self._entries.get(key)
             if value is not None:
                 self._entries.move_to_end(key)
+                self._hits += 1
             return value
+
+    def _taken(self, value: T) -> T:
+        """A value that another thread has made while this one waited."""
+        with self._lock:
+            self._hits += 1
+        return value
+
+    def _tell(self, value: T) -> None:
+        if self._on_evict is not None:
+            self._on_evict(value)
 
     def _make(self, key: Hashable, turn: _Turn[T], make: Callable[[], T]) -> T:
         try:
             capacity = self._capacity()
             value = turn.value = make()
             with self._lock:
-                self._entries[key] = value
+                self._misses += 1
+                if capacity:
+                    self._entries[key] = value
             self.trim(capacity)
             return value
         finally:
@@ -89,16 +132,42 @@ class LruCache(Generic[T]):
                     del self._making[key]
 
 
-_caches: list[LruCache[object]] = []
+# Several caches may share a name: kernels of reorders and of sums are all kernels.
+_caches: list[tuple[str, LruCache[object]]] = []
 _followers: list[Callable[[int], None]] = []
 _capacity: int | None = None
 
 
-def shared_cache() -> LruCache[object]:
-    """A new cache whose capacity is the primitive cache's."""
-    cache: LruCache[object] = LruCache(get_primitive_cache_capacity)
-    _caches.append(cache)
+def shared_cache(name: str, on_evict: Callable[[object], None] | None = None) -> LruCache[object]:
+    """A new cache whose capacity is the primitive cache's; `cache_info` counts it under `name`."""
+    cache: LruCache[object] = LruCache(get_primitive_cache_capacity, on_evict)
+    _caches.append((name, cache))
     return cache
+
+
+def cache_info() -> dict[str, CacheInfo]:
+    """What the caches of this process have done and hold (P16).
+
+    "primitives": solved problems, one for each pair of descriptors, attributes and engine. "kernels": machine
+    code, compiled or read from disk, which equal problems of different primitives share. "sums": solved
+    reductions, of compensations and of scales found from data.
+    """
+    infos: dict[str, CacheInfo] = {}
+    for name, cache in _caches:
+        infos[name] = _added(infos.get(name), cache.info())
+    return infos
+
+
+def _added(one: CacheInfo | None, other: CacheInfo) -> CacheInfo:
+    if one is None:
+        return other
+    return CacheInfo(
+        one.hits + other.hits,
+        one.misses + other.misses,
+        one.evictions + other.evictions,
+        one.size + other.size,
+        other.capacity,
+    )
 
 
 def follow_capacity(resize: Callable[[int], None]) -> None:
@@ -128,14 +197,14 @@ def set_primitive_cache_capacity(capacity: int) -> None:
             hint=_HINT,
         )
     _capacity = wanted
-    for cache in _caches:
+    for _, cache in _caches:
         cache.trim(wanted)
     for resize in _followers:
         resize(wanted)
 
 
 def _after_fork_in_child() -> None:
-    for cache in _caches:
+    for _, cache in _caches:
         cache.reset_locks()
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..plan.nest import LoopNest
-from ..targets.cpu import ENTRY, WHOLE, Lowered, lower, object_code
+from ..targets.cpu import ENTRY, WHOLE, Lowered, load_kernel, lower
 from ..targets.isa import host_caches, host_isa
-from ..targets.jit import Library, load
+from ..targets.jit import Library
 from .cache import LruCache, shared_cache
 from .native import native_call
 from .pool import default_pool
@@ -37,7 +37,7 @@ class Kernel:
     def __init__(self, lowered: Lowered, moved_bytes: int) -> None:
         self.lowered = lowered
         self.moved_bytes = moved_bytes
-        self._library: Library = load(object_code(lowered))
+        self._library: Library = load_kernel(lowered, lowered.kind)
         self.address = self._library.address(ENTRY)
         call = native_call(3, keep_lock=moved_bytes < _LOCKED_BYTES)
         self.call: Callable[[int, int, int], None] = functools.partial(call, self._library.address(WHOLE))
@@ -65,7 +65,7 @@ def _is_small(lowered: Lowered, moved_bytes: int) -> bool:
     return lowered.steps == 1 or moved_bytes < _ALONE_BYTES
 
 
-_kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache())
+_kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache("kernels"))
 
 
 def _kernel_of(lowered: Lowered, moved_bytes: int) -> Kernel:
@@ -125,7 +125,12 @@ class Program:
             self._aligned = _kernel_of(self.lowered, self._moved_bytes)
         return self._aligned
 
-    def run(self, src: int, dst: int, params: int) -> None:
+    @property
+    def scratch_bytes(self) -> int:
+        """None: a nest runs from source to destination."""
+        return 0
+
+    def run(self, src: int, dst: int, params: int, scratch: int = 0) -> None:
         """Run on checked addresses of element offset 0; `params` is that of a `Params`."""
         if self.lowered is not None:
             self.kernel(dst).run(src, dst, params)

@@ -18,9 +18,9 @@ from ..desc.memory_desc import MemoryDesc
 from ..plan.contract import Array, storage_dtype
 from ..plan.reduction import Op, Reduction, interpret, reduction_of
 from ..plan.reduction_planes import finish, new_planes
-from ..targets.cpu import ENTRY, WHOLE, object_code
+from ..targets.cpu import ENTRY, WHOLE, load_kernel
 from ..targets.isa import host_caches, host_isa
-from ..targets.jit import Library, load
+from ..targets.jit import Library
 from ..targets.reduction import LoweredReduction, lower_reduction
 from .cache import LruCache, shared_cache
 from .native import native_call
@@ -46,7 +46,7 @@ class _Kernel:
 
     def __init__(self, lowered: LoweredReduction) -> None:
         self._steps, self._read_bytes = lowered.steps, lowered.reduction.read_bytes
-        self._library: Library = load(object_code(lowered))
+        self._library: Library = load_kernel(lowered, lowered.reduction.op.name)
         self._address = self._library.address(ENTRY)
         call = native_call(3, keep_lock=self._read_bytes < _LOCKED_BYTES)
         self._call: Callable[[int, int, int], None] = functools.partial(call, self._library.address(WHOLE))
@@ -63,7 +63,7 @@ class _Kernel:
         run(self._address, src, planes, params, parts)
 
 
-_kernels: LruCache[_Kernel] = cast("LruCache[_Kernel]", shared_cache())
+_kernels: LruCache[_Kernel] = cast("LruCache[_Kernel]", shared_cache("kernels"))
 
 
 class _Program:
@@ -116,7 +116,7 @@ class _Factor:
 
 
 _ONE = _Factor(1)
-_programs: LruCache[_Program] = cast("LruCache[_Program]", shared_cache())
+_programs: LruCache[_Program] = cast("LruCache[_Program]", shared_cache("sums"))
 
 
 def _program(md: MemoryDesc, keep_mask: int, op: Op) -> _Program:

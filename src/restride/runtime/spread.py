@@ -1,7 +1,7 @@
 """Programs for 4-bit tensors whose bytes no single tile can own: spread to bytes, run, packed again.
 
-Each of the three is a compiled nest. The bytes between are new for every run, so that threads may share a
-program.
+Each of the three is a compiled nest. The bytes between are new for every run, or scratch of the caller's, so
+that threads may share a program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..dtypes import DataType
 from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
 from .alloc import Array, address_of
-from .cpu import Params, Program
+from .cpu import LINE, Params, Program
 
 
 class Runner(Protocol):
@@ -32,8 +32,12 @@ class Runner(Protocol):
     def direct_call(self) -> Callable[[int, int, int], None] | None:
         """The machine code itself, where nothing has to be decided."""
 
-    def run(self, src: int, dst: int, params: int) -> None:
-        """Run on checked addresses of element offset 0."""
+    @property
+    def scratch_bytes(self) -> int:
+        """How many bytes between a run needs."""
+
+    def run(self, src: int, dst: int, params: int, scratch: int = 0) -> None:
+        """Run on checked addresses of element offset 0, with bytes between at `scratch`, or new ones."""
 
 
 def make_program(nest: LoopNest, moved_bytes: int, src_span: Span, dst_span: Span) -> Runner:
@@ -58,6 +62,13 @@ class SpreadProgram:
         self._spread_src = _Line(nest.src_type, wide_type(nest.src_type), *made.src) if made.src else None
         self._spread_dst = {kind: _Line(kind, wide_type(kind), *made.dst) for kind in kinds if made.dst}
         self._pack = _Line(wide_type(nest.dst_type), nest.dst_type, *made.dst) if made.dst else None
+        self.scratch_bytes = sum(_lines(count) for count in self._rooms())
+
+    def _rooms(self) -> list[int]:
+        """The elements of each stretch of bytes that a run takes."""
+        made = self._made
+        counts = [made.src[1]] if made.src else []
+        return counts + ([made.dst[1]] * (1 + (made.reads_old is not None)) if made.dst else [])
 
     @property
     def threads(self) -> int:
@@ -67,9 +78,9 @@ class SpreadProgram:
     def direct_call(self) -> None:
         """There is no single piece of machine code."""
 
-    def run(self, src: int, dst: int, params: int) -> None:
-        """Run on checked addresses of element offset 0."""
-        held: list[Array] = []
+    def run(self, src: int, dst: int, params: int, scratch: int = 0) -> None:
+        """Run on checked addresses of element offset 0; `scratch`: 0, or where `scratch_bytes` are free."""
+        held = _Rooms(scratch)
         if self._spread_src is not None:
             src = self._spread_src.wide(src, held)
         if self._pack is None:
@@ -81,12 +92,34 @@ class SpreadProgram:
         self._inner.run(src, wide, given.address)
         self._pack.run(wide, dst + self._pack.byte)
 
-    def _slots(self, dst: int, params: int, held: list[Array]) -> list[int]:
+    def _slots(self, dst: int, params: int, held: _Rooms) -> list[int]:
         """The words of `params`, and behind the operands the old destination where a sum reads it."""
         words = list((ctypes.c_uint64 * self._words).from_address(params)) if self._words else []
         if self._made.reads_old is not None:
             words.insert(self._operands, self._spread_dst[self._made.reads_old].wide(dst, held))
         return words
+
+
+class _Rooms:
+    """The bytes between of one run: taken one after the other from scratch, or made new and kept."""
+
+    def __init__(self, scratch: int) -> None:
+        self._next = scratch
+        self._held: list[Array] = []
+
+    def take(self, count: int) -> int:
+        """The address of `count` free bytes."""
+        if not self._next:
+            self._held.append(np.empty(max(count, 1), np.uint8))
+            return address_of(self._held[-1])
+        address = self._next
+        self._next += _lines(count)
+        return address
+
+
+def _lines(count: int) -> int:
+    """Bytes in whole cache lines, so that all stretches of an aligned scratchpad are aligned."""
+    return -(-count // LINE) * LINE
 
 
 class _Line:
@@ -100,12 +133,11 @@ class _Line:
         """Run on the addresses of the first elements."""
         self._program.run(src, dst, 0)
 
-    def room(self, held: list[Array]) -> int:
-        """New bytes, one for each element; `held` keeps them."""
-        held.append(np.empty(max(self._count, 1), np.uint8))
-        return address_of(held[-1])
+    def room(self, held: _Rooms) -> int:
+        """Bytes between, one for each element."""
+        return held.take(self._count)
 
-    def wide(self, packed: int, held: list[Array]) -> int:
+    def wide(self, packed: int, held: _Rooms) -> int:
         """The elements of a packed tensor, given its address of offset 0, in bytes of their own."""
         address = self.room(held)
         self.run(packed + self.byte, address)

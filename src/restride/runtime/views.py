@@ -60,11 +60,14 @@ def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
     """A logical copy of packed elements, one to a byte as NumPy keeps them; the low half is first (M18)."""
     packed = buffer.bytes()
     twin = md.data_type.numpy
-    assert twin is not None
+    if twin is None:
+        raise _no_twin(md)
     spread = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
     whole = Buffer(address_of(spread), spread.nbytes, True, spread)
     as_bytes = md.as_type(DataType.u8)
     nibbles = logical(as_bytes, whole)
+    if not md.data_type.is_integral:
+        return nibbles.view(twin)
     signed = (nibbles ^ np.uint8(8)).view(np.int8) - np.int8(8) if md.data_type is DataType.s4 else nibbles
     return signed.astype(twin)
 
@@ -73,13 +76,17 @@ def element_type(md: MemoryDesc) -> np.dtype[Any]:
     """The NumPy type of the elements. Raises Unimplemented for types that share a byte by two (M18)."""
     twin = md.data_type.numpy
     if twin is None or md.data_type.bits < 8:
-        raise Unimplemented(
-            f"Memory: {md.data_type} elements as a NumPy array",
-            where=str(md),
-            why="two elements share a byte, and NumPy has no such arrays",
-            hint="mem.data holds the packed bytes",
-        )
+        raise _no_twin(md)
     return twin
+
+
+def _no_twin(md: MemoryDesc) -> Unimplemented:
+    return Unimplemented(
+        f"Memory: {md.data_type} elements as a NumPy array",
+        where=str(md),
+        why="two elements share a byte, and NumPy has no such arrays",
+        hint="mem.data holds the packed bytes",
+    )
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int], offset0: int) -> int:

@@ -16,11 +16,11 @@ from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.nibbles import has_nibbles, moves_whole_bytes
 from ..plan.schedule import Schedule, schedule
-from . import store
+from . import kernel_files, store
 from .isa import CacheSizes, Isa
-from .jit import compile_ir
+from .jit import Library, compile_ir, load
 
-__all__ = ["ENTRY", "WHOLE", "Lowered", "lower", "machine_of", "object_code", "style_of"]
+__all__ = ["ENTRY", "WHOLE", "Lowered", "load_kernel", "lower", "machine_of", "object_code", "style_of"]
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
@@ -127,7 +127,16 @@ def object_code(lowered: Compilable) -> bytes:
     if found is None:
         found = compile_ir(lowered.ir(), lowered.isa)
         kept.put(key, found)
+    kernel_files.dump(lowered, key, found)
     return found
+
+
+def load_kernel(lowered: Compilable, title: str) -> Library:
+    """The code of what was lowered, in this process; a profiler knows its functions by `title`."""
+    code = object_code(lowered)
+    library = load(code)
+    kernel_files.name_for_perf(library, f"restride:{lowered.isa.name}:{title}", code)
+    return library
 
 
 @functools.cache

@@ -1,0 +1,88 @@
+"""Execution-argument maps: numbers to memories, and every wrong use of them (R06)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from ..desc.parse import parse_int, short_repr
+from ..errors import InvalidArguments
+from ..runtime.memory import Memory
+from ..verbose import Line, flags, write
+from .args import is_output, name_of, spelled
+
+Args = dict[int, Memory]
+_MOST_ARGS = 4096
+
+
+def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
+    """The memories of an execution-argument map in the order inputs, outputs (R06).
+
+    `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
+    Missing arguments and unknown outputs are errors; unknown inputs are ignored.
+    """
+    found = _distinct(kind, args)
+    wanted_in, wanted_out = list(inputs), list(outputs)
+    for role, wanted in (("inputs", wanted_in), ("outputs", wanted_out)):
+        if any(arg not in found for arg in wanted):
+            raise _missing(f"{kind}.execute", role, [arg for arg in wanted if arg not in found], wanted)
+    unknown = [arg for arg in found if arg not in wanted_in and arg not in wanted_out]
+    if extra := [arg for arg in unknown if is_output(arg)]:
+        raise _too_many(f"{kind}.execute", extra, len(wanted_out))
+    if unknown and flags.check:
+        names = " ".join(map(name_of, unknown))
+        write(Line("exec:check", "", kind.lower(), "", auxiliary=f"ignored arguments {names}"))
+    return [found[arg] for arg in (*wanted_in, *wanted_out)]
+
+
+def _missing(call: str, role: str, absent: list[int], wanted: list[int]) -> InvalidArguments:
+    usage = ", ".join(f"{spelled(arg, 'rs.')}: ..." for arg in wanted)
+    return InvalidArguments(
+        f"{call}: bad number of {role} (expected {len(wanted)} got {len(wanted) - len(absent)})",
+        why=f"argument {', '.join(map(name_of, absent))} is missing",
+        hint=f"the {role} are {{{usage}}}",
+    )
+
+
+def _too_many(call: str, extra: list[int], expected: int) -> InvalidArguments:
+    return InvalidArguments(
+        f"{call}: bad number of outputs (expected {expected} got {expected + len(extra)})",
+        why=f"argument {', '.join(map(name_of, extra))} is no output of this primitive",
+        hint="leave it out",
+    )
+
+
+def _distinct(kind: str, args: object) -> Args:
+    found: Args = {}
+    for arg, memory in _pairs(kind, args):
+        number = parse_int(arg, f"{kind}.execute: argument number")
+        if number < 1:
+            raise InvalidArguments(
+                f"{kind}.execute: argument number {short_repr(number)}",
+                why="argument numbers start at 1 (P14)",
+                hint="use the rs.ARG_ constants",
+            )
+        if number in found:
+            raise InvalidArguments(
+                f"{kind}.execute: The same argument kind {number} is passed multiple times",
+                where=f"argument {name_of(number)}",
+                why="an argument names one memory (R06)",
+                hint="pass each argument once",
+            )
+        found[number] = memory
+    return found
+
+
+def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
+    """Argument numbers and memories as they come; never more than an argument map can have."""
+    items = args.items() if isinstance(args, Mapping) else args
+    try:
+        for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
+            arg, memory = pair
+            yield arg, memory
+    except (TypeError, ValueError):
+        raise InvalidArguments(
+            f"{kind}.execute: no argument map",
+            why=f"{type(args).__name__} is neither a dict nor pairs of number and memory",
+            hint="pass {number: memory}, for example {rs.ARG_SRC: src, rs.ARG_DST: dst}",
+        ) from None
