@@ -18,6 +18,7 @@ from . import peer_shuffle
 from .cases import Case, ReorderCase, ShuffleCase
 from .common import Common
 from .fill import POISON, Bytes
+from .peer_arithmetic import arithmetic_of, is_comparable
 from .result import PeerTime
 
 _ROUNDS = 15
@@ -41,7 +42,11 @@ def beside(
     # The slowest decides how many calls make a sample: a clock read is nothing beside it.
     number = min(map(batch_size, calls.values()))
     times = alternate(calls, rounds=common.fix_times_per_prb or _ROUNDS, number=number)
-    found = [_found(name, times, kernels, answers, answer) for name in common.peers if name not in refused]
+    found = [
+        _found(name, case, times, kernels, (answers.get(name), answer))
+        for name in common.peers
+        if name not in refused
+    ]
     return (*found, *(PeerTime(name, refused=why) for name, why in refused.items()))
 
 
@@ -87,19 +92,13 @@ def _of_case(peer: Peer, case: Case, source: Bytes, answer: Bytes) -> tuple[Call
 
 def _problem(case: ReorderCase) -> Problem:
     """The reorder as peers have it. Raises Refused for what they are not asked."""
-    scales = case.attr_scales
-    is_plain = not scales or (len(scales) == 1 and scales[0].arg == "src" and scales[0].policy == "common")
-    if not is_plain or case.attr_zero_points or case.attr_post_ops or case.oflag:
-        raise Refused("of attributes, peers are asked for one scale of the source")
-    if case.runtime_dim_mask or case.strides.src or case.strides.dst:
-        raise Refused("peers are asked for known dims and tags")
+    if case.oflag or case.runtime_dim_mask or case.strides.src or case.strides.dst:
+        raise Refused("peers are asked for known dims, tags, and no compensation")
     for name in (case.sdt, case.ddt):
         if name in ("s4", "u4", "boolean"):
             raise Refused(f"peers are not asked for {name}")
-    tags = (str(to_tag(tag, len(case.dims))) for tag in (case.stag, case.dtag))
-    src_tag, dst_tag = tags
-    scale = scales[0].value if scales else None
-    return Problem(case.desc, case.dims, case.sdt, src_tag, case.ddt, dst_tag, scale)
+    src_tag, dst_tag = (str(to_tag(tag, len(case.dims))) for tag in (case.stag, case.dtag))
+    return Problem(case.desc, case.dims, case.sdt, src_tag, case.ddt, dst_tag, arithmetic_of(case))
 
 
 def _of_shuffle(peer: Peer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
@@ -114,16 +113,17 @@ def _of_shuffle(peer: Peer, case: ShuffleCase, source: Bytes, answer: Bytes) -> 
 
 def _found(
     name: str,
+    case: Case,
     times: Mapping[str, Timing],
     kernels: Mapping[str, str],
-    answers: Mapping[str, Bytes],
-    answer: Bytes,
+    answers: tuple[Bytes | None, Bytes],
 ) -> PeerTime:
     """The ratio of times within each round, over the rounds."""
     timed = [key for key in times if key == name or key.startswith(f"{name} by ")]
     best = min(timed, key=lambda key: times[key].spread.median)
     ratio: Spread = times[_OURS].times_faster_than(times[best])
     least, median = min(times[best].seconds) * 1e3, times[best].spread.median * 1e3
-    differs = name in answers and not np.array_equal(answers[name], answer)
+    theirs, ours = answers
+    differs = theirs is not None and is_comparable(case) and not np.array_equal(theirs, ours)
     kernel = kernels.get(name, best.partition(" by ")[2])
     return PeerTime(name, kernel, least, median, (ratio.median, ratio.low, ratio.high), other_answer=differs)
