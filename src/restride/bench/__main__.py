@@ -18,6 +18,9 @@ from .suite import Bench, Row
 
 _QUICK_BYTES, _LARGEST, _QUICK_LARGEST = 4_000_000, 1_000_000_000, 16_000_000
 _GROWTH = "growth"
+_DRIVER = (
+    "With --reorder or --shuffle: oneDNN benchdnn's grammar; restride bench --reorder --help tells more."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m restride.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="restride bench", description=__doc__, epilog=_DRIVER)
     cores = available_processors()
     add = parser.add_argument
     add(
