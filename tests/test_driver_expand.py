@@ -142,6 +142,24 @@ def test_scales_and_zero_points_are_read() -> None:
     assert case.attr_zero_points == (FactorText("src", "per_tensor", None, "s8", (8, 1)),)
 
 
+def test_one_value_that_the_host_holds_is_a_common_one() -> None:
+    assert _case("--attr-scales=src:host_scalar:2 2x3").attr_scales == (FactorText("src", "host_scalar", 2),)
+    assert FactorText("src", "host_scalar", 2).mask(3) == 0
+
+
+@pytest.mark.parametrize(
+    ("knob", "pairs"),
+    [
+        ("--dt=f32:s8", [("f32", "s8")]),
+        ("--dt=bf16", [("bf16", "bf16")]),
+        ("--dt=f32:s8,f32:u8", [("f32", "s8"), ("f32", "u8")]),
+    ],
+)
+def test_types_of_source_and_destination_may_come_in_pairs(knob: str, pairs: list[tuple[str, str]]) -> None:
+    cases = [test.case for test in _tests(f"--reorder {knob} 2x3")]
+    assert [(case.sdt, case.ddt) for case in cases if isinstance(case, ReorderCase)] == pairs
+
+
 def test_the_asterisk_and_the_unused_value_of_version_2_are_read_over() -> None:
     case = _case("--attr-scales=src:common:2*+dst:per_dim_1:0.5*:bf16 2x3")
     assert case.attr_scales == (FactorText("src", "common", 2), FactorText("dst", "per_dim_1", None, "bf16"))
@@ -210,6 +228,7 @@ def test_the_shuffle_is_read() -> None:
         ("--reorder --attr-zero-points=src:common:0.5 2x3", "no whole number"),
         ("--reorder --attr-post-ops=summ 2x3", "no post-op"),
         ("--reorder --attr-post-ops=add 2x3", "add:TYPE"),
+        ("--reorder --dt=f32:s8,s8:f32 2x3", "not all combinations"),
         ("--reorder --oflag=comp:1 2x3", "s8s8_comp"),
         ("--reorder --strides=3x1 2x3", "SRC:DST"),
         ("--reorder --mode=X 2x3", "there are C, P"),

@@ -34,6 +34,7 @@ def _run(line: str, how: Execute = execute) -> Result:
         "--reorder --strides=7x1:1x5 3x4",
         "--reorder --runtime-dim-mask=63 --dtag=ba 3x4",
         "--reorder --sdt=boolean --ddt=f64 3x4",
+        "--reorder --dt=s8:f32 --attr-zero-points=src:host_scalar:2 3x4",
         "--reorder --sdt=u4 --ddt=s4 6x4",
         "--reorder 0x4",
         "--reorder --ctx-init=1 --ctx-exe=1 3x4",
@@ -164,6 +165,11 @@ def test_other_bits_in_a_second_run_fail_in_mode_b() -> None:
         ("--reorder --attr-fpmath=bf16 2x4", "Case not supported: --attr-fpmath"),
         ("--reorder --attr-acc-mode=relaxed 2x4", "Case not supported: --attr-acc-mode"),
         ("--reorder --attr-dropout=0.5 2x4", "Case not supported: --attr-dropout"),
+        (
+            "--reorder --attr-precomputed-reductions=src:per_tensor:s32:1x4 2x4",
+            "Case not supported: --attr-pre",
+        ),
+        ("--reorder --buffer-prefix=here 2x4", "Case not supported: --buffer-prefix"),
         ("--reorder --attr-post-ops=prelu:per_dim_1 2x4", "Case not supported: post-op prelu"),
         ("--reorder --ctx-exe=2:1 2x4", "Case not supported: threading context"),
         ("--reorder --engine=gpu 2x4", "Case not supported: there is no engine gpu"),
@@ -219,6 +225,12 @@ def test_performance_takes_as_many_rounds_as_asked_for() -> None:
     assert perf.least <= perf.mean <= perf.most
     # 2x4 of f32, and 2x16 with padding.
     assert (perf.read, perf.written) == (32, 128)
+
+
+def test_simulation_runs_once() -> None:
+    perf = _run("--mode=S --reorder 2x4").perf
+    assert perf is not None
+    assert perf.rounds == 1
 
 
 def test_performance_of_a_wrong_answer_is_not_taken_in_mode_cp() -> None:

@@ -13,7 +13,8 @@ from ...desc.post_ops import BINARY, ELTWISE
 from .type_names import TYPES
 
 _ARG = re.compile(r"(src|dst|wei|bia|src[0-9]+|msrc[0-9]+|attr_post_op_[0-9]+)\Z")
-_POLICY = re.compile(r"(common|per_tensor|per_oc|per_ocic|per_dim_[0-9]+|[0-9]+)\Z")
+_POLICY = re.compile(r"(common|host_scalar|per_tensor|per_oc|per_ocic|per_dim_[0-9]+|[0-9]+)\Z")
+_ONE_VALUE = ("common", "host_scalar")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _GROUPS = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*\Z")
 _ABSENT_ELTWISE = ("eltwise_undef", "exp_dst", "logistic_dst", "sqrt_dst", "tanh_dst", "elu_dst", "relu_dst")
@@ -31,7 +32,8 @@ def number_text(value: float) -> str:
 class FactorText:
     """The scales or zero points of one argument: `src:common:0.25`, `src:per_tensor:bf16:8x1`.
 
-    `value` is there for the policy `common` only; the values of the others are made up when the case is run.
+    `value` is there for the policies `common` and `host_scalar` only, which are one; the values of the others
+    are made up when the case is run.
     """
 
     arg: str
@@ -55,7 +57,7 @@ class FactorText:
             return int(self.policy)
         if self.policy.startswith("per_dim_"):
             return sum(1 << int(digit) for digit in set(self.policy.removeprefix("per_dim_")))
-        return {"common": 0, "per_oc": 2, "per_ocic": 3}[self.policy]
+        return {"per_oc": 2, "per_ocic": 3}.get(self.policy, 0)
 
 
 Factors = tuple[FactorText, ...]
@@ -100,13 +102,13 @@ def _parse_factor(knob: str, text: str, is_whole: bool) -> FactorText:
 def _take_value(
     knob: str, text: str, policy: str, rest: list[str], is_whole: bool
 ) -> tuple[float | None, list[str]]:
-    """The value of `common`. That of another policy is read over, and so is the `*` of version 2."""
+    """The one value. That of a policy with many is read over, and so is the `*` of version 2."""
     if rest and (number := _number(rest[0].removesuffix("*"))) is not None:
         if is_whole and number != int(number):
             raise wrong(knob, text, f"{rest[0]} is no whole number", "zero points are integers")
-        return (number if policy == "common" else None), rest[1:]
-    if policy == "common":
-        raise wrong(knob, text, "the policy common needs a value", "for example src:common:2")
+        return (number if policy in _ONE_VALUE else None), rest[1:]
+    if policy in _ONE_VALUE:
+        raise wrong(knob, text, f"the policy {policy} needs a value", f"for example src:{policy}:2")
     return None, rest
 
 

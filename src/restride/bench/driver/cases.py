@@ -36,6 +36,7 @@ class Case:
     attr_rounding_mode: str = ""
     attr_deterministic: bool = False
     attr_dropout: str = ""
+    attr_precomputed_reductions: str = ""
     impl: str = ""
     skip_impl: str = ""
     ctx_init: str = "auto"

@@ -38,6 +38,7 @@ class Common:
     global_impl: str = ""
     global_skip_impl: str = ""
     execution_mode: str = "direct"
+    buffer_prefix: str = ""
     # From here on: what is printed, and how the work is spread. These are in no reproducer line.
     repeats_per_prb: int = 1
     start: int = 0
@@ -83,9 +84,11 @@ def _parse_mode(common: Common, text: str) -> Common:
     word = text.upper()
     if word == "F":
         return replace(common, mode="P", mode_modifier="PM", max_ms_per_prb=_FAST_MS)
+    if word == "S":
+        return replace(common, mode="P", fix_times_per_prb=1, cold_cache="none")
     if word in ("C", "P", "CP", "PC", "B", "R", "I", "L"):
         return replace(common, mode="CP" if word == "PC" else word)
-    raise wrong("--mode", text, "there are C, P, CP, F, B, R, I and L", "")
+    raise wrong("--mode", text, "there are C, P, CP, F, S, B, R, I and L", "")
 
 
 def _parse_modifier(common: Common, text: str) -> Common:
@@ -114,6 +117,11 @@ def _parse_summary(common: Common, text: str) -> Common:
         if word.removeprefix("no-") not in ("failures", "impl"):
             raise wrong("--summary", text, "there are failures and no-failures, impl and no-impl", "")
     return replace(common, summary=text)
+
+
+def _parse_check_ref_impl(common: Common, text: str) -> Common:
+    wanted = text == "cpu" or (text != "gpu" and parse_bool("check-ref-impl", text))
+    return replace(common, check_ref_impl=wanted)
 
 
 def _parse_template(common: Common, text: str) -> Common:
@@ -164,13 +172,14 @@ COMMON_KNOBS: dict[str, Callable[[Common, str], Common]] = {
     "memory-kind": _text("memory_kind", "usm|buffer|usm_device|usm_shared"),
     "stream-kind": _text("stream_kind", "def|in_order|out_of_order"),
     "num-streams": _count("num_streams", least=1),
-    "check-ref-impl": _flag("check_ref_impl"),
+    "check-ref-impl": _parse_check_ref_impl,
     "attr-same-pd-check": _flag("attr_same_pd_check"),
     "fast-ref": _flag("fast_ref"),
     "fast-ref-gpu": _flag("fast_ref"),
     "cpu-isa-hints": _text("cpu_isa_hints", "none|no_hints|prefer_ymm"),
     "global-impl": _text("global_impl", ".*"),
     "global-skip-impl": _text("global_skip_impl", ".*"),
+    "buffer-prefix": _text("buffer_prefix", ".*"),
     "execution-mode": _text("execution_mode", "direct|graph"),
     "summary": _parse_summary,
     "verbose": _count("verbose"),

@@ -82,8 +82,7 @@ class _Machine:
         elif name in ("batch", "reset", "match"):
             getattr(self, f"_{name}")(text)
         elif self.driver is not None and name in self.driver.knobs:
-            knob = self.driver.knobs[name]
-            self.values[knob.field] = knob.values(text)
+            self.values.update(self.driver.knobs[name].settings(text))
         elif name in COMMON_KNOBS:
             self.common = COMMON_KNOBS[name](self.common, text)
         else:

@@ -28,9 +28,21 @@ class Knob:
     parse: Callable[[str], Any]
     is_list: bool = True
 
-    def values(self, text: str) -> tuple[Any, ...]:
-        """The values that a knob is set to."""
-        return tuple(self.parse(part) for part in (text.split(",") if self.is_list else [text]))
+    def settings(self, text: str) -> dict[str, tuple[Any, ...]]:
+        """The values that the field is set to."""
+        return {self.field: tuple(self.parse(part) for part in (text.split(",") if self.is_list else [text]))}
+
+
+class _PairKnob(Knob):
+    """The knob `--dt=SRC:DST` of a reorder, which sets two fields; one type stands for both."""
+
+    def settings(self, text: str) -> dict[str, tuple[Any, ...]]:
+        """The values of both fields. Raises UsageError for pairs that are no product of two lists."""
+        pairs = [(part.partition(":")[0], part.partition(":")[2] or part) for part in text.split(",")]
+        sides = [tuple(dict.fromkeys(map(self.parse, side))) for side in zip(*pairs, strict=True)]
+        if len(set(pairs)) != len(sides[0]) * len(sides[1]):
+            raise wrong("--dt", text, "these pairs are not all combinations", "set --sdt and --ddt in turn")
+        return {"sdt": sides[0], "ddt": sides[1]}
 
 
 def _choice(knob: str, *allowed: str) -> Knob:
@@ -123,6 +135,7 @@ _ATTR = {
     "attr-rounding-mode": Knob("attr_rounding_mode", str),
     "attr-deterministic": Knob("attr_deterministic", lambda text: parse_bool("attr-deterministic", text)),
     "attr-dropout": Knob("attr_dropout", str),
+    "attr-precomputed-reductions": Knob("attr_precomputed_reductions", str),
     "impl": Knob("impl", str, is_list=False),
     "skip-impl": Knob("skip_impl", str, is_list=False),
     "ctx-init": Knob("ctx_init", _parse_context),
@@ -131,6 +144,7 @@ _ATTR = {
 REORDER_KNOBS = {
     "sdt": Knob("sdt", _parse_type),
     "ddt": Knob("ddt", _parse_type),
+    "dt": _PairKnob("sdt", _parse_type),
     "stag": Knob("stag", _parse_tag),
     "dtag": Knob("dtag", _parse_tag),
     "strides": Knob("strides", _parse_strides),

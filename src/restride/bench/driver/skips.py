@@ -55,6 +55,8 @@ def _of_common(common: Common) -> Iterator[str]:
         yield _no("--cpu-isa-hints=prefer_ymm, RESTRIDE_MAX_CPU_ISA=avx2 keeps to narrower registers")
     if common.execution_mode == "graph":
         yield _no("--execution-mode=graph, there are no graphs to record")
+    if common.buffer_prefix:
+        yield _no("--buffer-prefix, data is made up")
 
 
 def _of_case(case: Case) -> Iterator[str]:
@@ -66,6 +68,8 @@ def _of_case(case: Case) -> Iterator[str]:
         yield _no(f"--attr-rounding-mode={case.attr_rounding_mode}, rounding is half to even")
     if case.attr_dropout:
         yield _no("--attr-dropout")
+    if case.attr_precomputed_reductions:
+        yield _no("--attr-precomputed-reductions")
     for op in case.attr_post_ops:
         if not op.kind:
             yield _no(f"post-op {op.name}")
