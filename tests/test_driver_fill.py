@@ -53,7 +53,7 @@ def test_scales_are_powers_of_two_unless_given() -> None:
 
 def test_zero_points_of_four_bits_lie_by_two_in_a_byte() -> None:
     assert zero_points_for(4, rs.s32).view(np.int32).tolist() == [1, 0, 3, 2]
-    assert zero_points_for(3, rs.u4).tolist() == [0x01, 0x13]
+    assert zero_points_for(3, rs.u4).tolist() == [0x01, 0x23]
 
 
 def test_operands_fit_their_type() -> None:

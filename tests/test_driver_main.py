@@ -141,6 +141,29 @@ def _die(tests: object) -> list[Result]:
     os._exit(3)
 
 
+def test_large_tests_run_in_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_LARGE", 11)
+    monkeypatch.setattr(jobs, "run", lambda test: Result(Status.LISTED, test.case.shape))
+    tests = expand(["--reorder", "3x4", "2x3", "4x3"]).tests
+    # The processes import the module anew: what is marked has been run here.
+    statuses = [result.status for result in jobs.results(tests, 2)]
+    assert statuses == [Status.LISTED, Status.PASSED, Status.LISTED]
+
+
+def test_an_interrupted_run_tells_what_it_knows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(test: Test) -> Result:
+        if test.case.shape == "2x3":
+            raise KeyboardInterrupt
+        return run(test)
+
+    monkeypatch.setattr(jobs, "run", interrupted)
+    status, out = _run("--reorder 3x4 2x3 4x3", capsys)
+    assert status == 130
+    assert "tests:1 passed:1" in out
+
+
 def test_a_file_of_knobs_runs_as_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("--reset\n--sdt=f32,s8 # both\n--dtag=ab, \\\n ba\n3x4 5x6\n")
     status, out = _run(f"--reorder --batch={tmp_path / 'file'}", capsys)

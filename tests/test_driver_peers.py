@@ -8,7 +8,7 @@ from restride.bench.arithmetic import Arithmetic
 from restride.bench.driver.cases import ReorderCase
 from restride.bench.driver.expand import expand
 from restride.bench.driver.peer_arithmetic import arithmetic_of
-from restride.bench.driver.result import PeerTime
+from restride.bench.driver.result import PeerTime, Status
 from restride.bench.driver.run import run
 from restride.bench.peers import Refused
 
@@ -42,6 +42,31 @@ def test_numpy_and_memcpy_are_timed_and_give_the_same_bits(line: str) -> None:
         assert 0 < peer.least <= peer.median
         middle, low, high = peer.ratio
         assert 0 < low <= middle <= high
+
+
+def test_peers_are_measured_in_mode_c_too() -> None:
+    (test,) = expand("--fix-times-per-prb=2 --peers=memcpy --reorder 2x3".split()).tests
+    result = run(test)
+    assert result.status is Status.PASSED
+    assert [peer.name for peer in result.peers] == ["memcpy"]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", ["onednn", "torch"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--reorder --dtag=axb 2x3x4x5",
+        "--reorder --dtag=aBx8b 2x11x4x5",
+        "--reorder --sdt=f32 --ddt=u8 --attr-scales=src:common:2 --stag=ba 6x7",
+    ],
+)
+def test_installed_peers_give_the_same_bits(name: str, line: str) -> None:
+    peer = _peers(line, name)[name]
+    if "install" in peer.refused:
+        pytest.skip(peer.refused)
+    assert not peer.refused
+    assert not peer.other_answer
 
 
 def test_what_a_peer_is_not_asked_is_said() -> None:

@@ -62,8 +62,8 @@ class Common:
 
     @property
     def times(self) -> bool:
-        """True where the speed is measured."""
-        return "P" in self.mode
+        """True where the speed is measured: in mode P, and where peers are named."""
+        return "P" in self.mode or (self.mode == "C" and bool(self.peers))
 
     @property
     def engine_kind(self) -> str:

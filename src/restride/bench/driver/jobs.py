@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import repeat
+from math import prod
 
 from ...runtime.pool import available_processors, set_num_threads
 from .expand import Test
@@ -14,6 +17,7 @@ from .run import create, run
 
 _WORTH_PROCESSES = 100  # tests; starting a process takes as long as some tens of them
 _CHUNK = 16
+_LARGE = 1 << 25  # elements
 
 Numbered = tuple[int, Test]
 
@@ -61,10 +65,10 @@ def _shared(tests: Sequence[Numbered], count: int) -> Iterator[Result]:
     # Not forked: a child would have the pool of threads of this process, without its threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, mp_context=context, initializer=_start) as pool:
-        pending = [(len(chunk), pool.submit(_run_all, chunk)) for chunk in _chunks(tests)]
+        pending = [(chunk, pool.submit(_run_all, _small(chunk))) for chunk in _chunks(tests)]
         try:
-            for size, future in pending:
-                yield from _collected(size, future)
+            for chunk, future in pending:
+                yield from _collected(chunk, future)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -74,8 +78,19 @@ def _chunks(tests: Sequence[Numbered]) -> list[Sequence[Numbered]]:
     return [tests[start : start + _CHUNK] for start in range(0, len(tests), _CHUNK)]
 
 
+def _small(chunk: Sequence[Numbered]) -> list[Numbered]:
+    """What processes run. The others run here, one by one, so that no two ask for the memory at once."""
+    return [numbered for numbered in chunk if not _is_large(numbered)]
+
+
+def _is_large(numbered: Numbered) -> bool:
+    return prod(numbered[1].case.dims) > _LARGE
+
+
 def _start() -> None:
-    # Two threads at least, so that work is shared among them in these runs too.
+    # Whoever interrupts the run interrupts its first process, which ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Two threads, so that work is shared among threads in these runs too.
     set_num_threads(2)
 
 
@@ -84,8 +99,10 @@ def _run_all(tests: Sequence[Numbered]) -> list[Result]:
     return [_run_one(numbered) for numbered in tests]
 
 
-def _collected(size: int, future: Future[list[Result]]) -> list[Result]:
+def _collected(chunk: Sequence[Numbered], future: Future[list[Result]]) -> Iterator[Result]:
     try:
-        return future.result()
+        found = iter(future.result())
     except BrokenProcessPool:
-        return [Result(Status.UNTESTED, "the process that ran this test, or one beside it, died")] * size
+        found = repeat(Result(Status.UNTESTED, "the process that ran this test, or one beside it, died"))
+    for numbered in chunk:
+        yield _run_one(numbered) if _is_large(numbered) else next(found)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from ...cli.output import Answer, is_terminal, say, tell
 from . import template
-from .expand import Expansion, expand
+from .expand import Expansion, Test, expand
 from .jobs import processes, results
 from .knobs import DRIVERS
 from .report import Report
@@ -43,20 +43,27 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(expansion: Expansion) -> int:
-    tests, is_json = expansion.tests, expansion.common.json
-    count = processes(tests, expansion.common.jobs)
-    report, start, progress = Report(is_json, count), time.perf_counter(), _Progress(len(tests), is_json)
-    found = results(tests, count)
-    for index, (test, result) in enumerate(zip(tests, found, strict=True)):
+    tests, common = expansion.tests, expansion.common
+    count = processes(tests, common.jobs)
+    report, start = Report(common.json, count), time.perf_counter()
+    try:
+        _report_all(tests, count, report, common.json)
+    finally:
+        # Also of a run that was interrupted: what is known by then.
+        seconds = time.perf_counter() - start
+        closing = "\n".join(report.closing(common, seconds))
+        say(Answer(closing, report.values(seconds)), common.json)
+    return report.exit_status
+
+
+def _report_all(tests: Sequence[Test], count: int, report: Report, is_json: bool) -> None:
+    progress = _Progress(len(tests), is_json)
+    for index, (test, result) in enumerate(zip(tests, results(tests, count), strict=True)):
         lines = list(report.add(index, test, result))
         if not is_json:
             say(Answer("\n".join(lines)), as_json=False)
         progress.show(index + 1)
     progress.clear()
-    seconds = time.perf_counter() - start
-    closing = "\n".join(report.closing(expansion.common, seconds))
-    say(Answer(closing, report.values(seconds)), is_json)
-    return report.exit_status
 
 
 class _Progress:
