@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import restride as rs
 from restride.bench.arithmetic import Arithmetic
 from restride.bench.driver.cases import ReorderCase
 from restride.bench.driver.expand import expand
@@ -45,10 +46,25 @@ def test_numpy_and_memcpy_are_timed_and_give_the_same_bits(line: str) -> None:
 
 
 def test_peers_are_measured_in_mode_c_too() -> None:
-    (test,) = expand("--fix-times-per-prb=2 --peers=memcpy --reorder 2x3".split()).tests
+    (test,) = expand(["--fix-times-per-prb=2", "--peers=memcpy", "--reorder", "2x3"]).tests
     result = run(test)
     assert result.status is Status.PASSED
     assert [peer.name for peer in result.peers] == ["memcpy"]
+
+
+@pytest.mark.skipif(not hasattr(rs, "ShuffleForward"), reason="this version has no shuffle")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--shuffle --group=4 2x12x3",
+        "--shuffle --dir=BWD_D --dt=s8 --tag=axb --group=3 2x12x3",
+        "--shuffle --dt=bf16 --tag=aBx4b --axis=2 --group=2 2x5x6",
+    ],
+)
+def test_shuffles_of_numpy_give_the_same_bits(line: str) -> None:
+    peer = _peers(line, "numpy")["numpy"]
+    assert not peer.refused
+    assert not peer.other_answer
 
 
 @pytest.mark.peer

@@ -215,6 +215,49 @@ def test_a_reference_implementation_is_reported_where_it_is_not_wanted(
     assert _run("--attr-same-pd-check=1 --reorder --attr-scales=src:common:2 2x4").status is Status.PASSED
 
 
+# --- shuffles --------------------------------------------------------------------------------------------
+
+with_shuffles = pytest.mark.skipif(not hasattr(rs, "ShuffleForward"), reason="this version has no shuffle")
+
+
+@with_shuffles
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--shuffle --group=4 2x12x3",
+        "--shuffle --dir=FWD_I --dt=s8 --tag=axb --group=3 2x12x3",
+        "--shuffle --dir=BWD_D --dt=bf16 --tag=aBx8b --group=4 2x12x3",
+        "--shuffle --dir=BWD_D --dt=u8 --axis=2 --group=2 2x3x6",
+        "--shuffle --dt=f64 --axis=0 --group=2 --tag=BA8b4a2b 12x5",
+    ],
+)
+def test_shuffles_pass(line: str) -> None:
+    assert _run(line).status is Status.PASSED
+
+
+@with_shuffles
+def test_a_shuffle_the_wrong_way_round_fails() -> None:
+    def other_way(primitive: Any, stream: rs.Stream, args: Args) -> None:
+        _bytes(args[rs.ARG_DST])[:] = np.roll(_bytes(args[rs.ARG_SRC]), 1)
+
+    assert _run("--shuffle --group=3 2x12x3", other_way).status is Status.FAILED
+
+
+@with_shuffles
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("--shuffle --group=5 2x12", Status.INVALID_ARGUMENTS),
+        ("--shuffle --axis=2 --group=2 2x12", Status.INVALID_ARGUMENTS),
+        ("--shuffle --axis=-1 --group=2 2x12", Status.INVALID_ARGUMENTS),
+        ("--shuffle --group=2 --attr-scales=src:common:2 2x12", Status.UNIMPLEMENTED),
+        ("--shuffle --group=2 --dt=f4_e2m1 2x12", Status.SKIPPED),
+    ],
+)
+def test_shuffles_that_make_no_sense_are_refused(line: str, status: Status) -> None:
+    assert _run(line).status is status
+
+
 # --- performance -----------------------------------------------------------------------------------------
 
 
