@@ -28,10 +28,10 @@ Call = Callable[[], object]
 
 
 def beside(
-    case: Case, common: Common, call: Callable[[], None], storages: tuple[Bytes, Bytes]
+    case: Case, common: Common, call: Callable[[], None], md: rs.MemoryDesc, storages: tuple[Bytes, Bytes]
 ) -> tuple[PeerTime, ...]:
-    """Time restride and every peer in turn. `storages` are its source, and its answer."""
-    source, answer = storages
+    """Time restride and every peer in turn. `storages` are its source, of descriptor `md`, and its answer."""
+    source, answer = _padded_with_zeros(md, storages[0]), storages[1]
     calls: dict[str, Call] = {_OURS: call}
     kernels, refused, answers = dict[str, str](), dict[str, str](), dict[str, Bytes]()
     for name in common.peers:
@@ -48,6 +48,16 @@ def beside(
         if name not in refused
     ]
     return (*found, *(PeerTime(name, refused=why) for name, why in refused.items()))
+
+
+def _padded_with_zeros(md: rs.MemoryDesc, held: Bytes) -> Bytes:
+    """The source as the peers expect it: some of them copy its padding."""
+    if md.padded_dims == md.dims:
+        return held
+    engine, clean = rs.Engine("cpu"), storage(held.size)
+    src, dst = rs.Memory(md, engine, held), rs.Memory(md, engine, clean)
+    rs.Reorder(src, dst).execute(rs.Stream(engine), src, dst)
+    return clean
 
 
 def _prepared(

@@ -239,7 +239,7 @@ class _Run:
         sizes = int(work.src.md.size), int(work.dst.md.size)
         perf = Perf(*times, spent[0], spent[1], *sizes)
         storages = inputs[work.src.arg].bytes, outputs[work.dst.arg].bytes
-        peers = beside(self.test.case, common, call, storages) if common.peers else ()
+        peers = beside(self.test.case, common, call, work.src.md, storages) if common.peers else ()
         return replace(found, perf=perf, peers=peers)
 
 
