@@ -172,7 +172,7 @@ def mismatch(
 ) -> str:
     """What differs between the results where nothing may, or "".
 
-    `buffers` are source and destination as they were. oneDNN's elements are expected but for what `_excused`
+    `buffers` are source and destination as they were. oneDNN's elements are expected but for what `excused`
     lists; zero is expected in the padding, and the old bytes in the gaps.
     """
     target, dtype, word = where[1], case.dst.dtype, _word(case.dst)
@@ -180,8 +180,8 @@ def mismatch(
     want[target.padding], want[target.gaps] = 0, old[target.gaps]
     at, read = target.elements, buffers[0].view(case.src.dtype)[where[0].elements]
     values, mine = _exact(case, read, old[at].view(dtype)), ours[at].view(dtype)
-    excused = _excused(values, mine, want[at].view(dtype)) | _faults(case, result.kernel, read, values, mine)
-    want[at[excused]] = ours[at[excused]]
+    forgiven = excused(values, mine, want[at].view(dtype)) | _faults(case, result.kernel, read, values, mine)
+    want[at[forgiven]] = ours[at[forgiven]]
     wrong = np.flatnonzero(ours != want)
     return _report(case, target, wrong, values, ours, want) if wrong.size else ""
 
@@ -210,7 +210,7 @@ def _exact(case: Case, src: np.ndarray, old: np.ndarray) -> np.ndarray:
     return values
 
 
-def _excused(values: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+def excused(values: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Where we may differ from any kernel of oneDNN, given the exact values."""
     if ours.dtype.kind in "iu":
         return np.isnan(values) & (ours == 0)  # N4

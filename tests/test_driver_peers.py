@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import restride as rs
 from restride.bench.arithmetic import Arithmetic
 from restride.bench.driver.cases import ReorderCase
 from restride.bench.driver.expand import expand
@@ -52,7 +51,6 @@ def test_peers_are_measured_in_mode_c_too() -> None:
     assert [peer.name for peer in result.peers] == ["memcpy"]
 
 
-@pytest.mark.skipif(not hasattr(rs, "ShuffleForward"), reason="this version has no shuffle")
 @pytest.mark.parametrize(
     "line",
     [

@@ -217,10 +217,7 @@ def test_a_reference_implementation_is_reported_where_it_is_not_wanted(
 
 # --- shuffles --------------------------------------------------------------------------------------------
 
-with_shuffles = pytest.mark.skipif(not hasattr(rs, "ShuffleForward"), reason="this version has no shuffle")
 
-
-@with_shuffles
 @pytest.mark.parametrize(
     "line",
     [
@@ -235,7 +232,6 @@ def test_shuffles_pass(line: str) -> None:
     assert _run(line).status is Status.PASSED
 
 
-@with_shuffles
 def test_a_shuffle_the_wrong_way_round_fails() -> None:
     def other_way(primitive: Any, stream: rs.Stream, args: Args) -> None:
         _bytes(args[rs.ARG_DST])[:] = np.roll(_bytes(args[rs.ARG_SRC]), 1)
@@ -243,7 +239,6 @@ def test_a_shuffle_the_wrong_way_round_fails() -> None:
     assert _run("--shuffle --group=3 2x12x3", other_way).status is Status.FAILED
 
 
-@with_shuffles
 @pytest.mark.parametrize(
     ("line", "status"),
     [

@@ -385,8 +385,8 @@ def test_more_partial_blocks_than_code_is_made_for_are_folded_all_the_same() -> 
 
 def test_a_problem_is_planned_and_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    code = runtime.object_code
-    monkeypatch.setattr(runtime, "object_code", lambda lowered: (made.append(lowered), code(lowered))[1])
+    load = runtime.load_kernel
+    monkeypatch.setattr(runtime, "load_kernel", lambda *args: (made.append(args), load(*args))[1])
     md = MemoryDesc((7, 123, 3), "f32", "abc")
     x = np.ones(md.dims, np.float32)
     for _ in range(3):
@@ -398,8 +398,8 @@ def test_a_problem_is_planned_and_compiled_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_factor_is_no_other_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    code = runtime.object_code
-    monkeypatch.setattr(runtime, "object_code", lambda lowered: (made.append(lowered), code(lowered))[1])
+    load = runtime.load_kernel
+    monkeypatch.setattr(runtime, "load_kernel", lambda *args: (made.append(args), load(*args))[1])
     x = np.ones((9, 77), np.int8)
     out = np.empty(9, np.int32)
     for factor in (1, -1, -128):

@@ -26,6 +26,14 @@ PROBLEMS = [
     ("f32", "boolean", (3, 33, 71, 41), "nhwc", "nchw", 1.0, 0.0),
 ]
 
+SHUFFLES = [
+    ("f32", (3, 36, 71, 41), "nchw", 4),
+    ("u8", (3, 36, 71, 41), "nhwc", 9),
+    ("f32", (3, 36, 71, 41), "nChw16c", 4),
+    ("bf16", (3, 244, 31, 41), "nChw8c", 2),
+    ("u8", (3, 64, 71, 41), "nChw16c", 16),
+]
+
 SCRIPT = """
 import hashlib, json, sys
 import numpy as np
@@ -33,7 +41,8 @@ import restride as rs
 
 engine = rs.Engine(sys.argv[2])
 found = []
-for src_type, dst_type, dims, src, dst, alpha, beta in json.loads(sys.argv[1]):
+problems, shuffles = json.loads(sys.argv[1])
+for src_type, dst_type, dims, src, dst, alpha, beta in problems:
     src_md, dst_md = rs.MemoryDesc(dims, src_type, src), rs.MemoryDesc(dims, dst_type, dst)
     x, out = rs.Memory(src_md, engine), rs.Memory(dst_md, engine)
     for held, seed in ((x, 1), (out, 2)):
@@ -41,16 +50,22 @@ for src_type, dst_type, dims, src, dst, alpha, beta in json.loads(sys.argv[1]):
         view[:] = np.random.default_rng(seed).integers(0, 256, view.size, np.uint8)
     rs.reorder(x, None, scale=alpha, beta=beta, out=out)
     found.append(hashlib.sha256(out.data.view(np.uint8)).hexdigest())
+for data_type, dims, tag, group_size in shuffles:
+    x = rs.Memory(rs.MemoryDesc(dims, data_type, tag), engine)
+    view = x.data.view(np.uint8)
+    view[:] = np.random.default_rng(1).integers(0, 256, view.size, np.uint8)
+    made = rs.shuffle(x, group_size=group_size)
+    found.append(hashlib.sha256(made.data.view(np.uint8)).hexdigest())
 impl = rs.plan(np.zeros((3, 4), "f4"), "ba", engine=engine).impl
 print(json.dumps([impl, found]))
 """
 
 
-def run(level="DEFAULT", threads=2, engine="cpu", problems=PROBLEMS, seed="0"):
+def run(level="DEFAULT", threads=2, engine="cpu", seed="0"):
     """The hash of each result, in a process of its own."""
     env = dict(os.environ, RESTRIDE_MAX_CPU_ISA=level, RESTRIDE_NUM_THREADS=str(threads))
     env |= {"RESTRIDE_CACHE_DIR": "", "PYTHONHASHSEED": seed}
-    command = [sys.executable, "-W", "error", "-c", SCRIPT, json.dumps(problems), engine]
+    command = [sys.executable, "-W", "error", "-c", SCRIPT, json.dumps([PROBLEMS, SHUFFLES]), engine]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -82,6 +97,20 @@ def threads():
     before = rs.get_num_threads()
     yield
     rs.set_num_threads(before)
+
+
+@pytest.mark.parametrize("problem", SHUFFLES, ids=lambda p: f"{p[0]}-{p[2]}")
+def test_every_number_of_threads_shuffles_alike(problem, threads):
+    data_type, dims, tag, group_size = problem
+    x = rs.Memory(rs.MemoryDesc(dims, data_type, tag), rs.Engine("cpu"))
+    bits = x.data.view(np.uint8)
+    bits[:] = np.random.default_rng(3).integers(0, 256, bits.size, np.uint8)
+    results = []
+    for count in (1, 2, 5, 64):
+        rs.set_num_threads(count)
+        results.append(rs.shuffle(x, group_size=group_size).data.view(np.uint8))
+    for got in results[1:]:
+        np.testing.assert_array_equal(got, results[0])
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p[0]}-{p[1]}")

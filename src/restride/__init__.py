@@ -1,8 +1,9 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `quantize`, `dequantize`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`,
-`FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `PrimitiveAttr`,
-`PostOps`. Every name here is public; all else is not.
+Arrays: `reorder`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`, `channel_shuffle`, `plan`,
+`openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`,
+`Stream`, `Memory`, `Reorder`, `ShuffleForward`, `ShuffleBackward`, `PrimitiveAttr`, `PostOps`. Every name
+here is public; all else is not.
 """
 
 from . import openvino, version
@@ -48,9 +49,11 @@ from .primitives.args import (
     ARG_WORKSPACE,
     arg_attr_multiple_post_op,
 )
+from .primitives.prop_kind import PropKind
 from .primitives.query import Query
 from .primitives.recommended import recommended_desc
 from .primitives.reorder import Reorder
+from .primitives.shuffle import ShuffleBackward, ShuffleForward
 from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
 from .runtime.cache import (
@@ -64,6 +67,7 @@ from .runtime.event import Event
 from .runtime.memory import Memory
 from .runtime.pool import get_num_threads, set_num_threads
 from .runtime.stream import Stream, StreamFlags
+from .shuffles import channel_shuffle, shuffle, shuffle_channels
 from .verbose import set_verbose as verbose
 
 __version__ = version.VERSION
@@ -135,9 +139,12 @@ __all__ = [
     "Plan",
     "PostOps",
     "PrimitiveAttr",
+    "PropKind",
     "Query",
     "Reorder",
     "RuntimeFailure",
+    "ShuffleBackward",
+    "ShuffleForward",
     "Status",
     "Stream",
     "StreamFlags",
@@ -147,6 +154,7 @@ __all__ = [
     "bf16",
     "boolean",
     "cache_info",
+    "channel_shuffle",
     "dequantize",
     "e8m0",
     "f4_e2m1",
@@ -168,6 +176,8 @@ __all__ = [
     "s32",
     "set_num_threads",
     "set_primitive_cache_capacity",
+    "shuffle",
+    "shuffle_channels",
     "u4",
     "u8",
     "undef",

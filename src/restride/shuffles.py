@@ -1,20 +1,190 @@
-"""Placeholder: channel shuffling on NumPy arrays."""
+"""Shuffles of arrays that people hold: groups as oneDNN, as OpenVINO and as torch count them (1.4)."""
 
 from __future__ import annotations
 
-from math import prod
+import time
 from typing import Any
 
 import numpy as np
 
+from .arrays import engine_of
+from .desc.memory_desc import MemoryDesc
+from .errors import InvalidArguments
+from .frameworks import shuffle_recipes as recipes
+from .frameworks.formats import target_desc
+from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
+from .frameworks.recipes import data_address
+from .frameworks.shuffle_recipes import ShuffleRecipe, overlapping
+from .primitives.base import DEFAULT_ATTR, check_destination, check_memory, find_implementation
+from .primitives.execution import share_bytes
+from .primitives.prop_kind import PropKind
+from .primitives.shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
+from .runtime.alloc import Array
+from .runtime.describe import Subject, describe
+from .runtime.engine import Engine
+from .runtime.memory import Memory
+from .verbose import flags, write
+
+__all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
+
+
+def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
+    """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size (S04).
+
+    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, or a `Memory`, blocked ones included
+    group_size  from 1 to C, a divisor of it; the number of groups, as others count them, is C / group_size
+    axis        from 0 to the last
+    out         where to write, in any layout: an array or `Memory` of the dims and the type of `x`, which
+                shares no byte with it; it is returned
+
+    Bits are moved, so that NaNs keep their payload. The result has the layout of `x`, dense: NumPy in, NumPy
+    out; a `Memory` in, a `Memory` of the same format out, its padding zero.
+
+    Raises InvalidArguments, before anything is written, for an axis that `x` has not, a group size that does
+    not divide it, elements that are no numbers, and an `out` that is read-only, different or overlapping.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.shuffle(np.arange(12).reshape(1, 12), group_size=4)
+    array([[ 0,  4,  8,  1,  5,  9,  2,  6, 10,  3,  7, 11]])
+    """
+    return _shuffled(SHUFFLE, x, axis, group_size, out)
+
 
 def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1, out: Any = None) -> Any:
-    """OpenVINO's ShuffleChannels-1 on an array."""
-    array = np.asarray(x)
-    at = axis % array.ndim
-    view = array.reshape(prod(array.shape[:at]), group, array.shape[at] // group, prod(array.shape[at + 1 :]))
-    made = view.transpose(0, 2, 1, 3).reshape(array.shape)
-    if out is None:
-        return made
-    out[...] = made
+    """OpenVINO's ShuffleChannels-1: the axis as `group` groups, transposed (O01 to O05).
+
+    `group`: from 1, a divisor of C; it is C / group_size of `shuffle`. `axis` may be negative, and counts
+    from the end then. The rest as in `shuffle`.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.shuffle_channels(np.arange(12).reshape(1, 12), group=3)
+    array([[ 0,  4,  8,  1,  5,  9,  2,  6, 10,  3,  7, 11]])
+    """
+    return _shuffled(SHUFFLE_CHANNELS, x, axis, group, out)
+
+
+def channel_shuffle(x: Any, groups: int) -> Any:
+    """torch's `channel_shuffle`: axis 1 in `groups` groups; `shuffle_channels(x, group=groups)`.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.channel_shuffle(np.arange(12).reshape(1, 12), 3)
+    array([[ 0,  4,  8,  1,  5,  9,  2,  6, 10,  3,  7, 11]])
+    """
+    return _shuffled(CHANNEL_SHUFFLE, x, 1, groups, None)
+
+
+def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
+    if type(axis) is not int or type(number) is not int:
+        axis, number = rule.parse(axis, number)
+    if type(x) is np.ndarray:
+        if out is None:
+            return _into_new(rule, x, axis, number)
+        if type(out) is np.ndarray:
+            return _into_array(rule, x, axis, number, out)
+    return _general(rule, x, axis, number, out)
+
+
+# --- NumPy in, NumPy out ------------------------------------------------------------------------------------
+
+
+def _into_new(rule: Rule, x: Array, axis: int, number: int) -> Array:
+    recipe = recipes.for_new(rule, x.shape, x.strides, x.dtype, axis, number)
+    target, result = recipe.make()
+    _run(recipe, data_address(x) - recipe.below, target)
+    return result
+
+
+def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Array:
+    kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
+    recipe = recipes.for_out(rule, *kinds, axis, number)
+    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    if not out.flags.writeable:
+        raise InvalidArguments(
+            f"{rule.call}: out is read-only",
+            where=recipe.problem.where(),
+            why="its memory must not be written",
+            hint="pass a writable array",
+        )
+    recipe.check_apart(source, target)
+    _run(recipe, source, target)
     return out
+
+
+def _run(recipe: ShuffleRecipe, source: int, target: int) -> None:
+    if flags.profile_exec or flags.profile_create:
+        _run_reported(recipe, source, target)
+    else:
+        recipe.run(source, target, 0)
+
+
+def _run_reported(recipe: ShuffleRecipe, source: int, target: int) -> None:
+    """Run, and write the verbose lines of creation and execution."""
+    start = time.perf_counter()
+    op = "create:cache_miss" if recipe.is_new else "create:cache_hit"
+    recipe.prepare()
+    if flags.profile_create:
+        write(_fields(op, "cpu", recipe.program, recipe.problem, (time.perf_counter() - start) * 1e3))
+    start = time.perf_counter()
+    recipe.run(source, target, 0)
+    if flags.profile_exec:
+        write(_fields("exec", "cpu", recipe.program, recipe.problem, (time.perf_counter() - start) * 1e3))
+
+
+def _fields(op: str, engine: str, impl: Any, problem: ShuffleProblem, ms: float) -> list[object]:
+    head, how = (op, engine, PropKind.forward_inference), f"axis:{problem.axis} group:{problem.group_size}"
+    return shuffle_fields(head, impl, problem.src, (DEFAULT_ATTR, how), ms)
+
+
+# --- any array or Memory ------------------------------------------------------------------------------------
+
+
+def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
+    if _is_array(x) and (out is None or _is_array(out)):
+        made = _shuffled(rule, np.asarray(x), axis, number, None if out is None else np.asarray(out))
+        return made if out is None else out
+    engine = engine_of(x, out, None)
+    source = _as_memory(x, engine, Subject.source(rule.call))
+    split = rule.split(source.desc.dims, axis, number)
+    target = _target(source.desc, out, engine, Subject.target(rule.call))
+    _run_memories(rule, ShuffleProblem(source.desc, target.desc, *split), (source, target), engine)
+    return target if out is None else out
+
+
+def _is_array(value: object) -> bool:
+    """True for NumPy arrays of any class whose bytes are all there is to them."""
+    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
+
+
+def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:
+    if not isinstance(value, Memory):
+        described = describe(value, None, subject)
+        return Memory(described.desc, engine, described.buffer_of(value))
+    if not value:
+        hint = "give it a descriptor and an engine"
+        raise InvalidArguments(subject.refused, why="the memory is empty", hint=hint)
+    return value
+
+
+def _target(source: MemoryDesc, out: Any, engine: Engine, subject: Subject) -> Memory:
+    return (
+        Memory(target_desc(source, None, None), engine) if out is None else _as_memory(out, engine, subject)
+    )
+
+
+def _run_memories(
+    rule: Rule, problem: ShuffleProblem, memories: tuple[Memory, Memory], engine: Engine
+) -> None:
+    impl = find_implementation(
+        (ShuffleProblem, problem, engine),
+        lambda: solve_shuffle(check_shuffle(rule.call, problem), engine),
+        lambda op, impl, ms: _fields(op, engine.kind, impl, problem, ms),
+    )
+    for name, memory, desc in zip(("x", "out"), memories, (problem.src, problem.dst), strict=True):
+        check_memory(rule.call, name, memory, desc, engine)
+    check_destination(rule.call, memories[1])
+    if share_bytes(*memories):
+        raise overlapping(rule, problem)
+    start = time.perf_counter()
+    impl.run(*memories, {})
+    if flags.profile_exec:
+        write(_fields("exec", engine.kind, impl, problem, (time.perf_counter() - start) * 1e3))

@@ -37,6 +37,16 @@ def test_each_kernel_family_stays_within_its_buffers(level: str) -> None:
     _check("fast", level)
 
 
+@_levels
+def test_shuffles_stay_within_their_buffers(level: str) -> None:
+    _check("shuffles", level)
+
+
+@_levels
+def test_work_in_stages_stays_within_its_buffers(level: str) -> None:
+    _check("staged", level)
+
+
 @pytest.mark.slow
 @_levels
 @pytest.mark.parametrize("family", ["all", *_FAMILIES])

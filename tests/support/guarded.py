@@ -12,8 +12,9 @@ import mmap
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
+from typing import Any
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
@@ -28,6 +29,7 @@ from .kernels import (
     Bytes,
     Kernel,
     compiled,
+    destination,
     difference,
     expected,
     isa_id,
@@ -36,6 +38,7 @@ from .kernels import (
     runnable,
     tame,
 )
+from .shuffles import DIRECT, STAGED, ShuffleCase, can_pour, staged_kernel
 
 _PAGE = mmap.PAGESIZE
 _NONE, _READ, _READ_WRITE = 0, 1, 3
@@ -117,10 +120,43 @@ def _bytes(data: bytes) -> Bytes:
     return made
 
 
+def run_staged(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> None:
+    """Work in stages reads the source alone and writes the destination alone, poured out or not."""
+    data, before = random_source(case.src, 1), destination(case.dst)
+    wanted = expected(case.nest, data, before)
+    for poured in (False, True)[: 1 + can_pour(case)]:
+        source, target = Guarded(data.size, at_end=at_end), Guarded(before.size, at_end=at_end)
+        source.write(data.tobytes())
+        source.lock()
+        target.write(before.tobytes())
+        staged_kernel(case, isa, poured)(source.address, target.address, parts=parts)
+        problem = difference(_bytes(target.read()), wanted, case.dst.data_type)
+        if problem or target.around() - {POISON}:
+            raise AssertionError(problem or "bytes beside the destination were written")
+
+
 # --- families ----------------------------------------------------------------------------------------------
 
 _TYPES = ("f32 f32", "u8 u8", "f32 s8", "bf16 f32", "s32 bf16")
 _TAILS = (*range(1, 20), 23, 31, 32, 33, 47, 48, 49, 63, 64, 65, 67, 95, 100, 127, 128, 129, 131)
+
+
+def run_shuffle(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> None:
+    """A shuffle in one stage reads the source alone, and writes the destination alone."""
+    (src_low, src_size), (dst_low, dst_size) = _span(case.src), _span(case.dst)
+    data, before = random_source(case.src, 1), room(dst_low + dst_size)
+    before[:] = POISON
+    wanted = expected(case.nest, data, before)
+    source, target = Guarded(src_size, at_end=at_end), Guarded(dst_size, at_end=at_end)
+    source.write(data[src_low : src_low + src_size].tobytes())
+    source.lock()
+    target.write(before[dst_low:].tobytes())
+    to = target.address - dst_low
+    streams = to % _LINE == 0 and cpu.lower(case.nest, isa, TINY).streams
+    compiled(case.nest, isa, streams, TINY)(source.address - src_low, to, parts=parts)
+    problem = difference(_bytes(target.read()), wanted[dst_low:], case.dst.data_type)
+    if problem or target.around() - {POISON}:
+        raise AssertionError(problem or "bytes beside the destination were written")
 
 
 def _fast() -> Iterator[Case]:
@@ -207,11 +243,21 @@ def main(family: str, level: str) -> None:
     if family == "strays":
         _strays(isa)
         return
+    if family == "staged":
+        _run_all(STAGED, run_staged, isa, level)
+        return
+    if family == "shuffles":
+        _run_all(DIRECT, run_shuffle, isa, level)
+        return
     cases = {"fast": _fast, "all": lambda: iter(CASES)}.get(family, lambda: _sized(family))
-    for number, case in enumerate(cases()):
+    _run_all(cases(), run_case, isa, level)
+
+
+def _run_all(cases: Iterable[Any], run: Callable[..., None], isa: Isa, level: str) -> None:
+    for number, case in enumerate(cases):
         for at_end in (False, True):
             print(f"{case.name} for {level}, at the {'end' if at_end else 'start'}", flush=True)
-            run_case(case, isa, at_end=at_end, parts=1 + number % 3)
+            run(case, isa, at_end=at_end, parts=1 + number % 3)
     print("done", flush=True)
 
 

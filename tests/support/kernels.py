@@ -52,9 +52,11 @@ class Kernel:
     def __init__(
         self, nest: LoopNest, isa: Isa, *, may_stream: bool = False, caches: CacheSizes = COMMON
     ) -> None:
-        self._compute = nest.compute
-        self.lowered = cpu.lower(nest, isa, caches, may_stream=may_stream)
-        self._library = jit.load(jit.compile_ir(self.lowered.ir(), isa))
+        self._take(cpu.lower(nest, isa, caches, may_stream=may_stream))
+
+    def _take(self, lowered: cpu.Lowered) -> None:
+        self.lowered, self._compute = lowered, lowered.nest.compute
+        self._library = jit.load(jit.compile_ir(lowered.ir(), lowered.isa))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
         self._entry = kind(self._library.address(cpu.ENTRY))

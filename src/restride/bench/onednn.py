@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,11 @@ from .onednn_library import DriverNamed, Library, failure
 
 _CPU, _IN_ORDER, _ALLOCATE = 1, 1, -1
 _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
+_FORWARD = 64
 _QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
 _QUERY_PADDED_DIMS, _QUERY_INNER_NBLKS, _QUERY_INNER_BLKS, _QUERY_INNER_IDXS = 260, 263, 264, 265
 _FLOATS = {"f16": 1, "bf16": 2, "f32": 3, "f64": 7, "f8_e5m2": 9, "f8_e4m3": 10}
-_DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8}
+_DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8, "s4": 11, "u4": 12}
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -107,18 +108,14 @@ class _Argument(ctypes.Structure):
     _fields_ = [("arg", ctypes.c_int), ("memory", ctypes.c_void_p)]
 
 
-class Reorder(_Handle):
-    """A reorder primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
+class Primitive(_Handle):
+    """A primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
 
     impl: str
     stream: ctypes.c_void_p
-    scale: Memory | None
 
-    def bind(self, src: Memory, dst: Memory) -> Callable[[], None]:
-        """A function of no arguments that runs the reorder and waits for its end."""
-        memories = {_ARG_SRC: src, _ARG_DST: dst}
-        if self.scale is not None:
-            memories[_ARG_SRC_SCALE] = self.scale
+    def bind_all(self, memories: dict[int, Memory]) -> Callable[[], None]:
+        """A function of no arguments that runs the primitive on these arguments and waits for its end."""
         arguments = (_Argument * len(memories))()
         for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
             slot.arg, slot.memory = arg, memory.pointer.value
@@ -131,6 +128,22 @@ class Reorder(_Handle):
                 raise failure("dnnl_primitive_execute", status)
 
         return run
+
+
+class Reorder(Primitive):
+    """A reorder primitive."""
+
+    scale: Memory | None
+
+    def bind(self, src: Memory, dst: Memory) -> Callable[[], None]:
+        """A function of no arguments that runs the reorder and waits for its end."""
+        memories = {_ARG_SRC: src, _ARG_DST: dst}
+        if self.scale is not None:
+            memories[_ARG_SRC_SCALE] = self.scale
+        return self.bind_all(memories)
+
+
+P = TypeVar("P", bound=Primitive)
 
 
 class OneDNN:
@@ -190,20 +203,38 @@ class OneDNN:
 
     def reorder(self, src: Desc, dst: Desc, *, alpha: float | None = None, beta: float = 0.0) -> Reorder:
         """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op."""
-        new, pd = ctypes.c_void_p(), ctypes.c_void_p()
         attr = self._attr(alpha is not None, beta)
         both = src.pointer, self.engine, dst.pointer, self.engine
-        self._check("dnnl_reorder_primitive_desc_create", ctypes.byref(pd), *both, attr.pointer)
-        chosen = _Handle(self.library, "primitive_desc", pd)
-        self._check("dnnl_primitive_create", ctypes.byref(new), pd)
-        primitive = Reorder(self.library, "primitive", new)
-        primitive.stream, primitive.impl = self.stream, self._impl(chosen)
+        chosen = self._chosen("dnnl_reorder_primitive_desc_create", *both, attr.pointer)
+        primitive = self._primitive(Reorder, chosen)
         primitive.scale = None if alpha is None else self._scale(alpha)
         return primitive
+
+    def shuffle(self, desc: Desc, axis: int, group_size: int, *, backward: bool = False) -> Primitive:
+        """A shuffle of `desc`, forward (arguments 1 and 17) or backward (145 and 129)."""
+        both, how = (desc.pointer, desc.pointer), (axis, ctypes.c_int64(group_size))
+        call = "dnnl_shuffle_{}_primitive_desc_create"
+        chosen = self._chosen(call.format("forward"), self.engine, _FORWARD, *both, *how, None)
+        if backward:
+            chosen = self._chosen(call.format("backward"), self.engine, *both, *how, chosen.pointer, None)
+        return self._primitive(Primitive, chosen)
 
     def set_num_threads(self, count: int) -> None:
         """Let at most `count` threads work from now on."""
         self.library.limit_threads(count)
+
+    def _chosen(self, call: str, *arguments: object) -> _Handle:
+        """The primitive descriptor that a call of the library creates."""
+        pd = ctypes.c_void_p()
+        self._check(call, ctypes.byref(pd), *arguments)
+        return _Handle(self.library, "primitive_desc", pd)
+
+    def _primitive(self, kind: type[P], chosen: _Handle) -> P:
+        new = ctypes.c_void_p()
+        self._check("dnnl_primitive_create", ctypes.byref(new), chosen.pointer)
+        primitive = kind(self.library, "primitive", new)
+        primitive.stream, primitive.impl = self.stream, self._impl(chosen)
+        return primitive
 
     def _check(self, call: str, *arguments: object) -> None:
         self.library.check(call, *arguments)

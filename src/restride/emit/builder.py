@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
@@ -51,6 +51,7 @@ class Builder:
         self._count = 0
         self.block = "entry"
         self.declared: dict[str, str] = {}
+        self.defined: dict[str, str] = {}
         self.constants: list[str] = []
 
     def fresh(self) -> str:
@@ -121,6 +122,20 @@ class Builder:
         """Call a declared function without a result."""
         self.declared[name] = f"declare void @{name}({types})"
         self.line(f"call void @{name}({args})")
+
+    def call_own(
+        self, name: str, args: Sequence[Value], write: Callable[[Builder, list[Value]], Value]
+    ) -> Value:
+        """Call a function that `write` writes, once for each name, into this module."""
+        kind = args[0].type
+        if name not in self.defined:
+            self.defined[name] = ""
+            inner, named = Builder(), [Value(a.type, f"%a{i}") for i, a in enumerate(args)]
+            inner.declared, inner.defined, inner.constants = self.declared, self.defined, self.constants
+            result = write(inner, named)
+            head = f"define internal fastcc {kind} @{name}({', '.join(map(str, named))}) noinline {{"
+            self.defined[name] = f"{head}\nentry:\n{inner.body()}\n  ret {result}\n}}"
+        return self.value(kind, f"call fastcc {kind} @{name}({', '.join(map(str, args))})")
 
     def advance(self, pointer: Value, nbytes: Value | int) -> Value:
         """A pointer moved by bytes."""

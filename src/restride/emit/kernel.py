@@ -78,7 +78,8 @@ def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
 
 def module_text(b: Builder) -> str:
     """A whole module around the body in `b`."""
-    parts = [*b.constants, *sorted(b.declared.values()), _HEAD + b.body() + "\n}", _WHOLE, "!0 = !{i32 1}"]
+    outside = *b.constants, *sorted(b.declared.values()), *b.defined.values()
+    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, "!0 = !{i32 1}"]
     return "\n".join(parts) + "\n"
 
 

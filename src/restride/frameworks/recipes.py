@@ -68,7 +68,7 @@ class NewRecipe(Recipe):
 
     def __init__(self, problem: Problem, below: int) -> None:
         super().__init__(problem, below)
-        self.make = _maker(problem.dst)
+        self.make = maker(problem.dst)
 
 
 class OutRecipe(Recipe):
@@ -170,7 +170,7 @@ data_address: Callable[[Array], int] = _data_address if _is_as_expected() else a
 # --- results --------------------------------------------------------------------------------------------
 
 
-def _maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
+def maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
     """A function that makes an empty result of `md`, and its address."""
     if md.inner_blks or md.data_type.bits < 8:
         return lambda: _new_memory(md)

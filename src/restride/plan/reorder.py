@@ -10,21 +10,13 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Unimplemented
 from .compute import Compute, Operand
-from .nest import Axis, Bound, LoopNest, Stride, linear_table
+from .digits import Level, Levels, levels, offsets, stride_at
+from .nest import Axis, Bound, LoopNest, Stride
 
 # Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again.
 _LONGEST_TABLE = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One digit of a dimension in one operand: `step` of the index is `stride` of the offset."""
-
-    step: int
-    stride: int
-
-
-Levels = tuple[Level, ...]
 _STILL = (Level(1, 0),)
 
 
@@ -66,20 +58,29 @@ def reorder_nest(
     Both descriptors are concrete and of equal dims; the caller has checked both. `tensors` are what
     `compute` reads beside them.
     """
+    dims = [
+        digits_of([levels(src, dim), levels(dst, dim), *(t.dims[dim] for t in tensors)], padded)
+        for dim, padded in enumerate(dst.padded_dims)
+    ]
+    return nest_of(src, dst, compute, dims, tensors)
+
+
+def nest_of(
+    src: MemoryDesc,
+    dst: MemoryDesc,
+    compute: Compute,
+    dims: Sequence[list[Axis]],
+    tensors: Sequence[Tensor] = (),
+) -> LoopNest:
+    """The nest of the digits of each dimension, outermost first; their steps count the index in `dst`."""
     bounds: list[Bound] = []
     axes: list[Axis] = []
-    for dim in range(dst.ndims):
-        size, padded = dst.dims[dim], dst.padded_dims[dim]
-        digits = _digits([levels(src, dim), levels(dst, dim), *(t.dims[dim] for t in tensors)], padded)
-        if _covers(digits, size, padded):
-            axes += digits
-            continue
-        axes += [replace(axis, bound=len(bounds)) for axis in digits]
-        bounds.append(Bound(size, padded))
+    for digits, size, padded in zip(dims, dst.dims, dst.padded_dims, strict=True):
+        axes += bounded(digits, size, padded, bounds)
     nest = LoopNest(
         src_type=src.data_type,
         dst_type=dst.data_type,
-        axes=tuple(_unbounded(axis) for axis in axes),
+        axes=tuple(axes),
         src_base=src.offset0,
         dst_base=dst.offset0,
         compute=compute,
@@ -89,27 +90,20 @@ def reorder_nest(
     return nest.verify()
 
 
-def _unbounded(axis: Axis) -> Axis:
-    return axis if axis.bound >= 0 else replace(axis, step=0)
+def bounded(digits: list[Axis], size: int, padded: int, bounds: list[Bound]) -> list[Axis]:
+    """The axes of a dimension's digits; where they do not cover it exactly, with a new bound."""
+    if size == padded == digits[0].extent * digits[0].step:
+        return [replace(axis, step=0) for axis in digits]
+    bounds.append(Bound(size, padded))
+    return [replace(axis, bound=len(bounds) - 1) for axis in digits]
 
 
-def _covers(digits: list[Axis], size: int, padded: int) -> bool:
-    return size == padded == digits[0].extent * digits[0].step
+def common_digits(src: MemoryDesc, dst: MemoryDesc, dim: int) -> list[Axis]:
+    """The digits of a dimension whose index is the same in both operands."""
+    return digits_of([levels(src, dim), levels(dst, dim)], dst.padded_dims[dim])
 
 
-def levels(md: MemoryDesc, dim: int) -> Levels:
-    """The digits of one dimension, innermost first."""
-    found: list[Level] = []
-    step, stride = 1, 1
-    for block, axis in reversed(tuple(zip(md.inner_blks, md.inner_idxs, strict=True))):
-        if axis == dim:
-            found.append(Level(step, stride))
-            step *= block
-        stride *= block
-    return (*found, Level(step, md.strides[dim]))
-
-
-def _digits(sides: list[Levels], padded: int) -> list[Axis]:
+def digits_of(sides: Sequence[Levels], padded: int) -> list[Axis]:
     """The coarsest common digits of all operands, outermost first (steps kept for the bound).
 
     Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
@@ -130,7 +124,8 @@ def _digits(sides: list[Levels], padded: int) -> list[Axis]:
         extent = min(lcm(*apart), -(-padded // step) * step) // step
         if extent > _LONGEST_TABLE:
             raise _too_long(apart, extent)
-        axes.insert(0, _moves(extent, [_table(side, step, extent) for side in sides], step))
+        places = range(0, extent * step, step)
+        axes.insert(0, _moves(extent, [offsets(side, places) for side in sides], step))
         step *= extent
         borders = [border for border in borders if border > step] if step < padded else []
     if not axes or isinstance(axes[0].src, int) or padded > step:
@@ -158,22 +153,5 @@ def _too_long(borders: list[int], extent: int) -> Unimplemented:
     )
 
 
-def _axis(sides: list[Levels], step: int, extent: int) -> Axis:
-    return _moves(extent, [_stride(side, step) for side in sides], step)
-
-
-def _stride(side: Levels, step: int) -> int:
-    level = max((level for level in side if level.step <= step), key=lambda level: level.step)
-    return level.stride * (step // level.step)
-
-
-def _table(side: Levels, step: int, extent: int) -> Stride:
-    return linear_table(tuple(_offset(side, position * step) for position in range(extent)))
-
-
-def _offset(side: Levels, index: int) -> int:
-    offset = 0
-    for level in reversed(side):
-        offset += index // level.step * level.stride
-        index %= level.step
-    return offset
+def _axis(sides: Sequence[Levels], step: int, extent: int) -> Axis:
+    return _moves(extent, [stride_at(side, step) for side in sides], step)

@@ -70,7 +70,10 @@ def _axis_of_stride(nest: LoopNest, side: str, stride: int, taken: list[int]) ->
 
 
 def _copy_chunks(nest: LoopNest, along: list[int], lanes: int) -> Chunks:
-    """A run of registers along the contiguous axis; where it is short, several rows of it."""
+    """A run of registers along the contiguous axis; where it is short, several rows of it.
+
+    Not of an odd length: registers would straddle rows.
+    """
     chunks = [1] * len(nest.axes)
     if not along:
         return tuple(chunks)
@@ -79,7 +82,7 @@ def _copy_chunks(nest: LoopNest, along: list[int], lanes: int) -> Chunks:
     chunks[along[0]] = min(goal, extent)
     rows = goal // max(extent, 1)
     second = _next_in_destination(nest, along[0])
-    if rows > 1 and second is not None:
+    if rows > 1 and second is not None and _is_power(extent):
         chunks[second] = min(_floor_power(rows), _floor_power(nest.axes[second].extent))
     return tuple(chunks)
 

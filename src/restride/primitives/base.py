@@ -17,6 +17,7 @@ from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..verbose import flags, set_header, write
 from .args import ARG_SCRATCHPAD, is_output
+from .argument_map import Args
 from .query import Query, parse_integer_query, parse_md_query
 
 set_header(header)
@@ -28,8 +29,8 @@ class Implementation(Protocol):
     name: str
     why: str
 
-    def run(self, src: Memory, dst: Memory) -> None:
-        """Run on checked memories."""
+    def run(self, src: Memory, dst: Memory, extras: Args) -> None:
+        """Run on checked memories, those of other arguments in `extras`."""
 
 
 Describe = Callable[[str, Any, float], Iterable[object]]
@@ -190,6 +191,10 @@ class PrimitiveDescBase:
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
         """The descriptors of what an execution must bring, by argument number, without the scratchpad."""
+        raise NotImplementedError
+
+    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
+        """The fields of a verbose line (spec 1.6)."""
         raise NotImplementedError
 
 

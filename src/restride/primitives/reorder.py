@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from ..desc.attr import Attr, PrimitiveAttr
@@ -12,22 +11,13 @@ from ..runtime.engine import Engine
 from ..runtime.event import Event
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..verbose import flags, write
 from .args import ARG_FROM, ARG_TO
-from .argument_map import parse_args
-from .base import (
-    DEFAULT_ATTR,
-    PrimitiveDescBase,
-    check_destination,
-    check_memory,
-    check_stream,
-    find_implementation,
-)
+from .base import DEFAULT_ATTR, PrimitiveDescBase, check_memory, find_implementation
 from .compensation import check_outputs
-from .feeding import check_feeds
+from .execution import MovingPrimitive, share_bytes
+from .feeding import Extras, check_feeds
 from .problem import Problem, check_problem, solve
 from .runtime_shapes import RuntimeReorder, check_fits
-from .scratchpad import check_scratchpad
 
 __all__ = ["Reorder"]
 
@@ -85,6 +75,9 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
     def _exec_args(self) -> dict[int, MemoryDesc]:
         more = {} if self._impl is None else {**self._impl.chain.descs(), **self._impl.outputs}
         return {ARG_FROM: self._src, ARG_TO: self._dst, **more}
+
+    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
+        return verbose_fields(op, impl, self.get_engine(), ms)
 
 
 def _find(problem: Problem, engine: Engine) -> Any:
@@ -167,7 +160,7 @@ def verbose_fields(op: str, impl: Any, engine: Engine, ms: float) -> list[object
     return [op, engine.kind, "reorder", impl.name, "undef", mds, attrs, aux, dims, ms]
 
 
-class Reorder:
+class Reorder(MovingPrimitive):
     """The reorder primitive (`dnnl::reorder`): `dst(x) = saturate(alpha * src(x) + beta * dst(x))`.
 
     `Reorder(pd)`, or `Reorder(src_mem, dst_mem, attr=None)`; without arguments it is empty, and executing it
@@ -175,73 +168,21 @@ class Reorder:
     """
 
     PrimitiveDesc = ReorderPrimitiveDesc
+    kind = "Reorder"
+    reads, writes = ARG_FROM, ARG_TO
+    usage = "rs.Reorder(pd) or rs.Reorder(src, dst)"
 
-    __slots__ = ("_call", "_dst", "_dst_engine", "_engine", "_impl", "_params", "_pd", "_src", "_src_engine")
+    __slots__ = ()
 
     def __init__(self, *args: Any, attr: PrimitiveAttr | None = None) -> None:
         is_made = len(args) == 1 and isinstance(args[0], ReorderPrimitiveDesc)
         if is_made and attr is not None:
             raise _usage("a primitive descriptor has its attributes already")
-        self._pd: ReorderPrimitiveDesc = args[0] if is_made else ReorderPrimitiveDesc(*args, attr=attr)
-        pd = self._pd
-        self._src, self._dst = pd._src, pd._dst
-        self._engine, self._src_engine, self._dst_engine = pd._engine, pd._src_engine, pd._dst_engine
-        self._call = self._impl = None
-        self._params = 0
-        if args:
-            self._impl = pd._solved()
-            self._call = self._impl.prepare()
-            self._params = getattr(self._impl, "params", 0)
-
-    def __bool__(self) -> bool:
-        return self._impl is not None
-
-    def __repr__(self) -> str:
-        return f"restride.Reorder({self._pd!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
-        return Reorder, ((self._pd,) if self else ())
-
-    def get_kind(self) -> str:
-        """The primitive kind, as its descriptor has it."""
-        return self._pd.get_kind()
+        self._hold(args[0] if is_made else ReorderPrimitiveDesc(*args, attr=attr), empty=not args)
 
     def get_primitive_desc(self) -> ReorderPrimitiveDesc:
         """The primitive descriptor."""
-        return self._pd
-
-    def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
-        """`execute(stream, src, dst)`, or `execute(stream, {rs.ARG_FROM: src, rs.ARG_TO: dst})`.
-
-        Raises InvalidArguments, before anything is touched, for memories or streams that are not the
-        primitive's, for a read-only or mapped destination, and for source and destination that overlap
-        (N9, N10).
-        """
-        # Every condition under which the call is surely right; all else is sorted out by the slow form.
-        if (
-            self._call is None
-            or dst is None
-            or type(src) is not Memory
-            or type(dst) is not Memory
-            or src._desc is not self._src
-            or dst._desc is not self._dst
-            or type(stream) is not Stream
-            or stream._engine is not self._engine
-            or src._engine is not self._src_engine
-            or dst._engine is not self._dst_engine
-            or src._mapped
-            or dst._mapped
-            or (read := src._buffer) is None
-            or (written := dst._buffer) is None
-            or written[2]
-            or (src._lo < dst._hi and dst._lo < src._hi)
-            or flags.profile_exec
-        ):
-            self._execute_checked(stream, src, dst)
-            return
-        # The buffers are held by name: another thread may give the memories others meanwhile.
-        self._call(read[0], written[0], self._params)
+        return self._pd  # type: ignore[no-any-return]
 
     def execute_sycl(self, stream: Stream, src: Memory, dst: Memory, deps: Any = ()) -> Event:
         """Run on a SYCL stream and return its event. Raises InvalidArguments on every other engine (P08)."""
@@ -253,49 +194,26 @@ class Reorder:
             hint="use execute(stream, src, dst)",
         )
 
-    def _execute_checked(self, stream: Stream, src: Any, dst: Any) -> None:
-        impl = self._check_usable()
-        inputs, outputs = (ARG_FROM, *impl.chain.args, *self._pd._scratch_args()), (*impl.outputs, ARG_TO)
-        if dst is not None:
-            src, dst = {ARG_FROM: src, ARG_TO: dst}, None
-        *found, dst = parse_args("Reorder", src, inputs, outputs)
-        src, extras = found[0], dict(zip((*inputs[1:], *impl.outputs), found[1:], strict=True))
-        assert self._engine is not None
-        check_stream("Reorder", stream, self._engine)
-        impl = self._check_both(impl, src, dst)
-        check_destination("Reorder", dst)
-        self._check_overlap(src, dst)
-        check_feeds("Reorder", impl.chain, extras, self._engine, dst)
-        check_scratchpad("Reorder", self._pd, src, dst, extras)
-        if impl.outputs:
-            check_outputs("Reorder", impl.outputs, extras, dst)
-        start = time.perf_counter()
-        impl.run(src, dst, extras)
-        if flags.profile_exec:
-            write(verbose_fields("exec", impl, self._engine, (time.perf_counter() - start) * 1e3))
+    def _more_args(self, impl: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return impl.chain.args, tuple(impl.outputs)
 
     def _check_both(self, impl: Any, src: Memory, dst: Memory) -> Any:
-        """Check source and destination; the implementation for them."""
-        assert self._src_engine is not None
-        assert self._dst_engine is not None
-        is_open = isinstance(impl, RuntimeReorder)
+        if not isinstance(impl, RuntimeReorder):
+            return super()._check_both(impl, src, dst)
+        _, src_engine, dst_engine = self._engines()
         for name, memory, md, engine in (
-            ("src", src, self._src, self._src_engine),
-            ("dst", dst, self._dst, self._dst_engine),
+            ("src", src, self._src, src_engine),
+            ("dst", dst, self._dst, dst_engine),
         ):
-            check_memory("Reorder", name, memory, getattr(memory, "desc", md) if is_open else md, engine)
-            if is_open:
-                check_fits("Reorder", name, memory, md)
-        return impl.concrete(src, dst) if is_open else impl
+            check_memory(self.kind, name, memory, getattr(memory, "desc", md), engine)
+            check_fits(self.kind, name, memory, md)
+        return impl.concrete(src, dst)
 
-    def _check_usable(self) -> Any:
-        if self._impl is None:
-            raise InvalidArguments(
-                "Reorder.execute: the primitive is empty",
-                why="it was made without a primitive descriptor (R05)",
-                hint="make it with rs.Reorder(pd) or rs.Reorder(src, dst)",
-            )
-        return self._impl
+    def _check_more(self, impl: Any, extras: Extras, dst: Memory) -> None:
+        engine, _, _ = self._engines()
+        check_feeds(self.kind, impl.chain, extras, engine, dst)
+        if impl.outputs:
+            check_outputs(self.kind, impl.outputs, extras, dst)
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not overlaps(src, dst):
@@ -310,7 +228,7 @@ class Reorder:
 
 def overlaps(src: Memory, dst: Memory) -> bool:
     """True where writing `dst` could change `src` before it is read: all but same-place conversions (N9)."""
-    if src._lo >= dst._hi or dst._lo >= src._hi:
+    if not share_bytes(src, dst):
         return False
     return not (src._address == dst._address and is_same_place(src.desc, dst.desc))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..plan.nest import LoopNest
+from ..plan.staged import Chain
 from ..targets.cpu import ENTRY, WHOLE, Lowered, load_kernel, lower
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library
@@ -81,6 +82,7 @@ class Program:
 
     __slots__ = (
         "_aligned",
+        "_chain",
         "_moved_bytes",
         "_unaligned",
         "_wants_alignment",
@@ -90,9 +92,9 @@ class Program:
         "why",
     )
 
-    def __init__(self, nest: LoopNest, moved_bytes: int) -> None:
-        self.nest, self._moved_bytes = nest, moved_bytes
-        self.lowered = None if nest.is_empty else lower(nest, host_isa(), host_caches())
+    def __init__(self, nest: LoopNest, moved_bytes: int, chain: Chain | None = None) -> None:
+        self.nest, self._moved_bytes, self._chain = nest, moved_bytes, chain
+        self.lowered = None if nest.is_empty else lower(nest, host_isa(), host_caches(), chain=chain)
         self.name = f"jit:{self.lowered.isa.name}:{self.lowered.kind}" if self.lowered else "jit:nothing"
         self.why = self.lowered.why if self.lowered else "there are no elements"
         self._wants_alignment = self.lowered is not None and self.lowered.streams
@@ -118,7 +120,8 @@ class Program:
         assert self.lowered is not None
         if self._wants_alignment and dst % LINE:
             if self._unaligned is None:
-                plain = lower(self.nest, self.lowered.isa, self.lowered.caches, may_stream=False)
+                isa, caches = self.lowered.isa, self.lowered.caches
+                plain = lower(self.nest, isa, caches, may_stream=False, chain=self._chain)
                 self._unaligned = _kernel_of(plain, self._moved_bytes)
             return self._unaligned
         if self._aligned is None:

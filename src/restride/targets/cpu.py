@@ -12,10 +12,12 @@ from typing import Protocol
 from ..emit.convert import Abilities
 from ..emit.guarded import emit_guarded
 from ..emit.kernel import ENTRY, WHOLE, Style, emit_kernel
+from ..emit.staged import emit_staged
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.nibbles import has_nibbles, moves_whole_bytes
 from ..plan.schedule import Schedule, schedule
+from ..plan.staged import Chain, Staged, stage
 from . import kernel_files, store
 from .isa import CacheSizes, Isa
 from .jit import Library, compile_ir, load
@@ -24,6 +26,8 @@ __all__ = ["ENTRY", "WHOLE", "Lowered", "load_kernel", "lower", "machine_of", "o
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
+# Work below this many bytes is not worth the code of several stages.
+_STAGED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Lowered:
     kind: str
     why: str
     steps: int
+    staged: Staged | None = None
 
     @property
     def streams(self) -> bool:
@@ -46,7 +51,7 @@ class Lowered:
     @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
-        return (self.schedules or self.nest, self.isa)
+        return (self.staged or self.schedules or self.nest, self.isa)
 
     @property
     def splits_bytes(self) -> bool:
@@ -58,10 +63,13 @@ class Lowered:
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         style = style_of(self.isa)
+        if self.staged:
+            return emit_staged(self.staged, style)
         return emit_kernel(self.schedules, style) if self.schedules else emit_guarded(self.nest, style)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.schedules)) or f"{self.kind} ({self.why})"
+        plans = [self.staged] if self.staged else self.schedules
+        return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"
 
 
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
@@ -88,8 +96,32 @@ def style_of(isa: Isa) -> Style:
     return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
 
 
-def lower(nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = True) -> Lowered:
-    """Schedule a nest that is not empty. `may_stream` promises a destination aligned to a cache line."""
+def lower(
+    nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = True, chain: Chain | None = None
+) -> Lowered:
+    """Schedule a nest that is not empty. `may_stream` promises a destination aligned to a cache line.
+
+    `chain` is the same in stages, taken where it is faster.
+    """
+    direct = _lower_direct(nest, isa, caches, may_stream)
+    staged = _stage(chain, direct, machine_of(isa, caches))
+    if staged is None:
+        return direct
+    return Lowered(nest, isa, caches, (), staged.kind, staged.why, staged.steps, staged)
+
+
+def _stage(chain: Chain | None, direct: Lowered, machine: Machine) -> Staged | None:
+    """The stages where they are faster: they stream what the direct way cannot, or move in vectors."""
+    if chain is None or direct.nest.moved_bytes < _STAGED_BYTES:
+        return None
+    is_large = direct.nest.moved_bytes >= machine.l3
+    if direct.kind in ("strided", "guarded"):
+        staged = stage(chain, machine, poured=is_large)
+        return staged or stage(chain, machine, poured=False)
+    return stage(chain, machine, poured=True) if is_large and not direct.streams else None
+
+
+def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool) -> Lowered:
     if peeled_boxes(nest) > _MOST_BOXES:
         why = "too many partial blocks to peel"
         return Lowered(nest, isa, caches, (), "guarded", why, nest.axes[0].extent)

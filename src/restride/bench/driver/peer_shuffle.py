@@ -13,6 +13,7 @@ import restride as rs
 from ...desc.tags import to_tag
 from ...errors import Error
 from ...plan.contract import storage_dtype
+from ..onednn import OneDNN
 from ..peers import Refused
 from .cases import ShuffleCase
 from .fill import Bytes
@@ -67,7 +68,7 @@ def of_torch(torch: Any, found: Views, storages: tuple[Bytes, Bytes]) -> Call:
     return functools.partial(dst.copy_, src)
 
 
-def of_onednn(library: Any, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
+def of_onednn(library: OneDNN, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
     """oneDNN's shuffle, and the name of its kernel."""
     is_backward = case.dir == "BWD_D"
     try:

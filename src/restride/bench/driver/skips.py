@@ -24,7 +24,6 @@ def why_skipped(test: Test) -> str:
     if isinstance(test.case, ReorderCase):
         reasons += [*_of_types((test.case.sdt, test.case.ddt)), *_of_reorder(test.case)]
     else:
-        reasons += [] if hasattr(rs, "ShuffleForward") else [_no("this version has no shuffle")]
         reasons += _of_types((getattr(test.case, "dt", "f32"),))
     return reasons[0] if reasons else ""
 

@@ -15,7 +15,6 @@ from .attr_text import FactorText, PostOpText
 from .cases import Case, ReorderCase, ShuffleCase
 from .fill import Bytes
 
-_SHUFFLES: Any = rs
 _ARGS = {"src": rs.ARG_SRC, "dst": rs.ARG_DST, "wei": rs.ARG_WEIGHTS, "bia": rs.ARG_BIAS}
 
 
@@ -192,16 +191,16 @@ def _shuffle(case: ShuffleCase) -> Work:
 
     def create(engine: rs.Engine) -> Any:
         if not is_forward:
-            desc = _SHUFFLES.ShuffleBackward.Desc(md, case.axis, case.group)
-            return _SHUFFLES.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
+            desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
+            return rs.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
         kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        return _SHUFFLES.ShuffleForward.PrimitiveDesc(
-            _SHUFFLES.ShuffleForward.Desc(kind, md, case.axis, case.group), engine, attr
+        return rs.ShuffleForward.PrimitiveDesc(
+            rs.ShuffleForward.Desc(kind, md, case.axis, case.group), engine, attr
         )
 
     return Work(
         create,
-        lambda pd: (_SHUFFLES.ShuffleForward if is_forward else _SHUFFLES.ShuffleBackward)(pd),
+        lambda pd: (rs.ShuffleForward if is_forward else rs.ShuffleBackward)(pd),
         Operand(reads, md, case.tag, lambda nbytes: fill.bits_for(md.data_type, nbytes)),
         Operand(writes, md, case.tag),
     )

@@ -1,0 +1,159 @@
+"""Work in stages -> IR: a loop over chunks, in each the loops of its stages, between buffers on the stack."""
+
+from __future__ import annotations
+
+from ..plan.nest import Axis, Stride
+from ..plan.staged import Pour, Staged, Steps
+from .builder import Builder, Value, i64, vector
+from .kernel import Cursor, NestWriter, Params, Style, module_text
+from .tile import Places
+
+_LINE = 64
+_NOTHING = Params()
+
+
+def emit_staged(staged: Staged, style: Style) -> str:
+    """The IR text that runs the chunks of `staged`."""
+    b = Builder()
+    _Writer(b, staged, style).emit()
+    b.line("ret void")
+    return module_text(b)
+
+
+class _StageWriter(NestWriter):
+    """Writes the loops of one schedule between two addresses, all of them, whoever shares the chunks."""
+
+    def run(self, src: Value, dst: Value) -> None:
+        """Run from `src` to `dst`, where offset 0 is."""
+        nest, plan = self.nest, self.plan
+        places = Places(
+            self.b.advance(src, nest.src_base * nest.src_type.bits // 8),
+            self.b.advance(dst, nest.dst_base * nest.dst_type.bits // 8),
+        )
+        cursor = Cursor(places, tuple((a.extent, a.valid) for a in nest.axes))
+        order = [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
+        self._loops(order, {}, cursor)
+
+
+class _Writer:
+    """Writes a staged kernel."""
+
+    def __init__(self, b: Builder, staged: Staged, style: Style) -> None:
+        self.b, self.staged, self.style = b, staged, style
+        self.width = staged.data_type.bits // 8
+
+    def emit(self) -> None:
+        """The loop over this part's share of the chunks."""
+        b, staged = self.b, self.staged
+        size = -(-staged.scratch * self.width // _LINE) * _LINE
+        buffers = [b.value("ptr", f"alloca [{size} x i8], align {_LINE}") for _ in range(2)]
+        part, parts, total = Value("i64", "%part"), Value("i64", "%parts"), i64(staged.steps)
+        low = b.op("udiv", b.op("mul", part, total), parts)
+        high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), total), parts)
+        with b.loop(low, high) as step:
+            self._chunk(step, buffers)
+
+    def _chunk(self, step: Value, buffers: list[Value]) -> None:
+        b, staged = self.b, self.staged
+        chunk, src, dst = self._place(step)
+        _, ahead, _ = self._place(b.op("add", step, i64(1)))
+        if staged.rest is None:
+            self._steps(staged.whole, (src, dst, ahead), buffers)
+            return
+        last = i64(staged.chunks - 1)
+        with b.when("ne", chunk, last):
+            self._steps(staged.whole, (src, dst, ahead), buffers)
+        with b.when("eq", chunk, last):
+            self._steps(staged.rest, (src, dst, ahead), buffers)
+
+    def _place(self, step: Value) -> tuple[Value, Value, Value]:
+        """The number of a chunk along the cut axis, and where it begins on both sides."""
+        b, staged = self.b, self.staged
+        chunk = b.op("urem", step, i64(staged.chunks))
+        step = b.op("udiv", step, i64(staged.chunks))
+        src, dst = (
+            b.advance(Value("ptr", name), base * self.width)
+            for name, base in zip(("%src", "%dst"), staged.bases, strict=True)
+        )
+        src, dst = self._moved((src, dst), staged.along, b.op("mul", chunk, i64(staged.chunk)))
+        for axis in reversed(staged.outer):
+            src, dst = self._moved((src, dst), axis, b.op("urem", step, i64(axis.extent)))
+            step = b.op("udiv", step, i64(axis.extent))
+        return chunk, src, dst
+
+    def _moved(self, at: tuple[Value, Value], axis: Axis, place: Value) -> tuple[Value, Value]:
+        """Both addresses moved to a position of an axis."""
+        return self._along(at[0], axis.src, place), self._along(at[1], axis.dst, place)
+
+    def _along(self, pointer: Value, stride: Stride, place: Value) -> Value:
+        assert isinstance(stride, int)
+        return self.b.advance(pointer, self.b.op("mul", place, i64(stride * self.width)))
+
+    def _steps(self, steps: Steps, at: tuple[Value, Value, Value], buffers: list[Value]) -> None:
+        read, dst, ahead = at
+        for number, plans in enumerate(steps.stages):
+            is_last = number == len(steps.stages) - 1 and steps.pour is None
+            written = dst if is_last else buffers[number % 2]
+            for plan in plans:
+                _StageWriter(self.b, plan, self.style, _NOTHING).run(read, written)
+            read = written
+        if steps.pour is not None:
+            self._pour(steps.pour, steps.pour.loops, (read, dst, ahead), i64(0))
+
+    def _pour(
+        self, pour: Pour, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
+    ) -> None:
+        b = self.b
+        if not loops:
+            self._pour_run(pour, at, offset)
+            return
+        axis, (src, dst, ahead) = loops[0], at
+        assert isinstance(axis.src, int)
+        with b.loop(i64(0), i64(axis.extent)) as place:
+            moved = b.op("add", offset, b.op("mul", place, i64(axis.src * self.width)))
+            self._pour(pour, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
+
+    def _pour_run(self, pour: Pour, at: tuple[Value, Value, Value], offset: Value) -> None:
+        """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
+        b, (scratch, dst, ahead) = self.b, at
+        src = b.advance(scratch, offset)
+        address = b.value("i64", f"ptrtoint {dst} to i64")
+        head = b.op("and", b.op("sub", i64(0), address), i64(_LINE - 1))
+        self._piece(src, dst, i64(0), head)
+        rest = b.op("sub", i64(pour.length * self.width), head)
+        lines = b.op("lshr", rest, i64(_LINE.bit_length() - 1))
+        kind = vector("i8", _LINE)
+        with b.loop(i64(0), lines) as line:
+            place = b.op("add", head, b.op("mul", line, i64(_LINE)))
+            self._ask(pour, ahead, b.op("add", offset, place))
+            value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
+            b.line(f"store {value}, {b.advance(dst, place)}, align {_LINE}, !nontemporal !0")
+        done = b.op("add", head, b.op("mul", lines, i64(_LINE)))
+        self._piece(src, dst, done, b.op("and", rest, i64(_LINE - 1)))
+
+    def _ask(self, pour: Pour, ahead: Value, offset: Value) -> None:
+        """Ask for a line of the next chunk's source, as far into it as the line that is poured.
+
+        By its last byte: the first ones of a run are in the line where the run before it ended.
+        """
+        b = self.b
+        *inner, last = pour.ahead
+        place = b.op("lshr", offset, i64(self.width.bit_length() - 1))
+        for run in inner:
+            ahead = self._along(ahead, run.stride, b.op("urem", place, i64(run.extent)))
+            place = b.op("udiv", place, i64(run.extent))
+        address = b.advance(self._along(ahead, last.stride, place), _LINE - self.width)
+        b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
+
+    def _piece(self, src: Value, dst: Value, first: Value, count: Value) -> None:
+        """`count` bytes, fewer than a line, from `first` on: a power of two for each bit of the count."""
+        b, size = self.b, _LINE // 2
+        while size:
+            bit = b.op("and", count, i64(size))
+            before = b.op("and", count, i64(-2 * size))
+            at = b.op("add", first, before)
+            with b.when("ne", bit, i64(0)):
+                kind = vector("i8", size)
+                value = b.value(kind, f"load {kind}, {b.advance(src, at)}, align 1")
+                b.line(f"store {value}, {b.advance(dst, at)}, align 1")
+            size //= 2

@@ -1,0 +1,63 @@
+"""How functions that shuffle arrays count groups: oneDNN's group size, or everyone else's groups (1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..desc.parse import parse_int, short_repr
+from ..errors import InvalidArguments
+from ..primitives.shuffle_desc import check_axis, check_group_size, legal_factors
+
+Shape = tuple[int, ...]
+
+
+class Rule(NamedTuple):
+    """How a function counts groups: its name, its parameter, and what that makes of the dims and the axis."""
+
+    call: str
+    parameter: str
+    apply: Callable[[str, str, Shape, int, int], tuple[int, int]]
+
+    def split(self, dims: Shape, axis: int, number: int) -> tuple[int, int]:
+        """The axis from 0 and the group size. Raises InvalidArguments for what does not split the axis."""
+        return self.apply(self.call, self.parameter, dims, axis, number)
+
+    def parse(self, axis: object, number: object) -> tuple[int, int]:
+        """Both as integers, as keys of a cache must be."""
+        return parse_int(axis, f"{self.call}: axis"), parse_int(number, f"{self.call}: {self.parameter}")
+
+
+def by_size(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
+    """The group size itself, and the axis as oneDNN counts it (S07)."""
+    found = check_axis(call, axis, dims)
+    return found, check_group_size(call, number, dims, found)
+
+
+def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
+    """The number of groups, and an axis that may be counted from the end (O02, O05)."""
+    rank = len(dims)
+    if not -rank <= axis < rank:
+        raise InvalidArguments(
+            f"{call}: axis {short_repr(axis)} is out of range",
+            where=f"dims {dims}",
+            why=f"the tensor has rank {rank}: axes are from {-rank} to {rank - 1} (O05)",
+            hint="the axis of the channels is 1 unless it is given",
+        )
+    size = dims[axis]
+    if number >= 1 and size % number == 0:
+        return axis % rank, size // number
+    shown = short_repr(number)
+    wrong = f"{parameter} must be 1 or more" if number < 1 else f"C must be a multiple of {parameter}"
+    raise InvalidArguments(
+        f"{call}: bad {parameter}",
+        where=f"C = {size} (axis {axis % rank}), {parameter} = {shown}, "
+        f"group_size = C / {parameter} = {size} / {shown}",
+        why=f"{wrong} (O05)",
+        hint=legal_factors(parameter, size),
+    )
+
+
+SHUFFLE = Rule("shuffle", "group_size", by_size)
+SHUFFLE_CHANNELS = Rule("shuffle_channels", "group", by_count)
+CHANNEL_SHUFFLE = Rule("channel_shuffle", "groups", by_count)

@@ -1,0 +1,151 @@
+"""What a shuffle of NumPy arrays of one kind needs, worked out once: shapes, strides, types and groups.
+
+A shuffle moves bits, so arrays of any numbers of 1, 2, 4 or 8 bytes go as a data type of that width (N11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..primitives.shuffle_problem import ShuffleProblem, check_shuffle
+from ..runtime.alloc import Array, extent
+from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
+from ..runtime.describe import Described, Subject, describe_kind
+from .formats import target_desc
+from .groups import Rule
+from .recipes import NumpyType, Run, Shape, maker
+
+_CARRIERS = {1: DataType.u8, 2: DataType.f16, 4: DataType.f32, 8: DataType.f64}
+# Numbers of NumPy's own, complex ones among them; those of ml_dtypes are void to NumPy.
+_KINDS = "biufc"
+
+
+class ShuffleRecipe:
+    """How to shuffle arrays of one kind: `run(src, dst, 0)` on the addresses of element offset 0.
+
+    `below` and `out_below`: how many bytes offset 0 lies before the first element of `x` and of `out`.
+    `make()` gives a new result of the layout of `x`, and its address. `is_new` until the first run.
+    """
+
+    __slots__ = ("_dst", "_src", "below", "is_new", "make", "out_below", "problem", "program", "rule", "run")
+
+    def __init__(self, rule: Rule, problem: ShuffleProblem, below: int, out_below: int) -> None:
+        self.rule, self.problem = rule, check_shuffle(rule.call, problem)
+        self.below, self.out_below = below, out_below
+        self.program = problem.program()
+        self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
+        self.is_new = True
+        self.run: Run = self._run_first
+        self.make: Callable[[], tuple[int, Array]] = _no_result
+
+    def prepare(self) -> None:
+        """Compile, and let later runs go straight to the machine code where nothing has to be decided."""
+        self.run = self.program.direct_call() or self.program.run
+        self.is_new = False
+
+    def check_apart(self, src: int, dst: int) -> None:
+        """Raise InvalidArguments where both share bytes (S18)."""
+        if src + self._src[0] >= dst + self._dst[1] or dst + self._dst[0] >= src + self._src[1]:
+            return
+        raise overlapping(self.rule, self.problem)
+
+    def _run_first(self, src: int, dst: int, params: int) -> None:
+        # Only now, when everything has been checked, is it worth compiling.
+        self.prepare()
+        self.run(src, dst, params)
+
+
+def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
+    """The error for an `out` that shares bytes with `x`."""
+    return InvalidArguments(
+        f"{rule.call}: x and out overlap",
+        where=problem.where(),
+        why="elements would be written before they are read: a shuffle is not done in place (S18)",
+        hint="pass another array, or leave out out",
+    )
+
+
+def carried(dtype: NumpyType) -> NumpyType:
+    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it."""
+    is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
+    carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
+    return dtype if carrier is None or carrier.numpy is None else carrier.numpy
+
+
+def _described(kind: tuple[Shape, Shape, NumpyType], subject: Subject) -> Described:
+    shape, strides, dtype = kind
+    return describe_kind(shape, strides, carried(dtype), subject=subject)
+
+
+def _make_new(
+    rule: Rule, shape: Shape, strides: Shape, dtype: NumpyType, axis: int, number: int
+) -> ShuffleRecipe:
+    source = _described((shape, strides, dtype), Subject.source(rule.call))
+    problem = ShuffleProblem(
+        source.desc, target_desc(source.desc, None, None), *rule.split(shape, axis, number)
+    )
+    recipe = ShuffleRecipe(rule, problem, source.below, 0)
+    recipe.make = _maker_of(maker(problem.dst), dtype)
+    return recipe
+
+
+def _make_out(rule: Rule, x: Any, out: Any, axis: int, number: int) -> ShuffleRecipe:
+    source, target = _described(x, Subject.source(rule.call)), _described(out, Subject.target(rule.call))
+    if x[2] != out[2]:
+        raise _other_type(rule, x[2], out[2])
+    problem = ShuffleProblem(source.desc, target.desc, *rule.split(x[0], axis, number))
+    return ShuffleRecipe(rule, problem, source.below, target.below)
+
+
+def _other_type(rule: Rule, of: NumpyType, to: NumpyType) -> InvalidArguments:
+    return InvalidArguments(
+        f"{rule.call}: x and out are of different types",
+        where=f"x {str(of)[:60]}, out {str(to)[:60]}",
+        why="a shuffle moves bits, and converts nothing",
+        hint="pass an out of the type of x",
+    )
+
+
+def _maker_of(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable[[], tuple[int, Array]]:
+    """`make` with results of a type other than the one that carries it."""
+    if carried(dtype) == dtype:
+        return make
+
+    def viewed() -> tuple[int, Array]:
+        address, result = make()
+        return address, result.view(dtype)
+
+    return viewed
+
+
+def _no_result() -> tuple[int, Array]:
+    raise AssertionError("a recipe for a given out makes no result")
+
+
+def _find_new(*kind: Any) -> ShuffleRecipe:
+    """With the first call only: the capacity is read when it is needed, not at import."""
+    _resize(get_primitive_cache_capacity())
+    return for_new(*kind)
+
+
+def _find_out(*kind: Any) -> ShuffleRecipe:
+    _resize(get_primitive_cache_capacity())
+    return for_out(*kind)
+
+
+for_new: Callable[..., ShuffleRecipe] = _find_new
+for_out: Callable[..., ShuffleRecipe] = _find_out
+
+
+def _resize(capacity: int) -> None:
+    global for_new, for_out
+    for_new, for_out = lru_cache(capacity)(_make_new), lru_cache(capacity)(_make_out)
+
+
+follow_capacity(_resize)

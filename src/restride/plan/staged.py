@@ -1,0 +1,228 @@
+"""Work in stages: a chunk at a time goes through scratch that stays in the cache.
+
+Two kinds of nests gain by it. Where no stride says how a digit moves (blocks that a shuffle cuts), a chunk is
+brought into a plain layout first, where one does. And where runs of the destination begin between two cache
+lines, a chunk is put together in scratch and poured out in whole lines, past the caches.
+
+A `Chain` says what the stages of any number of positions are; `stage` chooses how many, and schedules them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from ..dtypes import DataType
+from .machine import Machine
+from .nest import Axis, LoopNest, Stride, normalise, peel
+from .schedule import Schedule, schedule
+from .tiling import contiguous
+
+# Scratch of this size, twice, and what is read into it stay in the second cache, and on any thread's stack.
+_SCRATCH_BYTES = 1 << 14
+# A single position may take more.
+_LONGEST_ROW = 1 << 16
+# Shorter runs of the destination are not worth a stage of their own.
+_SHORTEST_RUN = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`extent` elements or runs of them, `stride` elements apart."""
+
+    extent: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pour:
+    """How a chunk in scratch goes to the destination: loops over runs of `length` elements (src: scratch).
+
+    `ahead` is where the next chunk's source lies, innermost first: it is asked for meanwhile, so that reading
+    and writing overlap.
+    """
+
+    loops: tuple[Axis, ...]
+    length: int
+    ahead: tuple[Run, ...]
+
+
+def runs_of(axes: Iterable[Run]) -> tuple[Run, ...]:
+    """Axes as runs, innermost first: those that follow each other without a gap are one."""
+    found: list[Run] = []
+    for axis in sorted(axes, key=lambda axis: abs(axis.stride)):
+        last = found[-1] if found else Run(1, axis.stride)
+        if axis.stride == last.extent * last.stride:
+            found[-1:] = [Run(last.extent * axis.extent, last.stride)]
+        else:
+            found.append(axis)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A nest in stages: `nests(positions, poured)` for so many positions of `along`, within `outer`.
+
+    The first nest reads the source, the last writes the destination, or scratch where it is `poured` out;
+    between them is plain scratch, of which a position takes `row` elements. `run` is what a position adds to
+    a run of the destination.
+    """
+
+    nest: LoopNest
+    outer: tuple[Axis, ...]
+    along: Axis
+    row: int
+    run: int
+    nests: Callable[[int, bool], tuple[LoopNest, ...]]
+    pour: Callable[[int], Pour]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A chunk's stages, each of some schedules, and how the last one's result is poured out."""
+
+    stages: tuple[tuple[Schedule, ...], ...]
+    pour: Pour | None
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A scheduled chain: `whole` for chunks of `chunk` positions of `along`, `rest` for a smaller last one.
+
+    `scratch` is in elements, for each of two buffers.
+    """
+
+    data_type: DataType
+    bases: tuple[int, int]
+    outer: tuple[Axis, ...]
+    along: Axis
+    chunk: int
+    whole: Steps
+    rest: Steps | None
+    scratch: int
+    kind: str
+    why: str
+
+    @property
+    def chunks(self) -> int:
+        """Chunks along the cut axis."""
+        return -(-self.along.extent // self.chunk)
+
+    @property
+    def steps(self) -> int:
+        """Number of chunks in all, the finest that threads can share."""
+        return prod(axis.extent for axis in self.outer) * self.chunks
+
+    def __str__(self) -> str:
+        stages = "\n".join(f"  {plan}" for plans in self.whole.stages for plan in plans)
+        pour = f"\n  pour runs of {self.whole.pour.length}" if self.whole.pour else ""
+        return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{pour}"
+
+
+def stage(chain: Chain, machine: Machine, *, poured: bool) -> Staged | None:
+    """Schedule a chain; None where a single position does not fit the scratch."""
+    width = chain.nest.src_type.bits // 8
+    row = chain.row * width
+    limit = max(_SCRATCH_BYTES // row, 1)
+    is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
+    if row > _LONGEST_ROW or (poured and is_short):
+        return None
+    chunk = _chunk(chain.along.extent, limit, machine.line // gcd(machine.line, chain.run * width))
+    last = chain.along.extent % chunk
+    return Staged(
+        data_type=chain.nest.src_type,
+        bases=(chain.nest.src_base, chain.nest.dst_base),
+        outer=chain.outer,
+        along=chain.along,
+        chunk=chunk,
+        whole=_steps(chain, chunk, machine, poured),
+        rest=_steps(chain, last, machine, poured) if last else None,
+        scratch=chunk * chain.row,
+        kind="staged",
+        why=chain.why,
+    )
+
+
+def _steps(chain: Chain, positions: int, machine: Machine, poured: bool) -> Steps:
+    stages = tuple(
+        tuple(plan for box in peel(nest) for plan in schedule(normalise(box), machine))
+        for nest in chain.nests(positions, poured)
+    )
+    return Steps(stages, chain.pour(positions) if poured else None)
+
+
+def _chunk(extent: int, limit: int, grain: int) -> int:
+    """Positions of a chunk: all of them, or an even part, or else a multiple of what fills whole lines."""
+    if extent <= limit:
+        return extent
+    grain = grain if extent % grain == 0 else 1
+    even = (n for n in range(limit, limit // 2, -1) if extent % n == 0 and n % grain == 0)
+    return next(even, limit // grain * grain or limit)
+
+
+def linear_chain(nest: LoopNest) -> Chain | None:
+    """The chain of one stage of a nest without tables, bounds and zeros; None where it would not pay.
+
+    Chunks are one run of the source and long runs of the destination: the cut axis comes next in the
+    destination after the axes `inner`, and in the source after these and some more, which lie between runs.
+    """
+    boxes = [normalise(box) for box in peel(nest)]
+    if len(boxes) != 1 or not _is_plain_move(boxes[0]):
+        return None
+    box = boxes[0]
+    limit = _SCRATCH_BYTES * 8 // box.dst_type.bits
+    along_src, along_dst = contiguous(box, "src"), contiguous(box, "dst")
+    for place in range(len(along_dst) - 1, -1, -1):
+        inner, along = along_dst[:place], along_dst[place]
+        if along not in along_src or not set(inner) <= set(along_src[: along_src.index(along)]):
+            continue
+        more = [i for i in along_src[: along_src.index(along)] if i not in inner]
+        row = prod(box.axes[i].extent for i in (*inner, *more))
+        run = prod(box.axes[i].extent for i in inner)
+        if min(limit // row, box.axes[along].extent) * run * box.dst_type.bits >= 8 * _SHORTEST_RUN:
+            return _cut(box, inner, along, more)
+    return None
+
+
+def _is_plain_move(box: LoopNest) -> bool:
+    return box.compute.is_move and all(axis.is_linear and axis.is_whole for axis in box.axes)
+
+
+def _cut(box: LoopNest, inner: list[int], along: int, more: list[int]) -> Chain:
+    """A chain whose chunks are `inner` and `more` axes whole, and positions of `along`."""
+    taken = (*more, along, *inner)
+    outer = tuple(axis for i, axis in enumerate(box.axes) if i not in taken)
+    run = prod(box.axes[i].extent for i in inner)
+
+    def strides(positions: int) -> list[int]:
+        """Of `more`, in scratch."""
+        extents = [box.axes[i].extent for i in more]
+        return [run * positions * prod(extents[place + 1 :]) for place in range(len(more))]
+
+    def nests(positions: int, poured: bool) -> tuple[LoopNest, ...]:
+        cut = replace(box.axes[along], extent=positions, valid=positions)
+        apart = [replace(box.axes[i], dst=stride) for i, stride in zip(more, strides(positions), strict=True)]
+        axes = (
+            *(apart if poured else (box.axes[i] for i in more)),
+            cut,
+            *(box.axes[i] for i in reversed(inner)),
+        )
+        return (replace(box, axes=axes, src_base=0, dst_base=0),)
+
+    def pour(positions: int) -> Pour:
+        loops = [replace(box.axes[i], src=stride) for i, stride in zip(more, strides(positions), strict=True)]
+        inside = [Run(box.axes[i].extent, as_stride(box.axes[i].src)) for i in (*more, *inner)]
+        ahead = runs_of((*inside, Run(positions, as_stride(box.axes[along].src))))
+        return Pour(tuple(loops), run * positions, ahead)
+
+    row = run * prod(box.axes[i].extent for i in more)
+    why = "runs of the destination begin between two lines"
+    return Chain(box, outer, box.axes[along], row, run, nests, pour, why)
+
+
+def as_stride(stride: Stride) -> int:
+    """The stride of a linear axis."""
+    assert isinstance(stride, int)
+    return stride

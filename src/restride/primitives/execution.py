@@ -1,0 +1,151 @@
+"""A primitive that reads one memory and writes another: what it checks, and how it runs (R04 to R07, N10)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ..errors import InvalidArguments
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
+from ..verbose import flags, write
+from .args import NAMES
+from .argument_map import parse_args
+from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
+from .scratchpad import check_scratchpad
+
+
+class MovingPrimitive:
+    """What reorder and shuffles share. `reads` and `writes` are the numbers of its two arguments.
+
+    A primitive holds no state of its runs: any number of threads may execute one at once (N12).
+    """
+
+    kind: ClassVar[str]
+    reads: ClassVar[int]
+    writes: ClassVar[int]
+    usage: ClassVar[str]
+
+    __slots__ = ("_call", "_dst", "_dst_engine", "_engine", "_impl", "_params", "_pd", "_src", "_src_engine")
+    _call: Callable[[int, int, int], None] | None
+
+    def _hold(self, pd: PrimitiveDescBase, *, empty: bool) -> None:
+        """Take a descriptor; compile what it describes, unless it was asked to be empty."""
+        self._pd: Any = pd
+        self._src, self._dst = pd._src, pd._dst
+        self._engine, self._src_engine, self._dst_engine = pd._engine, pd._src_engine, pd._dst_engine
+        self._call = self._impl = None
+        self._params = 0
+        if not empty:
+            self._impl = pd._solved()
+            self._call = self._impl.prepare()
+            self._params = getattr(self._impl, "params", 0)
+
+    def __bool__(self) -> bool:
+        return self._impl is not None
+
+    def __repr__(self) -> str:
+        return f"restride.{self.kind}({self._pd!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
+        return type(self), ((self._pd,) if self else ())
+
+    def get_kind(self) -> str:
+        """The primitive kind, as its descriptor has it."""
+        return str(self._pd.get_kind())
+
+    def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
+        """`execute(stream, src, dst)` by place, what is read first, or `execute(stream, {number: memory})`.
+
+        Raises InvalidArguments, before anything is touched, for memories or streams that are not the
+        primitive's, for a read-only or mapped destination, and for source and destination that overlap
+        (N9, N10).
+        """
+        # Every condition under which the call is surely right; all else is sorted out by the slow form.
+        if (
+            self._call is None
+            or dst is None
+            or type(src) is not Memory
+            or type(dst) is not Memory
+            or src._desc is not self._src
+            or dst._desc is not self._dst
+            or type(stream) is not Stream
+            or stream._engine is not self._engine
+            or src._engine is not self._src_engine
+            or dst._engine is not self._dst_engine
+            or src._mapped
+            or dst._mapped
+            or (read := src._buffer) is None
+            or (written := dst._buffer) is None
+            or written[2]
+            or (src._lo < dst._hi and dst._lo < src._hi)
+            or flags.profile_exec
+        ):
+            self._execute_checked(stream, src, dst)
+            return
+        # The buffers are held by name: another thread may give the memories others meanwhile.
+        self._call(read[0], written[0], self._params)
+
+    def _execute_checked(self, stream: Stream, src: Any, dst: Any) -> None:
+        impl = self._check_usable()
+        args = src if dst is None else {self.reads: src, self.writes: dst}
+        inputs, outputs = self._more_args(impl)
+        inputs = (*inputs, *self._pd._scratch_args())
+        src, *found, dst = parse_args(self.kind, args, (self.reads, *inputs), (*outputs, self.writes))
+        extras = dict(zip((*inputs, *outputs), found, strict=True))
+        check_stream(self.kind, stream, self._engines()[0])
+        impl = self._check_both(impl, src, dst)
+        check_destination(self.kind, dst)
+        self._check_overlap(src, dst)
+        self._check_more(impl, extras, dst)
+        check_scratchpad(self.kind, self._pd, src, dst, extras)
+        start = time.perf_counter()
+        impl.run(src, dst, extras)
+        if flags.profile_exec:
+            write(self._pd._verbose_fields("exec", impl, (time.perf_counter() - start) * 1e3))
+
+    def _more_args(self, impl: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The numbers of what is read and of what is written beside the two."""
+        return (), ()
+
+    def _check_both(self, impl: Any, src: Memory, dst: Memory) -> Any:
+        """Check what is read and what is written; the implementation for them."""
+        _, src_engine, dst_engine = self._engines()
+        check_memory(self.kind, _name(self.reads), src, self._src, src_engine)
+        check_memory(self.kind, _name(self.writes), dst, self._dst, dst_engine)
+        return impl
+
+    def _check_more(self, impl: Any, extras: Mapping[int, Memory], dst: Memory) -> None:
+        """Check the memories beside the two."""
+
+    def _engines(self) -> tuple[Engine, Engine, Engine]:
+        assert self._engine is not None
+        assert self._src_engine is not None
+        assert self._dst_engine is not None
+        return self._engine, self._src_engine, self._dst_engine
+
+    def _check_usable(self) -> Any:
+        if self._impl is None:
+            raise InvalidArguments(
+                f"{self.kind}.execute: the primitive is empty",
+                why="it was made without a primitive descriptor (R05)",
+                hint=f"make it with {self.usage}",
+            )
+        return self._impl
+
+    def _check_overlap(self, src: Memory, dst: Memory) -> None:
+        """Raise InvalidArguments where writing could change the source before it is read."""
+        raise NotImplementedError
+
+
+def share_bytes(src: Memory, dst: Memory) -> bool:
+    """True where some byte belongs to both memories."""
+    return src._lo < dst._hi and dst._lo < src._hi
+
+
+def _name(arg: int) -> str:
+    """An argument's name as errors say it: `src`, `diff_dst`."""
+    return NAMES[arg].removeprefix("ARG_").lower()

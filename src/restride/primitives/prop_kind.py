@@ -1,0 +1,36 @@
+"""Propagation kinds: what a primitive is for in a network (`dnnl::prop_kind`)."""
+
+from __future__ import annotations
+
+import enum
+
+from ..desc.parse import short_repr
+from ..errors import InvalidArguments
+
+
+class PropKind(enum.StrEnum):
+    """A propagation kind (`dnnl::prop_kind`). Members equal their words, which serve wherever one is asked.
+
+    `forward` and `forward_scoring` are other names of `forward_training` and `forward_inference`.
+    """
+
+    undef = "undef"
+    forward_training = "forward_training"
+    forward_inference = "forward_inference"
+    forward = "forward_training"
+    forward_scoring = "forward_inference"
+    backward = "backward"
+    backward_data = "backward_data"
+    backward_weights = "backward_weights"
+    backward_bias = "backward_bias"
+
+    @classmethod
+    def parse(cls, value: object, what: str) -> PropKind:
+        """The kind that a member or a word names; errors name the call `what`."""
+        if isinstance(value, str) and value in cls.__members__:
+            return cls[str(value)]
+        raise InvalidArguments(
+            f"{what}: prop_kind is {short_repr(value)}",
+            why="it is no propagation kind",
+            hint=f"use one of {', '.join(cls.__members__)}, or a member of rs.PropKind",
+        )

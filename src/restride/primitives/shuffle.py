@@ -1,0 +1,78 @@
+"""Shuffle, forward and backward: channels dealt out to groups, and put back (seed 000; S01 to S20)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InvalidArguments
+from ..runtime.memory import Memory
+from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
+from .execution import MovingPrimitive, share_bytes
+from .shuffle_desc import ShuffleBackwardDesc, ShuffleForwardDesc
+from .shuffle_pd import ShuffleBackwardPrimitiveDesc, ShuffleForwardPrimitiveDesc, ShufflePrimitiveDesc
+
+__all__ = ["ShuffleBackward", "ShuffleForward"]
+
+
+class _Shuffle(MovingPrimitive):
+    """What both directions share."""
+
+    PrimitiveDesc: type[ShufflePrimitiveDesc]
+
+    __slots__ = ()
+
+    def __init__(self, pd: Any = None) -> None:
+        made = self.PrimitiveDesc() if pd is None else pd
+        if not isinstance(made, self.PrimitiveDesc):
+            raise InvalidArguments(
+                f"{self.kind}: no primitive descriptor",
+                why=f"{type(pd).__name__} is no rs.{self.kind}.PrimitiveDesc",
+                hint=f"make one with rs.{self.kind}.PrimitiveDesc",
+            )
+        self._hold(made, empty=pd is None)
+
+    def get_primitive_desc(self) -> Any:
+        """The primitive descriptor."""
+        return self._pd
+
+    def _check_overlap(self, src: Memory, dst: Memory) -> None:
+        if not share_bytes(src, dst):
+            return
+        raise InvalidArguments(
+            f"{self.kind}.execute: source and destination overlap",
+            where=f"src {src.desc}; dst {dst.desc}",
+            why="elements would be written before they are read: a shuffle is not done in place (S18)",
+            hint="use another buffer",
+        )
+
+
+class ShuffleForward(_Shuffle):
+    """The forward shuffle (`dnnl::shuffle_forward`): `dst[u + v * C/G] = src[u * G + v]` on an axis (S04).
+
+    `ShuffleForward(pd)`; without arguments it is empty, and executing it is an error. G is the group size:
+    the number of groups, as torch and OpenVINO count them, is C / G. Executed with `ARG_SRC` and `ARG_DST`.
+    """
+
+    Desc = ShuffleForwardDesc
+    PrimitiveDesc = ShuffleForwardPrimitiveDesc
+    kind = "ShuffleForward"
+    reads, writes = ARG_SRC, ARG_DST
+    usage = "rs.ShuffleForward(pd)"
+
+    __slots__ = ()
+
+
+class ShuffleBackward(_Shuffle):
+    """The backward shuffle (`dnnl::shuffle_backward`): the gradient of the source from the destination's.
+
+    `ShuffleBackward(pd)`; it undoes the forward shuffle of the same group size (S06). Executed with
+    `ARG_DIFF_DST`, which is read, and `ARG_DIFF_SRC`, which is written.
+    """
+
+    Desc = ShuffleBackwardDesc
+    PrimitiveDesc = ShuffleBackwardPrimitiveDesc
+    kind = "ShuffleBackward"
+    reads, writes = ARG_DIFF_DST, ARG_DIFF_SRC
+    usage = "rs.ShuffleBackward(pd)"
+
+    __slots__ = ()

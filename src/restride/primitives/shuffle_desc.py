@@ -1,0 +1,140 @@
+"""What a shuffle is asked to do, checked: descriptors, axis and group size (S01, S02, S07, 1.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
+from ..errors import InvalidArguments, Unimplemented
+from .prop_kind import PropKind
+
+_FORWARD = (PropKind.forward_training, PropKind.forward_inference)
+# Divisors are looked for up to this number, and so many of them are shown.
+_MOST_TRIED, _MOST_SHOWN = 1 << 16, 24
+
+
+@dataclass(frozen=True, init=False)
+class ShuffleForwardDesc:
+    """A forward shuffle (`dnnl::shuffle_forward::desc`): `Desc(prop_kind, data_desc, axis, group_size)`.
+
+    `prop_kind`: "forward_training" or "forward_inference", which do the same (S05). `data_desc`: source and
+    destination, in a format other than "any". Raises InvalidArguments for an axis that `data_desc` has not,
+    and for a `group_size` that does not divide it (S07).
+    """
+
+    prop_kind: PropKind
+    data_desc: MemoryDesc
+    axis: int
+    group_size: int
+
+    def __init__(self, prop_kind: PropKind | str, data_desc: MemoryDesc, axis: int, group_size: int) -> None:
+        what = "ShuffleForward.Desc"
+        store = object.__setattr__
+        store(self, "prop_kind", _forward_kind(what, prop_kind))
+        store(self, "data_desc", check_concrete(what, "data_desc", data_desc))
+        store(self, "axis", check_axis(what, axis, data_desc.dims))
+        store(self, "group_size", check_group_size(what, group_size, data_desc.dims, self.axis))
+
+
+@dataclass(frozen=True, init=False)
+class ShuffleBackwardDesc:
+    """A backward shuffle (`dnnl::shuffle_backward::desc`): `Desc(diff_data_desc, axis, group_size)`.
+
+    `diff_data_desc`: both gradients; its format may be "any". `axis` and `group_size` as they were forward.
+    Raises InvalidArguments as `ShuffleForward.Desc` does.
+    """
+
+    diff_data_desc: MemoryDesc
+    axis: int
+    group_size: int
+
+    def __init__(self, diff_data_desc: MemoryDesc, axis: int, group_size: int) -> None:
+        what = "ShuffleBackward.Desc"
+        store = object.__setattr__
+        store(self, "diff_data_desc", check_described(what, "diff_data_desc", diff_data_desc))
+        store(self, "axis", check_axis(what, axis, diff_data_desc.dims))
+        store(self, "group_size", check_group_size(what, group_size, diff_data_desc.dims, self.axis))
+
+
+def check_described(what: str, name: str, md: object) -> MemoryDesc:
+    """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later (S17)."""
+    if not isinstance(md, MemoryDesc):
+        why = f"{type(md).__name__} is no rs.MemoryDesc"
+        raise InvalidArguments(f"{what}: {name} is no descriptor", why=why, hint="pass a rs.MemoryDesc")
+    if md.is_zero():
+        hint = "give it dims, a type and a format"
+        raise InvalidArguments(f"{what}: {name} is no descriptor of a tensor", why="it is empty", hint=hint)
+    if md.layout.has_runtime:
+        raise Unimplemented(
+            f"{what}: {name} has dims known only at execution",
+            where=str(md),
+            why="such dims are not provided by this version (S17)",
+            hint="make a primitive for each concrete shape",
+        )
+    return md
+
+
+def check_concrete(what: str, name: str, md: object) -> MemoryDesc:
+    """The descriptor of a tensor whose format is known; raise InvalidArguments for "any" (M30)."""
+    desc = check_described(what, name, md)
+    if desc.format_kind != "any":
+        return desc
+    raise InvalidArguments(
+        f"{what}: {name} has format 'any'",
+        where=str(desc),
+        why="a shuffle keeps the format of its source, which must be known (M30)",
+        hint="pass the format that the primitive before it chose",
+    )
+
+
+def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
+    """The axis as an integer from 0 to the last; raise InvalidArguments for anything else (S07)."""
+    number = parse_int(axis, f"{what}: axis")
+    if 0 <= number < len(dims):
+        return number
+    from_end = number + len(dims)
+    legal = f"axis {from_end}" if 0 <= from_end < len(dims) else f"an axis from 0 to {len(dims) - 1}"
+    raise InvalidArguments(
+        f"{what}: bad axis",
+        where=f"axis {short_repr(number)}, dims {dims}",
+        why=f"axes are numbered from 0, and the last of {len(dims)} is {len(dims) - 1} (S07)",
+        hint=f"use {legal}; only rs.shuffle_channels counts negative axes from the end",
+    )
+
+
+def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis: int) -> int:
+    """The group size as an integer that divides the axis; raise InvalidArguments for anything else (S07)."""
+    number, size = parse_int(group_size, f"{what}: group_size"), dims[axis]
+    if 1 <= number <= size and size % number == 0:
+        return number
+    shown = short_repr(number)
+    raise InvalidArguments(
+        f"{what}: bad param group_size",
+        where=f"C = {size} (axis {axis}), group_size = {shown}, group = C / group_size = {size} / {shown}",
+        why=f"group_size must be from 1 to {size}, and divide it (S07)",
+        hint=legal_factors("group_size", size),
+    )
+
+
+def legal_factors(name: str, size: int) -> str:
+    """A hint with what divides `size`."""
+    if size < 1:
+        return f"an axis without channels has no {name}: leave the shuffle out"
+    low = [n for n in range(1, min(isqrt(size), _MOST_TRIED) + 1) if size % n == 0]
+    found = sorted({*low, *(size // n for n in low)})
+    half = _MOST_SHOWN // 2
+    shown = [*found[:half], "...", *found[-half:]] if len(found) > _MOST_SHOWN else found
+    return f"legal for {name}: {', '.join(map(str, shown))}"
+
+
+def _forward_kind(what: str, prop_kind: object) -> PropKind:
+    kind = PropKind.parse(prop_kind, what)
+    if kind in _FORWARD:
+        return kind
+    raise InvalidArguments(
+        f"{what}: prop_kind is {kind}",
+        why="a forward shuffle is forward_training or forward_inference (S05)",
+        hint="use rs.ShuffleBackward for gradients",
+    )

@@ -1,0 +1,146 @@
+"""More of oneDNN's C API than the benchmarks need: attributes, convolutions, descriptors as stored."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from restride.bench.onednn import Desc, Memory, OneDNN, _Argument, _Handle, _int64s
+from restride.dtypes import DataType
+
+_FORWARD_INFERENCE, _DIRECT, _ANY = 96, 1, 1
+_QUERY_WEIGHTS = 131
+_SOURCE = 1
+Bits = npt.NDArray[np.uint32]
+
+
+class Attributes(_Handle):
+    """Primitive attributes (`dnnl_primitive_attr_t`)."""
+
+    @classmethod
+    def new(cls, library: OneDNN) -> Attributes:
+        """Attributes that change nothing."""
+        made = ctypes.c_void_p()
+        library.library.check("dnnl_primitive_attr_create", ctypes.byref(made))
+        return cls(library.library, "primitive_attr", made)
+
+    def set(self, what: str, arg: int, mask: int, groups: Sequence[int], data_type: DataType) -> None:
+        """`what` is "scales" or "zero_points"."""
+        shared = len(groups), _int64s(groups) if groups else None
+        self.library.check(
+            f"dnnl_primitive_attr_set_{what}", self.pointer, arg, mask, *shared, data_type.value
+        )
+
+    def set_sum(self, scale: float, zero_point: int, data_type: DataType | None) -> None:
+        """A chain of one sum."""
+        made = ctypes.c_void_p()
+        self.library.check("dnnl_post_ops_create", ctypes.byref(made))
+        chain = _Handle(self.library, "post_ops", made)
+        kind = 0 if data_type is None else data_type.value
+        self.library.check("dnnl_post_ops_append_sum", made, ctypes.c_float(scale), zero_point, kind)
+        self.library.check("dnnl_primitive_attr_set_post_ops", self.pointer, chain.pointer)
+
+    def append(self, *ops: tuple[str, object]) -> int:
+        """The status of a chain with these: ("eltwise", number) or ("binary", desc)."""
+        made = ctypes.c_void_p()
+        self.library.check("dnnl_post_ops_create", ctypes.byref(made))
+        chain = _Handle(self.library, "post_ops", made)
+        for kind, what in ops:
+            if kind == "eltwise":
+                numbers = ctypes.c_float(0.0), ctypes.c_float(0.0)
+                self.library.check("dnnl_post_ops_append_eltwise", made, what, *numbers)
+            else:
+                self.library.check("dnnl_post_ops_append_binary", made, what[0], what[1].pointer)
+        return int(self.library.dnnl.dnnl_primitive_attr_set_post_ops(self.pointer, chain.pointer))
+
+
+class Primitive:
+    """A primitive of any kind; `impl` is the name of its kernel. `run` takes memories by argument number."""
+
+    def __init__(self, library: OneDNN, descriptor: _Handle) -> None:
+        made = ctypes.c_void_p()
+        library.library.check("dnnl_primitive_create", ctypes.byref(made), descriptor.pointer)
+        self._library, self._handle = library, _Handle(library.library, "primitive", made)
+        self.impl = library._impl(descriptor)
+
+    def run(self, memories: Mapping[int, Memory]) -> None:
+        """Execute and wait."""
+        arguments = (_Argument * len(memories))()
+        for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
+            slot.arg, slot.memory = arg, memory.pointer.value
+        check, stream = self._library.library.check, self._library.stream
+        check("dnnl_primitive_execute", self._handle.pointer, stream, len(memories), arguments)
+        check("dnnl_stream_wait", stream)
+
+
+def reorder(library: OneDNN, src: Desc, dst: Desc, attr: Attributes) -> Primitive:
+    """A reorder with attributes. Raises OneDNNError where oneDNN has none."""
+    pd = ctypes.c_void_p()
+    both = src.pointer, library.engine, dst.pointer, library.engine
+    library.library.check("dnnl_reorder_primitive_desc_create", ctypes.byref(pd), *both, attr.pointer)
+    return Primitive(library, _Handle(library.library, "primitive_desc", pd))
+
+
+class Convolution:
+    """A forward convolution of s8 weights: padding 1, no stride, no bias, channels last, f32 out.
+
+    `weights` are g, o, i, h, w or o, i, h, w. oneDNN chooses their format.
+    """
+
+    def __init__(self, library: OneDNN, data_type: str, has_zero_point: bool, weights: Sequence[int]) -> None:
+        self._library, self.dims = library, tuple(weights)
+        *groups, out, into, height, width = weights
+        count = groups[0] if groups else 1
+        self.source = (2, into * count, 7, 6)
+        attr = Attributes.new(library)
+        if has_zero_point:
+            attr.set("zero_points", _SOURCE, 0, (), DataType.s32)
+        self.src = library.desc(self.source, data_type, "acdb")
+        self.dst = library.desc((2, out * count, 10 - height, 9 - width), "f32", "acdb")
+        pd, one, open_desc = ctypes.c_void_p(), _int64s((1, 1)), any_desc(library, weights, "s8")
+        library.library.check(
+            "dnnl_convolution_forward_primitive_desc_create",
+            *(ctypes.byref(pd), library.engine, _FORWARD_INFERENCE, _DIRECT),
+            *(self.src.pointer, open_desc.pointer, None, self.dst.pointer),
+            *(one, _int64s((0, 0)), one, one, attr.pointer),
+        )
+        self._pd = _Handle(library.library, "primitive_desc", pd)
+        self.primitive = Primitive(library, self._pd)
+
+    @cached_property
+    def weights(self) -> Desc:
+        """The descriptor of the weights that oneDNN wants."""
+        query = self._library.library.dnnl.dnnl_primitive_desc_query_md
+        query.restype = ctypes.c_void_p
+        made, found = ctypes.c_void_p(), ctypes.c_void_p(query(self._pd.pointer, _QUERY_WEIGHTS, 0))
+        self._library.library.check("dnnl_memory_desc_clone", ctypes.byref(made), found)
+        return Desc(self._library.library, "memory_desc", made)
+
+
+def any_desc(library: OneDNN, dims: Sequence[int], data_type: str) -> Desc:
+    """A descriptor whose format is left to oneDNN."""
+    made, kind = ctypes.c_void_p(), DataType[data_type].value
+    call = "dnnl_memory_desc_create_with_tag"
+    library.library.check(call, ctypes.byref(made), len(dims), _int64s(dims), kind, _ANY)
+    return Desc(library.library, "memory_desc", made)
+
+
+def bits_of_desc(desc: Desc) -> Bits:
+    """The descriptor as oneDNN stores it."""
+    size, call = ctypes.c_size_t(), "dnnl_memory_desc_get_blob"
+    desc.library.check(call, None, ctypes.byref(size), desc.pointer)
+    bits = np.zeros(size.value // 4, np.uint32)
+    desc.library.check(call, bits.ctypes.data_as(ctypes.c_void_p), ctypes.byref(size), desc.pointer)
+    return bits
+
+
+def desc_of_bits(library: OneDNN, bits: Bits) -> Desc:
+    """The descriptor that is stored so."""
+    made = ctypes.c_void_p()
+    data = bits.ctypes.data_as(ctypes.c_void_p)
+    library.library.check("dnnl_memory_desc_create_with_blob", ctypes.byref(made), data)
+    return Desc(library.library, "memory_desc", made)

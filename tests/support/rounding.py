@@ -1,0 +1,92 @@
+"""Bits as numbers and numbers as bits, by definitions of their own: what N2 to N7 say of every type.
+
+The narrow floats are rounded by a table of all their values: the nearest one, of two the even one.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from restride.dtypes import DataType
+from support.packed import values_of
+
+Bits = npt.NDArray[np.unsignedinteger[Any]]
+Reals = npt.NDArray[np.floating[Any]]
+
+QUIET = {
+    DataType.f64: 0x7FF8000000000000,
+    DataType.f32: 0x7FC00000,
+    DataType.bf16: 0x7FC0,
+    DataType.f16: 0x7E00,
+    DataType.f8_e5m2: 0x7E,
+    DataType.f8_e4m3: 0x7F,
+}
+"""The one NaN that arithmetic gives, in each type (N1)."""
+
+_LIMITS = {
+    DataType.s32: (-(2**31), 2**31 - 1),
+    DataType.s8: (-128, 127),
+    DataType.u8: (0, 255),
+    DataType.s4: (-8, 7),
+    DataType.u4: (0, 15),
+}
+# How many patterns of the type are finite and not negative; the next one is what overflow gives.
+_FINITE = {DataType.bf16: 0x7F80, DataType.f16: 0x7C00, DataType.f8_e5m2: 0x7C, DataType.f8_e4m3: 0x7F}
+
+
+def reals_of(bits: Bits, data_type: DataType, real: type[np.floating[Any]]) -> Reals:
+    """What bits stand for, as f32 or f64; s32 and f64 are rounded where f32 cannot hold them."""
+    with np.errstate(all="ignore"):
+        return values_of(bits, data_type).astype(real)
+
+
+def bits_of(values: Reals, data_type: DataType) -> Bits:
+    """f32 or f64 results of arithmetic as the bits of a type, 4-bit ones in the low half of a byte."""
+    if data_type is DataType.boolean:
+        return (values != 0).astype(np.uint8)
+    if data_type in _LIMITS:
+        return _integers(values, data_type)
+    word = np.dtype(f"u{data_type.bits // 8}")
+    return np.where(np.isnan(values), word.type(QUIET[data_type]), _floats(values, data_type)).astype(word)
+
+
+def _integers(values: Reals, data_type: DataType) -> Bits:
+    low, high = _LIMITS[data_type]
+    if data_type is DataType.s32 and values.dtype == np.float32:
+        high = 2**31 - 128  # the largest f32 below 2**31 (N3)
+    exact = np.where(np.isnan(values), 0, values).astype(np.float64)
+    whole = np.rint(np.minimum(np.maximum(exact, low), high)).astype(np.int64)
+    return (whole & 2**data_type.bits - 1).astype(f"u{max(data_type.bits // 8, 1)}")
+
+
+def _floats(values: Reals, data_type: DataType) -> Bits:
+    with np.errstate(all="ignore"):
+        if data_type is DataType.f64:
+            return values.astype(np.float64).view(np.uint64)
+        if data_type is DataType.f32:
+            return values.astype(np.float32).view(np.uint32)
+        return _nearest(values.astype(np.float64), data_type)
+
+
+def _nearest(values: npt.NDArray[np.float64], data_type: DataType) -> Bits:
+    table = _magnitudes(data_type)
+    size = np.where(np.isnan(values), 0, np.abs(values))
+    below = np.searchsorted(table, size, side="right") - 1
+    last = table.size - 1
+    above = np.minimum(below + 1, last)
+    middle = (table[below] + table[above]) / 2
+    up = (size > middle) | ((size == middle) & (below % 2 == 1))
+    return np.where(up, above, below) | np.signbit(values).astype(np.int64) << data_type.bits - 1
+
+
+@functools.cache
+def _magnitudes(data_type: DataType) -> npt.NDArray[np.float64]:
+    """All finite values from 0 up, and the one that would come next."""
+    count = _FINITE[data_type]
+    bits = np.arange(count, dtype=f"u{data_type.bits // 8}")
+    finite = bits.view(data_type.numpy).astype(np.float64)
+    return np.append(finite, 2 * finite[-1] - finite[-2])

@@ -1,0 +1,114 @@
+"""Attributes beside a real oneDNN: bit for bit, but for what `oracle_attributes` says of its kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onednn_api import Attributes, reorder
+from oracle_attributes import AttributeCase, case_of, fill, mismatch, run_onednn, run_restride
+from restride.bench.onednn import OneDNN
+from restride.bench.onednn_library import OneDNNError
+from restride.errors import Status
+from support.attributed import Some
+from support.attributes import Given
+
+pytestmark = [pytest.mark.peer]
+
+_BATCHES, _PER_BATCH = 8, 250
+_RELU, _ADD = 32, 131056
+_WEIGHTS, _REALS = ("s4", "u4", "s8", "u8"), ("f32", "bf16", "f16")
+
+
+@pytest.fixture(scope="module")
+def library() -> OneDNN:
+    try:
+        return OneDNN()
+    except OneDNNError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("batch", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, _BATCHES))])
+def test_attributes_do_what_onednn_does(
+    library: OneDNN, batch: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """250 cases a batch; those that oneDNN refuses are counted."""
+    count: Counter[str] = Counter()
+    for seed in range(batch * _PER_BATCH, (batch + 1) * _PER_BATCH):
+        count[_compared(library, seed)] += 1
+    with capsys.disabled():
+        print(f"\nattributes {batch}: {dict(count)}")
+    assert sum(n for name, n in count.items() if ":" in name) >= _PER_BATCH // 3
+
+
+def _compared(library: OneDNN, seed: int) -> str:
+    """Compare one case; the name of oneDNN's kernel."""
+    case = case_of(seed)
+    if case.given.is_nothing:
+        return "no attribute"
+    try:
+        return _equal(library, case)
+    except OneDNNError as error:
+        if error.status not in (Status.unimplemented, Status.invalid_arguments):
+            raise
+        return error.status.name
+
+
+def _equal(library: OneDNN, case: AttributeCase) -> str:
+    """Both give the same; the name of oneDNN's kernel. Raises OneDNNError where it provides none."""
+    src, old = fill(case)
+    kernel, theirs = run_onednn(library, case, src, old)
+    name, ours = run_restride(case, src, old)
+    found = mismatch(case, src, old, ours, theirs, kernel)
+    assert not found, f"{name} beside {kernel}: {found}\n{case}"
+    return kernel
+
+
+@pytest.mark.parametrize("groups", [(8, 1), (1, 16), (4, 8)], ids=str)
+@pytest.mark.parametrize(("src", "dst"), [(s, d) for s in _WEIGHTS for d in _REALS if s + d != "u8f16"])
+def test_weights_are_decompressed_as_by_onednn(
+    library: OneDNN, src: str, dst: str, groups: tuple[int, int]
+) -> None:
+    some = Some(5, (16, 32))
+    for scale, zero in (("f32", "s32"), ("bf16", "s8"), ("f16", src), ("f16", None)):
+        shift = None if zero is None else some.factor(3, zero, groups)
+        given = Given(src_scale=some.factor(3, scale, groups), src_zero=shift)
+        for tags in (("ab", "ab"), ("ba", "ab"), ("ab", "ba")):
+            assert _equal(library, AttributeCase(some.dims, (src, dst), tags, given, 5))
+
+
+def test_the_oracle_of_attributes_sees_another_scale_and_one_wrong_bit(library: OneDNN) -> None:
+    seen = 0
+    for seed in range(200):
+        case = case_of(seed)
+        scale = case.given.src_scale
+        if scale is None or case.types != ("s8", "f32"):
+            continue
+        src, old = fill(case)
+        try:
+            kernel, theirs = run_onednn(library, case, src, old)
+        except OneDNNError:
+            continue
+        ours = run_restride(case, src, old)[1]
+        assert not mismatch(case, src, old, ours, theirs, kernel)
+        ours[-1] ^= 1
+        halved = replace(scale, bits=scale.bits[::-1].copy())
+        other = run_restride(replace(case, given=replace(case.given, src_scale=halved)), src, old)[1]
+        assert np.array_equal(halved.bits, scale.bits) or mismatch(case, src, old, other, theirs, kernel)
+        assert mismatch(case, src, old, ours, theirs, kernel)
+        seen += 1
+    assert seen
+
+
+def test_onednn_reorders_with_no_post_op_but_a_sum(library: OneDNN) -> None:
+    """N13: what it refuses is provided here (R31)."""
+    md = library.desc((4, 8), "f32", "ab")
+    for ops in ([("eltwise", _RELU)], [("binary", (_ADD, md))], [("eltwise", _RELU)] * 2):
+        attr = Attributes.new(library)
+        attr.append(*ops)
+        with pytest.raises(OneDNNError) as caught:
+            reorder(library, md, library.desc((4, 8), "f32", "ba"), attr)
+        assert caught.value.status is Status.unimplemented

@@ -1,0 +1,495 @@
+"""The shuffle primitives: every format and type, forward and backward, on both engines (S01 to S20, N11)."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.by_offset import POISON, guarded, random_bits
+from support.errors import refused
+from support.shuffles import backward, by_offset, check_both, forward
+
+CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
+FPD, BPD = rs.ShuffleForward.PrimitiveDesc, rs.ShuffleBackward.PrimitiveDesc
+MD = rs.MemoryDesc((2, 36, 3, 5), "f32", "nChw16c")
+NCHW = rs.MemoryDesc((2, 36, 3, 5), "f32", "nchw")
+
+each_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=lambda engine: engine.kind)
+
+# S19, then S12: tails, double blocks, blocks of other axes, gaps, any rank, any axis.
+PROBLEMS = [
+    ((2, 16, 10), "nwc", 1, 4),
+    ((2, 64, 27), "ncw", 1, 4),
+    ((2, 15, 10, 8), "nhwc", 1, 3),
+    ((2, 64, 27, 27), "nchw", 0, 2),
+    ((2, 16, 16, 8), "nChw8c", 1, 4),
+    ((2, 16, 4, 4), "nChw16c", 1, 4),
+    ((2, 64, 7, 7, 7), "ncdhw", 2, 7),
+    ((10, 10, 10, 10, 10), "ncdhw", 0, 5),
+    ((4, 16, 2, 2, 2), "nCdhw16c", 1, 4),
+    ((2, 12, 5), "aBx16b", 1, 3),
+    ((2, 36, 5), "aBx16b", 1, 6),
+    ((2, 36, 5), "aBx4b", 1, 4),
+    ((48, 48, 3), "BAc8b4a2b", 0, 6),
+    ((48, 48, 3), "BAc8b4a2b", 1, 6),
+    ((20, 36, 3, 2), "OIhw16i16o", 1, 4),
+    ((20, 36, 3, 2), "OIhw16i16o", 0, 5),
+    ((20, 36, 3, 2), "OIhw4i16o4i", 1, 9),
+    ((2, 45, 7), "aBc4b3b", 1, 5),
+    ((3, 40, 2), "aBc2b8b", 1, 10),
+    ((3, 24, 8), (24 * 11, 11, 1), 1, 6),
+    ((3, 24, 8), (1, 3, 80), 1, 6),
+    ((30,), "a", 0, 5),
+    ((30,), "A8a", 0, 5),
+    ((2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 6, 2), "abcdefghijkl", 10, 3),
+    ((2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 6, 2), "abcdefghijKl4k", 10, 2),
+]
+WIDE = ["f32", "bf16", "u8", "f64"]
+OTHERS = ["f16", "s32", "s8", "boolean", "f8_e5m2", "f8_e4m3", "e8m0"]
+
+
+@each_engine
+@pytest.mark.parametrize(
+    ("dims", "layout", "axis", "group"), PROBLEMS, ids=[f"{d} {t} axis {a} g{g}" for d, t, a, g in PROBLEMS]
+)
+def test_shuffles_move_every_element_and_zero_the_padding(dims, layout, axis, group, engine):
+    for kind in WIDE:
+        check_both(rs.MemoryDesc(dims, kind, layout), axis, group, engine, (4, 8))
+
+
+@each_engine
+@pytest.mark.parametrize("kind", OTHERS)
+def test_every_other_type_moves_as_bits(kind, engine):
+    for tag in ("nchw", "nhwc", "nChw16c", "nChw8c"):
+        check_both(rs.MemoryDesc((2, 36, 7, 5), kind, tag), 1, 4, engine)
+
+
+@each_engine
+@pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw16c", "nChw8c", "nChw4c"])
+@pytest.mark.parametrize(("channels", "group"), [(36, 4), (36, 9), (34, 2), (48, 3), (64, 16), (39, 13)])
+def test_larger_tensors_take_the_way_through_stages(channels, group, tag, engine):
+    for kind in ("f32", "u8"):
+        check_both(rs.MemoryDesc((2, channels, 17, 19), kind, tag), 1, group, engine, (0, 4))
+
+
+def test_windows_and_offsets_are_shuffled_in_place_of_the_whole():
+    whole = rs.MemoryDesc((4, 48, 6, 6), "f32", "nChw16c")
+    window = whole.submemory_desc((2, 32, 3, 3), (1, 16, 2, 2))
+    for engine in (CPU, REF):
+        check_both(window, 1, 8, engine)
+        check_both(window, 2, 3, engine)
+
+
+def test_4_bit_elements_move_too():
+    rng = np.random.default_rng(0)
+    for dims, layout, axis, group in (
+        ((2, 12, 5), "abc", 1, 4),
+        ((3, 10), "aB4b", 1, 5),
+        ((7, 6), "ab", 1, 2),
+    ):
+        for kind in ("u4", "s4"):
+            md = rs.MemoryDesc(dims, kind, layout)
+            data = rng.integers(0, 256, md.size, np.uint8)
+            for engine in (CPU, REF):
+                src, dst = rs.Memory(md, engine, data.copy()), rs.Memory(md, engine)
+                dst.data.view(np.uint8)[:] = POISON
+                forward(md, axis, group, engine).execute(rs.Stream(engine), src, dst)
+                wanted = by_offset(
+                    _nibbles(data), md, _nibbles(np.full(md.size, POISON, np.uint8)), md, axis, group
+                )
+                found = _nibbles(dst.data.view(np.uint8))
+                np.testing.assert_array_equal(
+                    found[: wanted.size - md.nelems % 2], wanted[: wanted.size - md.nelems % 2]
+                )
+
+
+def _nibbles(data):
+    """Elements of a byte each, the low half first."""
+    return np.stack([data & 15, data >> 4], axis=-1).reshape(-1)
+
+
+# --- what both directions and kinds mean ------------------------------------------------------------------
+
+
+def _run(primitive, md, data, engine=CPU):
+    src, dst = rs.Memory(md, engine, data.copy()), rs.Memory(md, engine)
+    primitive.execute(rs.Stream(engine), src, dst)
+    return dst.data.view(np.uint8).copy()
+
+
+def test_training_and_inference_and_their_other_names_give_the_same_bytes():
+    data = np.random.default_rng(1).integers(0, 256, NCHW.size, np.uint8)
+    results = []
+    for kind in ("forward_training", "forward_inference", "forward", "forward_scoring", rs.PropKind.forward):
+        desc = rs.ShuffleForward.Desc(kind, NCHW, 1, 4)
+        results.append(_run(rs.ShuffleForward(FPD(desc, CPU)), NCHW, data))
+    assert all((result == results[0]).all() for result in results)
+    assert rs.PropKind.forward is rs.PropKind.forward_training
+
+
+@pytest.mark.parametrize(
+    "kind", ["backward", "backward_data", "backward_weights", "undef", "sideways", 64, None]
+)
+def test_no_other_prop_kind_is_forward(kind):
+    with refused("prop_kind"):
+        rs.ShuffleForward.Desc(kind, NCHW, 1, 4)
+
+
+@pytest.mark.parametrize("group", [1, 2, 3, 4, 6, 9, 12, 18, 36])
+def test_backward_undoes_forward_and_is_forward_of_the_other_factor(group):
+    data = np.random.default_rng(2).integers(0, 256, NCHW.size, np.uint8)
+    there = _run(forward(NCHW, 1, group, CPU), NCHW, data)
+    assert (_run(backward(NCHW, 1, group, CPU), NCHW, there) == data).all()
+    other = _run(forward(NCHW, 1, 36 // group, CPU), NCHW, data)
+    assert (_run(backward(NCHW, 1, group, CPU), NCHW, data) == other).all()
+
+
+def test_the_backward_is_the_gradient():
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-9, 9, NCHW.nelems).astype(np.float32) for _ in range(2))
+    there = _run(forward(NCHW, 1, 4, CPU), NCHW, x.view(np.uint8)).view(np.float32)
+    back = _run(backward(NCHW, 1, 4, CPU), NCHW, y.view(np.uint8)).view(np.float32)
+    assert there @ y == x @ back
+
+
+def test_the_factors_one_and_all_move_nothing():
+    data = np.random.default_rng(4).integers(0, 256, NCHW.size, np.uint8)
+    for group in (1, 36):
+        assert (_run(forward(NCHW, 1, group, CPU), NCHW, data) == data).all()
+    one = rs.MemoryDesc((3, 1, 2), "f32", "abc")
+    check_both(one, 1, 1, CPU)
+
+
+def test_nothing_is_done_where_another_dim_is_zero():
+    md = rs.MemoryDesc((0, 12, 3), "f32", "abc")
+    for engine in (CPU, REF):
+        src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
+        forward(md, 1, 4, engine).execute(rs.Stream(engine), src, dst)
+
+
+def test_nans_keep_their_payload():
+    md = rs.MemoryDesc((1, 4), "f32", "ab")
+    bits = np.array([0x7FC00001, 0xFFC12345, 0x7F800001, 0x80000000], np.uint32)
+    for engine in (CPU, REF):
+        moved = _run(forward(md, 1, 2, engine), md, bits.view(np.uint8), engine).view(np.uint32)
+        assert moved.tolist() == bits[[0, 2, 1, 3]].tolist()
+
+
+# --- descriptors: forms, queries, formats -----------------------------------------------------------------
+
+
+def test_version_3_takes_source_and_destination():
+    with_any = rs.MemoryDesc(MD.dims, "f32", "any")
+    for dst in (MD, with_any):
+        pd = FPD(CPU, "forward_training", MD, dst, 1, 4)
+        assert (pd.src_desc(), pd.dst_desc()) == (MD, MD)
+    named = FPD(engine=CPU, prop_kind="forward", src_md=MD, dst_md=MD, axis=1, group_size=4)
+    assert named.get_group_size() == 4
+    pd = BPD(CPU, MD, with_any, 1, 4, None)
+    assert (pd.diff_src_desc(), pd.diff_dst_desc()) == (MD, MD)
+
+
+def test_a_forward_descriptor_answers_queries():
+    pd = FPD(rs.ShuffleForward.Desc("forward_inference", MD, 1, 4), CPU)
+    assert (pd.get_prop_kind(), pd.get_axis(), pd.get_group_size()) == ("forward_inference", 1, 4)
+    assert (pd.src_desc(), pd.dst_desc()) == (MD, MD)
+    assert pd.diff_src_desc().is_zero()
+    assert pd.diff_dst_desc().is_zero()
+    assert pd.query_md("src") == pd.query_md("exec_arg_md", rs.ARG_SRC) == MD
+    assert pd.query_md("exec_arg_md", rs.ARG_DST) == MD
+    assert pd.query_md("diff_src").is_zero()
+    assert pd.query_md("exec_arg_md", rs.ARG_DIFF_SRC).is_zero()
+    assert pd.get_kind() == "shuffle"
+    assert pd.get_engine() is CPU
+    assert pd.impl_info_str.startswith("jit:")
+    assert pd.scratchpad_desc().is_zero()
+
+
+def test_a_backward_descriptor_answers_queries():
+    pd = BPD(rs.ShuffleBackward.Desc(MD, 1, 4), REF, None)
+    assert (pd.get_prop_kind(), pd.get_axis(), pd.get_group_size()) == ("backward", 1, 4)
+    assert (pd.diff_src_desc(), pd.diff_dst_desc()) == (MD, MD)
+    assert pd.src_desc().is_zero()
+    assert pd.dst_desc().is_zero()
+    assert pd.query_md("diff_dst") == pd.query_md("exec_arg_md", rs.ARG_DIFF_DST) == MD
+    assert pd.query_md("exec_arg_md", rs.ARG_SRC).is_zero()
+    assert pd.impl_info_str == "ref:any"
+
+
+def test_any_backward_takes_the_format_of_the_hint_else_row_major():
+    any_md = rs.MemoryDesc((2, 36, 3, 5), "f32", "any")
+    desc = rs.ShuffleBackward.Desc(any_md, 1, 4)
+    hint = FPD(rs.ShuffleForward.Desc("forward", MD, 1, 4), CPU)
+    assert BPD(desc, CPU, hint).diff_src_desc() == MD
+    for none in (None, FPD()):
+        assert BPD(desc, CPU, none).diff_src_desc() == NCHW
+    bf16 = rs.ShuffleBackward.Desc(rs.MemoryDesc((4, 36, 3, 5), "bf16", "any"), 1, 4)
+    assert BPD(bf16, CPU, hint).diff_src_desc() == rs.MemoryDesc((4, 36, 3, 5), "bf16", "nChw16c")
+
+
+def test_a_hint_of_another_kind_is_a_type_error():
+    reorder = rs.Reorder.PrimitiveDesc(CPU, MD, CPU, NCHW)
+    backward_pd = BPD(rs.ShuffleBackward.Desc(MD, 1, 4), CPU, None)
+    for hint in (reorder, backward_pd, MD, 5):
+        with pytest.raises(TypeError, match="hint_fwd_pd is no hint") as caught:
+            BPD(rs.ShuffleBackward.Desc(MD, 1, 4), CPU, hint)
+        assert isinstance(caught.value, rs.InvalidArguments)
+
+
+@pytest.mark.parametrize("primitive", [rs.ShuffleForward, rs.ShuffleBackward])
+def test_what_is_empty_is_false_and_refuses(primitive):
+    pd = primitive.PrimitiveDesc()
+    assert not pd
+    assert not primitive()
+    with refused("the primitive descriptor is empty"):
+        _ = pd.impl_info_str
+    with refused("the primitive descriptor is empty"):
+        primitive(pd)
+    with refused("the primitive is empty"):
+        primitive().execute(rs.Stream(CPU), rs.Memory(MD, CPU), rs.Memory(MD, CPU))
+    with refused("no primitive descriptor"):
+        primitive(MD)
+
+
+def test_allow_empty_turns_failures_into_empty_descriptors():
+    attr = rs.PrimitiveAttr()
+    attr.set_output_scales(0, [2.0])
+    desc = rs.ShuffleForward.Desc("forward", MD, 1, 4)
+    assert not FPD(desc, CPU, attr, True)
+    assert not FPD(CPU, "forward", MD, NCHW, 1, 4, allow_empty=True)
+    assert not FPD(CPU, "forward", MD, MD, 1, 5, allow_empty=True)
+    assert not BPD(CPU, MD, MD, 9, 4, None, allow_empty=True)
+    assert FPD(desc, CPU, None, True)
+
+
+def test_scratchpad_mode_is_the_only_attribute():
+    desc = rs.ShuffleForward.Desc("forward", MD, 1, 4)
+    attr = rs.PrimitiveAttr()
+    attr.set_scratchpad_mode("user")
+    assert FPD(desc, CPU, attr).get_primitive_attr().get_scratchpad_mode() == "user"
+    ops = rs.PostOps()
+    ops.append_sum(1.0)
+    summed = rs.PrimitiveAttr()
+    summed.set_post_ops(ops)
+    scaled = rs.PrimitiveAttr()
+    scaled.set_scales(rs.ARG_SRC, 0, [2.0])
+    shifted = rs.PrimitiveAttr()
+    shifted.set_zero_points(rs.ARG_DST, 0, [2])
+    for wrong in (summed, scaled, shifted):
+        with refused("unsupported attribute", "(S14)", kind=rs.Unimplemented):
+            FPD(desc, CPU, wrong)
+    with refused("attr is none"):
+        FPD(desc, CPU, {"scale": 2})
+
+
+# --- S20 and what else is refused -------------------------------------------------------------------------
+
+
+def _v3(src, dst, axis=1, group=4):
+    return FPD(CPU, "forward", src, dst, axis, group)
+
+
+def test_two_types_or_two_formats_are_not_provided():
+    with refused("two data types", "(S11)", kind=rs.Unimplemented):
+        _v3(NCHW, rs.MemoryDesc(NCHW.dims, "bf16", "nchw"))
+    with refused("two formats", "(S11)", kind=rs.Unimplemented):
+        _v3(NCHW, rs.MemoryDesc(NCHW.dims, "f32", "nhwc"))
+    with refused("inconsistent src and dst mds", "(S11)"):
+        _v3(NCHW, rs.MemoryDesc((3, 36, 3, 5), "f32", "nchw"))
+
+
+def test_an_undefined_source_is_refused():
+    with refused("has format 'any'", "(M30)"):
+        _v3(rs.MemoryDesc(NCHW.dims, "f32", "any"), NCHW)
+    with refused("data_desc has format 'any'"):
+        rs.ShuffleForward.Desc("forward", rs.MemoryDesc(NCHW.dims, "f32", "any"), 1, 4)
+    for md in (rs.MemoryDesc(), 5, None):
+        with refused("data_desc is no descriptor"):
+            rs.ShuffleForward.Desc("forward", md, 1, 4)
+    with refused():
+        rs.MemoryDesc((2, -36, 3), "f32", "abc")
+    with refused():
+        rs.MemoryDesc((2, 36, 3), "undef", "abc")
+
+
+def test_dims_known_later_are_not_provided():
+    md = rs.MemoryDesc((2, rs.RUNTIME_DIM, 3), "f32", (3, 1, 1))
+    with refused("only at execution", "(S17)", kind=rs.Unimplemented):
+        rs.ShuffleForward.Desc("forward", md, 1, 4)
+
+
+@pytest.mark.parametrize("axis", [-1, 4, 99, 2**70])
+def test_axes_are_counted_from_zero(axis):
+    with refused("bad axis", "(S07)"):
+        rs.ShuffleForward.Desc("forward", NCHW, axis, 4)
+    with refused("bad axis", "(S07)"):
+        rs.ShuffleBackward.Desc(NCHW, axis, 4)
+
+
+@pytest.mark.parametrize("axis", ["1", 1.0, None, True])
+def test_an_axis_is_an_integer(axis):
+    with refused("axis"):
+        rs.ShuffleForward.Desc("forward", NCHW, axis, 4)
+
+
+@pytest.mark.parametrize("group", [0, -1, 5, 37, 72, 2**70])
+def test_a_group_size_divides_the_axis(group):
+    for make in (
+        lambda: rs.ShuffleForward.Desc("forward", NCHW, 1, group),
+        lambda: rs.ShuffleBackward.Desc(NCHW, 1, group),
+    ):
+        with refused(
+            "bad param group_size",
+            "C = 36",
+            "group_size = ",
+            "group = C / group_size",
+            "1, 2, 3, 4, 6, 9, 12, 18, 36",
+        ):
+            make()
+
+
+def test_an_axis_without_channels_has_no_group_size():
+    md = rs.MemoryDesc((2, 0, 3), "f32", "abc")
+    for group in (0, 1, 2):
+        with refused("bad param group_size", "C = 0"):
+            rs.ShuffleForward.Desc("forward", md, 1, group)
+
+
+def test_a_destination_that_repeats_itself_is_refused():
+    md = rs.MemoryDesc.from_strides((2, 4), "f32", (0, 1))
+    with refused("share memory", "(N8)"):
+        FPD(rs.ShuffleForward.Desc("forward", md, 1, 2), CPU)
+
+
+@pytest.mark.parametrize("args", [(MD, CPU), (None, CPU), (rs.ShuffleBackward.Desc(MD, 1, 4), CPU)])
+def test_a_descriptor_of_the_wrong_kind_is_refused(args):
+    with refused("no descriptor"):
+        FPD(*args)
+    with refused("no engine"):
+        FPD(rs.ShuffleForward.Desc("forward", MD, 1, 4), "cpu")
+
+
+# --- execution --------------------------------------------------------------------------------------------
+
+
+def _poisoned(md=MD, engine=CPU):
+    src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
+    dst.data.view(np.uint8)[:] = POISON
+    return src, dst
+
+
+def check_refused(args, *texts, primitive=None, stream=None, dst=None):
+    with refused(*texts):
+        (primitive or forward(MD, 1, 4, CPU)).execute(stream or rs.Stream(CPU), *args)
+    assert dst is None or (dst.data.view(np.uint8) == POISON).all()
+
+
+def test_arguments_are_those_of_the_direction():
+    src, dst = _poisoned()
+    check_refused(({rs.ARG_SRC: src},), "bad number of outputs", "17 (ARG_DST) is missing", dst=dst)
+    check_refused(({rs.ARG_DST: dst},), "bad number of inputs", "1 (ARG_SRC) is missing", dst=dst)
+    extra = {rs.ARG_SRC: src, rs.ARG_DST: dst, rs.ARG_DIFF_SRC: dst}
+    check_refused((extra,), "129 (ARG_DIFF_SRC) is no output", dst=dst)
+    twice = [(rs.ARG_SRC, src), (rs.ARG_DST, dst), (rs.ARG_SRC, src)]
+    check_refused((twice,), "passed multiple times", dst=dst)
+    wrong = {rs.ARG_SRC: src, rs.ARG_DST: dst}
+    back = backward(MD, 1, 4, CPU)
+    check_refused((wrong,), "145 (ARG_DIFF_DST) is missing", primitive=back, dst=dst)
+    check_refused((5,), "no argument map", dst=dst)
+
+
+def test_memories_and_streams_are_those_of_the_primitive():
+    src, dst = _poisoned()
+    other = rs.Memory(NCHW, CPU)
+    check_refused((other, dst), "src will not do", "is not the primitive's", dst=dst)
+    check_refused((src, other), "dst will not do")
+    check_refused((rs.Memory(MD, REF), dst), "is on engine reference", dst=dst)
+    check_refused((src, dst), "the stream is another engine's", stream=rs.Stream(REF), dst=dst)
+    check_refused((src, rs.Memory()), "the memory is empty")
+    check_refused((src.data, dst), "is no rs.Memory", dst=dst)
+    back = backward(MD, 1, 4, CPU)
+    check_refused((other, dst), "diff_dst will not do", primitive=back, dst=dst)
+
+
+def test_what_must_not_be_written_is_refused():
+    src, _ = _poisoned()
+    data = np.zeros(MD.size // 4, np.float32)
+    data.flags.writeable = False
+    check_refused((src, rs.Memory(MD, CPU, data)), "the destination is read-only")
+    check_refused((src, rs.Memory(MD, CPU, rs.NO_DATA)), "the memory has no buffer")
+
+
+def test_no_shuffle_is_done_in_place():
+    room = np.zeros(MD.size + 256, np.uint8)
+    for engine in (CPU, REF):
+        one, other = (rs.Memory(MD, engine, room[at : at + MD.size]) for at in (0, 64))
+        for src, dst in ((one, one), (one, other), (other, one)):
+            check_refused(
+                (src, dst), "overlap", "(S18)", primitive=forward(MD, 1, 4, engine), stream=rs.Stream(engine)
+            )
+
+
+def test_eight_threads_share_a_primitive():
+    md = rs.MemoryDesc((4, 36, 40, 40), "f32", "nChw16c")
+    primitive = forward(md, 1, 4, CPU)
+    wrong: list[int] = []
+
+    def work(seed):
+        src, dst = guarded(md, CPU), guarded(md, CPU)
+        random_bits(src, seed)
+        wanted = by_offset(src.storage, md, dst.storage, md, 1, 4)
+        for _ in range(5):
+            dst.storage[:] = 0xFFFFFFFF
+            primitive.execute(rs.Stream(CPU), src.memory, dst.memory)
+            if not (dst.storage == wanted).all():
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_primitives_and_descriptors_are_copied_and_pickled():
+    data = np.random.default_rng(5).integers(0, 256, NCHW.size, np.uint8)
+    for made in (forward(NCHW, 1, 4, CPU), backward(NCHW, 1, 4, CPU)):
+        wanted = _run(made, NCHW, data)
+        for copied in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made), copy.copy(made)):
+            assert type(copied) is type(made)
+            assert (_run(copied, NCHW, data) == wanted).all()
+        pd = made.get_primitive_desc()
+        again = pickle.loads(pickle.dumps(pd))
+        assert (again.get_axis(), again.get_group_size()) == (1, 4)
+        assert again.query_md("exec_arg_md", made.reads) == NCHW
+        assert not pickle.loads(pickle.dumps(type(pd)()))
+        assert not pickle.loads(pickle.dumps(type(made)()))
+
+
+def test_equal_problems_share_what_is_compiled():
+    md = rs.MemoryDesc((2, 36, 3, 5), "f32", "nChw8c")
+    one, other = forward(md, 1, 4, CPU), backward(rs.MemoryDesc((2, 36, 3, 5), "f32", "nChw8c"), 1, 9, CPU)
+    assert one._impl is other._impl
+
+
+def test_verbose_lines_name_the_shuffle(capfd):
+    md = rs.MemoryDesc((1, 60, 28, 28), "f32", "aBcd4b")
+    with rs.verbose("profile"):
+        made = forward(md, 1, 20, CPU)
+        made.execute(rs.Stream(CPU), rs.Memory(md, CPU), rs.Memory(md, CPU))
+        back = backward(md, 1, 20, REF)
+    del back
+    lines = [line for line in capfd.readouterr().err.splitlines() if ",info," not in line]
+    fields = [line.split(",") for line in lines]
+    assert [line[3] for line in fields] == ["create:cache_miss", "exec", "create:cache_miss"]
+    assert fields[1][4:6] == ["cpu", "shuffle"]
+    assert fields[1][7:10] == ["forward_inference", "data:f32::blocked:aBcd4b::f0", ""]
+    assert fields[1][10].startswith("axis:1 group:20 why:")
+    assert fields[1][11] == "1x60x28x28"
+    assert fields[2][6:8] == ["ref:any", "backward"]

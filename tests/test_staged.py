@@ -1,0 +1,127 @@
+"""Work in stages writes what the nest means: chunk by chunk, through scratch, poured out or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.plan.contract import storage_dtype
+from restride.plan.machine import Machine
+from restride.plan.nest import LoopNest
+from restride.plan.shuffle import shuffle_chain, shuffle_nest
+from restride.plan.staged import Run, linear_chain, runs_of, stage
+from restride.targets import cpu
+from restride.targets.isa import CacheSizes, Isa, host_isa
+from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
+from support.shuffles import STAGED, ShuffleCase, by_offset, can_pour, run_stages, staged_kernel
+
+each_case = pytest.mark.parametrize("case", STAGED, ids=lambda case: case.name)
+
+
+def _wanted(case: ShuffleCase, src: Bytes, dst: Bytes) -> Bytes:
+    kind = storage_dtype(case.dst.data_type)
+    made = by_offset(src.view(kind), case.src, dst.view(kind), case.dst, case.axis, case.group_size)
+    wanted = room(dst.size)
+    wanted[:] = made.view(np.uint8)
+    return wanted
+
+
+@each_case
+def test_stages_mean_what_the_nest_means(case: ShuffleCase) -> None:
+    kind = storage_dtype(case.dst.data_type)
+    src, dst = random_source(case.src, 1), destination(case.dst)
+    wanted = _wanted(case, src, dst)
+    chain = case.chain
+    assert chain is not None
+    for poured in (False, True)[: 1 + can_pour(case)]:
+        for chunk in {1, 3, chain.along.extent}:
+            got = dst.copy()
+            run_stages(chain, chunk, src.view(kind), got.view(kind), poured=poured)
+            assert not difference(got, wanted, case.dst.data_type), (poured, chunk)
+
+
+@each_case
+@pytest.mark.parametrize("isa", runnable(), ids=isa_id)
+def test_machine_code_does_the_stages(case: ShuffleCase, isa: Isa) -> None:
+    src = random_source(case.src, 1, start=1)
+    for poured in (False, True)[: 1 + can_pour(case)]:
+        kernel = staged_kernel(case, isa, poured)
+        for start, parts in ((0, 1), (4, 3), (63, 50)):
+            dst = destination(case.dst, start=start)
+            wanted = _wanted(case, src, dst)
+            kernel(src.ctypes.data, dst.ctypes.data, parts=parts)
+            assert not difference(dst, wanted, case.dst.data_type), (poured, start, parts)
+
+
+# --- which chunks, and when ---------------------------------------------------------------------------------
+
+
+def _nest(dims: tuple[int, ...], tag: str, group: int, data_type: str = "f32") -> tuple[LoopNest, MemoryDesc]:
+    md = MemoryDesc(dims, data_type, tag)
+    return shuffle_nest(md, md, 1, group), md
+
+
+def test_runs_that_follow_each_other_are_one() -> None:
+    assert runs_of([Run(4, 30), Run(5, 6), Run(6, 1)]) == (Run(120, 1),)
+    assert runs_of([Run(4, 100), Run(5, 6), Run(6, 1)]) == (Run(30, 1), Run(4, 100))
+    assert runs_of([Run(3, 7)]) == (Run(3, 7),)
+
+
+def test_chunks_are_one_run_of_the_source_where_there_are_such() -> None:
+    nest, _ = _nest((64, 96, 7, 7), "abcd", 4)
+    chain = linear_chain(nest)
+    assert chain is not None
+    assert chain.pour(5).ahead == (Run(5 * 4 * 49, 1),)
+    assert [axis.extent for axis in chain.pour(5).loops] == [4]
+    assert chain.pour(5).length == 5 * 49
+
+
+@pytest.mark.parametrize(("dims", "tag", "group"), [((2, 4000, 3), "abc", 2000), ((9, 64, 500), "aBc16b", 8)])
+def test_there_is_no_chain_of_one_stage_with_short_runs(dims: tuple[int, ...], tag: str, group: int) -> None:
+    nest, _ = _nest(dims, tag, group)
+    assert nest.bounds == ()
+    assert linear_chain(nest) is None
+
+
+@pytest.mark.parametrize(("pixels", "chunk"), [(12, 12), (60, 15), (784, 16), (49, 16), (131, 16)])
+def test_chunks_divide_the_axis_evenly_if_they_can(pixels: int, chunk: int) -> None:
+    md = MemoryDesc((4, 244, pixels), "f32", "aBc16b")
+    chain = shuffle_chain(md, md, 1, 2)
+    assert chain is not None
+    staged = stage(chain, Machine(), poured=True)
+    assert staged is not None
+    assert staged.chunk == chunk
+    assert (staged.rest is None) == (pixels % chunk == 0)
+
+
+def _kind(dims: tuple[int, ...], tag: str, group: int, caches: CacheSizes, *, may_stream: bool = True) -> str:
+    nest, md = _nest(dims, tag, group)
+    chain = shuffle_chain(md, md, 1, group)
+    return cpu.lower(nest, Isa.for_name("avx512"), caches, may_stream=may_stream, chain=chain).kind
+
+
+def test_stages_are_for_blocks_that_groups_cut_and_for_large_work_that_cannot_stream() -> None:
+    cut, misfit, aligned = (
+        ((8, 244, 28, 28), "aBcd16b", 2),
+        ((64, 244, 7, 7), "abcd", 2),
+        ((64, 32, 28, 28), "abcd", 2),
+    )
+    assert _kind(*cut, CacheSizes()) == "staged"
+    assert _kind((1, 36, 5, 5), "aBcd16b", 2, CacheSizes()) == "strided"
+    assert _kind(*misfit, CacheSizes()) == "copy"
+    small = CacheSizes(l2=1 << 14, l3=1 << 16)
+    assert _kind(*misfit, small) == "staged"
+    assert _kind(*aligned, small) == "copy"
+    assert _kind(*aligned, small, may_stream=False) == "staged"
+
+
+def test_a_lowered_chain_says_what_it_does() -> None:
+    nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
+    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_chain(md, md, 1, 2))
+    assert lowered.staged is not None
+    assert not lowered.streams
+    assert lowered.steps == 8 * lowered.staged.chunks
+    assert str(lowered).startswith("staged (groups cut blocks")
+    assert "pour runs of" in str(lowered)
+    assert "!nontemporal" in lowered.ir()
