@@ -106,6 +106,26 @@ def test_performance_prints_its_template_and_the_totals(capsys: pytest.CaptureFi
     assert any(line.startswith("total perf: min(ms):") for line in lines)
 
 
+def test_a_verbose_run_names_each_test_before_it_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = list[str]()
+    monkeypatch.setattr(jobs, "run", lambda test: said.append(capsys.readouterr().out) or run(test))
+    assert main(["bench", "-v1", "--reorder", "3x4"]) == 0
+    assert said == ["run: --reorder 3x4\n"]
+
+
+def test_progress_is_the_last_line_of_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("restride.bench.driver.main.is_terminal", lambda stream: True)
+    monkeypatch.setattr("restride.bench.driver.main._PROGRESS_S", 0.0)
+    assert main(["bench", "--reorder", "3x4", "5x6"]) == 0
+    shown = capsys.readouterr().err
+    assert "[1/2] about " in shown
+    assert shown.endswith("\r\x1b[K")
+
+
 def test_a_later_start_skips_the_tests_before(capsys: pytest.CaptureFixture[str]) -> None:
     _, out = _run("--start=1 --reorder 3x4 5x6", capsys)
     assert "0:SKIPPED (Skip start) __REPRO" in out

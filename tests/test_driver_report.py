@@ -73,7 +73,6 @@ def test_mismatches_come_before_the_status_and_the_verbose_level_adds_lines() ->
     test = _test("-v5 --reorder 2x3")
     result = Result(Status.FAILED, errors=1, total=6, lines=("[   0][DST][0:0] …",), impl="jit:copy")
     assert list(Report().add(0, test, result)) == [
-        "run: --reorder 2x3",
         "implementation: jit:copy",
         "[   0][DST][0:0] …",
         "0:FAILED (errors:1 total:6) __REPRO: --reorder 2x3",

@@ -36,9 +36,11 @@ def results(tests: Sequence[Test], count: int) -> Iterator[Result]:
 def processes(tests: Sequence[Test], jobs: int) -> int:
     """How many processes to use; `jobs` is what was asked for, 0 for no wish.
 
-    It is one where times are taken: they would disturb each other.
+    It is one where times are taken, which would disturb each other, and where tests are told before they run.
     """
-    if any(test.common.times for test in tests) or all(test.common.mode == "L" for test in tests):
+    if any(test.common.times or test.common.verbose for test in tests) or all(
+        test.common.mode == "L" for test in tests
+    ):
         return 1
     if jobs:
         return min(jobs, len(tests))

@@ -57,9 +57,14 @@ def _run(expansion: Expansion) -> int:
 
 
 def _report_all(tests: Sequence[Test], count: int, report: Report, is_json: bool) -> None:
-    progress = _Progress(len(tests), is_json)
-    for index, (test, result) in enumerate(zip(tests, results(tests, count), strict=True)):
-        lines = list(report.add(index, test, result))
+    progress = _Progress(len(tests))
+    found = results(tests, count)
+    for index, test in enumerate(tests):
+        if test.common.verbose and not is_json:
+            # Before it runs, so that it is known should it bring the process down.
+            say(Answer(f"run: {test.repro}"), as_json=False)
+        lines = list(report.add(index, test, next(found)))
+        progress.clear()
         if not is_json:
             say(Answer("\n".join(lines)), as_json=False)
         progress.show(index + 1)
@@ -67,12 +72,12 @@ def _report_all(tests: Sequence[Test], count: int, report: Report, is_json: bool
 
 
 class _Progress:
-    """How far a run is, on a terminal that does not show its lines already."""
+    """How far a run is: the last line of a terminal."""
 
-    def __init__(self, tests: int, is_quiet: bool) -> None:
+    def __init__(self, tests: int) -> None:
         self._tests, self._start, self._shown = tests, time.perf_counter(), 0.0
         self._is_open = False
-        self._is_wanted = is_terminal(sys.stderr) and (is_quiet or not is_terminal(sys.stdout))
+        self._is_wanted = is_terminal(sys.stderr)
 
     def show(self, done: int) -> None:
         """Say it, a few times a second at most."""
@@ -87,3 +92,4 @@ class _Progress:
         """Leave nothing of it."""
         if self._is_open:
             tell("\r\x1b[K", end="")
+            self._is_open = False

@@ -66,8 +66,6 @@ class Report:
 
     def _lines(self, index: int, test: Test, result: Result, line: str) -> Iterator[str]:
         common = test.common
-        if common.verbose >= 1 and result.status is not Status.LISTED:
-            yield f"run: {test.repro}"
         if common.verbose >= 5 and result.impl:
             yield f"implementation: {result.impl}"
         yield from result.lines
