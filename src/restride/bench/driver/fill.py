@@ -38,9 +38,12 @@ def values_for(data_type: DataType, nbytes: int) -> Bytes:
 def bits_for(data_type: DataType, nbytes: int) -> Bytes:
     """Storage of a shuffle's source: words that differ from place to place, whatever they mean."""
     word = storage_dtype(data_type)
-    places = np.arange(-(-nbytes // word.itemsize), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        return (places * np.uint64(97) + np.uint64(101)).astype(word).view(np.uint8)[:nbytes]
+    count = -(-nbytes // word.itemsize)
+    # Narrow words repeat themselves, after as many as there are.
+    places = np.arange(min(count, 1 << 8 * word.itemsize), dtype=word)
+    places *= word.type(97)
+    places += word.type(101)
+    return np.resize(places, count).view(np.uint8)[:nbytes]
 
 
 def scales_for(count: int, data_type: DataType, given: Sequence[float] = ()) -> Bytes:
