@@ -37,7 +37,7 @@ _ROWS = (
     ("targets",),
     ("runtime",),
     ("primitives",),
-    ("arrays", "planned", "quantising", "shuffles", "openvino", "frameworks"),
+    ("arrays", "joining", "planned", "quantising", "shuffles", "openvino", "frameworks"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "bench", "view", "__main__"),
 )

@@ -442,11 +442,11 @@ def test_eight_threads_share_a_primitive():
     def work(seed):
         src, dst = guarded(md, CPU), guarded(md, CPU)
         random_bits(src, seed)
-        wanted = by_offset(src.storage, md, dst.storage, md, 1, 4)
+        wanted = by_offset(src.elements, md, dst.elements, md, 1, 4)
         for _ in range(5):
-            dst.storage[:] = 0xFFFFFFFF
+            dst.elements[:] = 0xFFFFFFFF
             primitive.execute(rs.Stream(CPU), src.memory, dst.memory)
-            if not (dst.storage == wanted).all():
+            if not (dst.elements == wanted).all():
                 wrong.append(seed)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]

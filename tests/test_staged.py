@@ -14,7 +14,7 @@ from restride.plan.staged import Run, linear_chain, runs_of, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
 from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
-from support.shuffles import STAGED, ShuffleCase, by_offset, can_pour, run_stages, staged_kernel
+from support.shuffles import STAGED, ShuffleCase, by_offset, can_pour, run_stages, staged_kernel, ways
 
 each_case = pytest.mark.parametrize("case", STAGED, ids=lambda case: case.name)
 
@@ -45,13 +45,13 @@ def test_stages_mean_what_the_nest_means(case: ShuffleCase) -> None:
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 def test_machine_code_does_the_stages(case: ShuffleCase, isa: Isa) -> None:
     src = random_source(case.src, 1, start=1)
-    for poured in (False, True)[: 1 + can_pour(case)]:
-        kernel = staged_kernel(case, isa, poured)
-        for start, parts in ((0, 1), (4, 3), (63, 50)):
+    for way in ways(case):
+        kernel = staged_kernel(case, isa, way)
+        for start, parts in ((0, 1), (64, 3)) if way == "streamed" else ((0, 1), (4, 3), (63, 50)):
             dst = destination(case.dst, start=start)
             wanted = _wanted(case, src, dst)
             kernel(src.ctypes.data, dst.ctypes.data, parts=parts)
-            assert not difference(dst, wanted, case.dst.data_type), (poured, start, parts)
+            assert not difference(dst, wanted, case.dst.data_type), (way, start, parts)
 
 
 # --- which chunks, and when ---------------------------------------------------------------------------------
@@ -116,12 +116,30 @@ def test_stages_are_for_blocks_that_groups_cut_and_for_large_work_that_cannot_st
     assert _kind(*aligned, small, may_stream=False) == "staged"
 
 
+def test_whole_lines_are_streamed_and_cut_ones_poured() -> None:
+    small, avx512 = CacheSizes(l2=1 << 14, l3=1 << 16), Isa.for_name("avx512")
+    for dims, may_stream, streams in (
+        ((8, 244, 28, 28), True, True),
+        ((8, 244, 28, 28), False, False),
+        ((8, 244, 7, 7), True, False),
+    ):
+        nest, md = _nest(dims, "aBcd8b", 2)
+        chain = shuffle_chain(md, md, 1, 2)
+        lowered = cpu.lower(nest, avx512, small, may_stream=may_stream, chain=chain)
+        assert lowered.staged is not None
+        assert lowered.streams == streams
+        assert (lowered.staged.whole.pour is None) == streams
+        assert "!nontemporal" in lowered.ir()
+        assert "prefetch" in lowered.ir()
+
+
 def test_a_lowered_chain_says_what_it_does() -> None:
-    nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
+    nest, md = _nest((8, 244, 7, 7), "aBcd8b", 2)
     lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_chain(md, md, 1, 2))
     assert lowered.staged is not None
-    assert not lowered.streams
     assert lowered.steps == 8 * lowered.staged.chunks
     assert str(lowered).startswith("staged (groups cut blocks")
     assert "pour runs of" in str(lowered)
-    assert "!nontemporal" in lowered.ir()
+    nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
+    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_chain(md, md, 1, 2))
+    assert "streaming stores in the last" in str(lowered)

@@ -1,9 +1,9 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`, `channel_shuffle`, `plan`,
-`openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`,
-`Stream`, `Memory`, `Reorder`, `ShuffleForward`, `ShuffleBackward`, `PrimitiveAttr`, `PostOps`. Every name
-here is public; all else is not.
+Arrays: `reorder`, `concat`, `add_n`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`,
+`channel_shuffle`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The
+programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `ShuffleBackward`, `Concat`,
+`Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
 from . import openvino, version
@@ -15,6 +15,7 @@ from .desc.post_ops import PostOps
 from .desc.tags import MAX_NDIMS, FormatTag
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
+from .joining import add_n, concat
 from .planned import Plan, plan
 from .primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
@@ -49,11 +50,13 @@ from .primitives.args import (
     ARG_WORKSPACE,
     arg_attr_multiple_post_op,
 )
+from .primitives.concat import Concat
 from .primitives.prop_kind import PropKind
 from .primitives.query import Query
 from .primitives.recommended import recommended_desc
 from .primitives.reorder import Reorder
 from .primitives.shuffle import ShuffleBackward, ShuffleForward
+from .primitives.sum import Sum
 from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
 from .runtime.cache import (
@@ -126,6 +129,7 @@ __all__ = [
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
     "CacheInfo",
+    "Concat",
     "DataType",
     "Engine",
     "EngineKind",
@@ -148,13 +152,16 @@ __all__ = [
     "Status",
     "Stream",
     "StreamFlags",
+    "Sum",
     "Unimplemented",
     "__version__",
+    "add_n",
     "arg_attr_multiple_post_op",
     "bf16",
     "boolean",
     "cache_info",
     "channel_shuffle",
+    "concat",
     "dequantize",
     "e8m0",
     "f4_e2m1",

@@ -15,7 +15,7 @@ from restride.plan.interpret import interpret
 from restride.plan.machine import Machine
 from restride.plan.nest import LoopNest
 from restride.plan.shuffle import shuffle_chain, shuffle_nest
-from restride.plan.staged import Chain, stage
+from restride.plan.staged import Chain, stage, stream
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
 
@@ -89,6 +89,7 @@ STAGED = (
     _case("blocks of four", (2, 34, 7, 23), "f32", "aBcd4b", 1, 17),
     _case("blocks of eight doubles", (2, 20, 7, 23), "f64", "aBcd8b", 1, 5),
     _case("double blocks", (2, 45, 300), "f16", "aBc4b3b", 1, 5),
+    _case("a rest shorter than a line", (2, 36, 205), "f16", "aBc8b", 1, 4),
     _case("blocks last", (2, 35, 16, 20), "f32", "acdB8b", 1, 5),
     _case("no other axis", (3003,), "f32", "A16a", 0, 7),
     _case("no other axis of more than one", (1, 1003, 1), "u8", "aBc16b", 1, 17),
@@ -155,13 +156,24 @@ def can_pour(case: ShuffleCase) -> bool:
     return case.chain is not None and stage(case.chain, Machine(), poured=True) is not None
 
 
+def can_stream(case: ShuffleCase) -> bool:
+    """True where the last stage of the case writes whole lines."""
+    return case.chain is not None and stream(case.chain, Machine()) is not None
+
+
+def ways(case: ShuffleCase) -> list[str]:
+    """How the last stage of a case may write."""
+    return ["stored", *["poured"] * can_pour(case), *["streamed"] * can_stream(case)]
+
+
 class StagedKernel(Kernel):
     """The machine code of a chain, whatever its size."""
 
-    def __init__(self, case: ShuffleCase, isa: Isa, *, poured: bool) -> None:
-        chain = case.chain
+    def __init__(self, case: ShuffleCase, isa: Isa, way: str) -> None:
+        chain, machine = case.chain, cpu.machine_of(isa, COMMON)
         assert chain is not None
-        staged = stage(chain, cpu.machine_of(isa, COMMON), poured=poured)
+        is_streamed = way == "streamed"
+        staged = stream(chain, machine) if is_streamed else stage(chain, machine, poured=way == "poured")
         assert staged is not None
         self._take(cpu.Lowered(case.nest, isa, COMMON, (), "staged", staged.why, staged.steps, staged))
 
@@ -174,9 +186,9 @@ class ChosenKernel(Kernel):
 
 
 @lru_cache(maxsize=256)
-def staged_kernel(case: ShuffleCase, isa: Isa, poured: bool) -> StagedKernel:
+def staged_kernel(case: ShuffleCase, isa: Isa, way: str) -> StagedKernel:
     """The kernel of a case, compiled once per test process."""
-    return StagedKernel(case, isa, poured=poured)
+    return StagedKernel(case, isa, way)
 
 
 # --- primitives ---------------------------------------------------------------------------------------------
@@ -207,18 +219,18 @@ def check_both(
     """Forward and backward write what `MemoryDesc.offset` says, zero padding, and nothing else (S04, S06)."""
     src, dst, back = (guarded(md, engine, start) for start in (*starts, starts[0]))
     random_bits(src, seed)
-    before = src.storage.copy()
-    wanted = by_offset(src.storage, md, dst.storage, md, axis, group_size)
+    before = src.elements.copy()
+    wanted = by_offset(src.elements, md, dst.elements, md, axis, group_size)
     stream = rs.Stream(engine)
     args = {rs.ARG_SRC: src.memory, rs.ARG_DST: dst.memory}
     forward(md, axis, group_size, engine).execute(stream, args)
-    np.testing.assert_array_equal(dst.storage, wanted)
+    np.testing.assert_array_equal(dst.elements, wanted)
     elements = positions(md, md.dims)
-    restored = by_offset(dst.storage, md, back.storage, md, axis, md.dims[axis] // group_size)
+    restored = by_offset(dst.elements, md, back.elements, md, axis, md.dims[axis] // group_size)
     np.testing.assert_array_equal(restored[elements], before[elements])
     args = {rs.ARG_DIFF_DST: dst.memory, rs.ARG_DIFF_SRC: back.memory}
     backward(md, axis, group_size, engine).execute(stream, args)
-    np.testing.assert_array_equal(back.storage, restored)
-    np.testing.assert_array_equal(src.storage, before)
+    np.testing.assert_array_equal(back.elements, restored)
+    np.testing.assert_array_equal(src.elements, before)
     for held in (src, dst, back):
         held.check_canaries()

@@ -26,7 +26,7 @@ _STYLE = {
 }
 _WIDTH, _MARGIN, _TITLE, _GAP = 15.0, 0.15, 0.55, 0.2  # inches
 _LINE, _ABOVE, _BELOW, _LETTER = 0.21, 0.45, 0.35, 0.066
-_GOAL = {"convert": 0.8}
+_GOAL = {"convert": 0.8, "shuffle": 0.8}
 _USUAL_GOAL = 0.9
 _DARK, _PALE = "#333333", "#e6e6e6"
 

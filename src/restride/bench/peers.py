@@ -20,7 +20,7 @@ import restride as rs
 from ..errors import Error
 from .arithmetic import Arithmetic, mask_of
 from .dense import Box
-from .onednn import OneDNN
+from .onednn import Desc, OneDNN
 from .onednn_library import INSTALL
 from .problem import Array, Bytes, Problem
 
@@ -68,7 +68,7 @@ class Peer(Protocol):
 
 
 class Restride:
-    """restride's primitives: one reorder made before, executed on a stream."""
+    """restride's primitives: one reorder or shuffle made before, executed on a stream."""
 
     name = "restride"
 
@@ -84,6 +84,8 @@ class Restride:
         if problem.margin:
             source = source.submemory_desc(problem.dims, problem.margin)
         target = rs.MemoryDesc(problem.dims, problem.dst_type, problem.dst_tag)
+        if problem.group_size is not None:
+            return self._shuffle(source, problem.group_size, src, dst)
         return self._bound(
             source, target, _attr(problem), src.view(problem.src_dtype), dst.view(problem.dst_dtype)
         )
@@ -92,6 +94,13 @@ class Restride:
         """A reorder between equal descriptors."""
         desc = rs.MemoryDesc((src.size,), "u8", "a")
         return {"restride": self._bound(desc, desc, None, src, dst).call}
+
+    def _shuffle(self, desc: rs.MemoryDesc, group_size: int, src: Bytes, dst: Bytes) -> Prepared:
+        what = rs.ShuffleForward.Desc("forward_inference", desc, 1, group_size)
+        pd = rs.ShuffleForward.PrimitiveDesc(what, self.engine)
+        a, b = (rs.Memory(desc, self.engine, held) for held in (src, dst))
+        run = functools.partial(rs.ShuffleForward(pd).execute, self.stream, a, b)
+        return Prepared(run, pd.impl_info_str)
 
     def _bound(self, source: Any, target: Any, attr: Any, src: Array, dst: Array) -> Prepared:
         try:
@@ -104,7 +113,7 @@ class Restride:
 
 
 class OneDNNPeer:
-    """oneDNN's reorder primitive, executed and waited for."""
+    """oneDNN's reorder or shuffle primitive, executed and waited for."""
 
     name = "oneDNN"
 
@@ -126,10 +135,20 @@ class OneDNNPeer:
             if problem.margin:
                 source = source.submemory(problem.dims, problem.margin)
             target = library.desc(problem.dims, problem.dst_type, problem.dst_tag)
-            primitive = library.reorder(source, target, alpha=problem.arithmetic.scale)
+            if problem.group_size is not None:
+                return self._shuffle(source, problem.group_size, src, dst)
+            primitive = library.reorder(source, target, alpha=problem.scale)
         except Error as error:
             raise Refused(error.why or error.what) from None
         call = primitive.bind(library.memory(source, src), library.memory(target, dst))
+        return Prepared(call, primitive.impl)
+
+    def _shuffle(self, desc: Desc, group_size: int, src: Bytes, dst: Bytes) -> Prepared:
+        library = self.library
+        primitive = library.shuffle(desc, 1, group_size)
+        call = primitive.bind_all(
+            {rs.ARG_SRC: library.memory(desc, src), rs.ARG_DST: library.memory(desc, dst)}
+        )
         return Prepared(call, primitive.impl)
 
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:

@@ -34,6 +34,8 @@ def storage(nbytes: int) -> Bytes:
 class Problem:
     """One reorder from one format and type to another. `margin`: the source is a window, that far from every
     side of what it lies in.
+
+    With a `group_size`, a shuffle of axis 1 between equal formats and types.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Problem:
     arithmetic: Arithmetic = PLAIN
     group: str = "layout"
     margin: tuple[int, ...] = ()
+    group_size: int | None = None
 
     @property
     def label(self) -> str:
@@ -118,7 +121,8 @@ class Problem:
         padding = np.ones(self.dst.elements, np.bool_) if self.dst.padded != self.dst.dims else None
         for begin, end in self._chunks():
             at = self.dst.grid(begin, end)
-            expected = self.convert(src[self.src.grid(begin, end)], begin).view(_word(self.dst_dtype))
+            values = self.shuffled(src[self.src.grid(begin, end)])
+            expected = self.convert(values, begin).view(_word(self.dst_dtype))
             differ = int(np.count_nonzero(dst[at] != expected))
             if differ:
                 return f"{differ} of {expected.size} elements differ in rows {begin} to {end}"
@@ -134,8 +138,18 @@ class Problem:
         old = np.full(self.dst_dtype.itemsize, _POISON, np.uint8).view(self.dst_dtype)
         return made.apply(values, old, self.dst_dtype, np.asarray(scales), dst_scales)
 
+    def shuffled(self, values: Array) -> Array:
+        """`values`, with the channels dealt out where there is a group size (S04)."""
+        if self.group_size is None:
+            return values
+        rows, channels, *rest = values.shape
+        split = values.reshape(rows, channels // self.group_size, self.group_size, *rest)
+        return split.swapaxes(1, 2).reshape(values.shape)
+
     def boxes(self) -> list[Box]:
         """The elements as strided boxes. Raises ValueError where the blocks of the formats do not nest."""
+        if self.group_size is not None:
+            return [self._exchanged(self.group_size)]
         axes = [pieces(s, d, n) for s, d, n in zip(self.src.digits, self.dst.digits, self.dims, strict=True)]
         shift = sum(
             far * digits[0].stride for far, digits in zip(self.src.margin, self.src.digits, strict=True)
@@ -155,6 +169,14 @@ class Problem:
             ]
             found += [product(choice) for choice in itertools.product(*axes)]
         return found
+
+    def _exchanged(self, group_size: int) -> Box:
+        if self.src.blocks:
+            raise ValueError("groups cut blocks: channels lie on no grid")
+        axes = [pieces(s, s, n)[0] for s, n in zip(self.src.digits, self.dims, strict=True)]
+        (step,), rows = axes[1].src_strides, self.dims[1] // group_size
+        axes[1] = Box((group_size, rows), (step, group_size * step), 0, (rows * step, step), 0)
+        return product(axes)
 
     def _chunks(self) -> Iterator[tuple[int, int]]:
         rows = max(1, _CHUNK // max(1, math.prod(self.dims[1:])))

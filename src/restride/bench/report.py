@@ -237,6 +237,7 @@ def _json_row(row: Row) -> dict[str, Any]:
         "destination": [problem.dst_type, problem.dst_tag],
         "scale": problem.scale,
         "arithmetic": str(problem.arithmetic),
+        "group_size": problem.group_size,
         "moved": problem.moved,
         "in_cache": row.in_cache,
         "seconds": {name: _three(timing.spread) for name, timing in row.times.items()},

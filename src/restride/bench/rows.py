@@ -72,11 +72,21 @@ _TAILS = (
     ("u8", "nchw", "nChw16c"),
     ("u8", "nhwc", "nchw"),
 )
+# Channels and spatial extents of networks that shuffle; the group size, which cuts blocks or does not.
+_SHUFFLES = (
+    ((64, 244, 28, 28), 2),
+    ((128, 352, 14, 14), 8),
+    ((256, 464, 7, 7), 2),
+    ((64, 48, 28, 28), 16),
+    ((64, 246, 28, 28), 3),
+)
+_SHUFFLED = ("nchw", "nhwc", "nChw16c", "nChw8c")
 
 
 def suite(*, least: int = LARGE) -> list[Problem]:
     """Every row, its first extent doubled until it moves `least` bytes; "small weights" as they are."""
-    grown = [*_moves(), *_conversions(), *_quantised(), *_apart(), *_tails(), *_weights("weights")]
+    computed = [*_conversions(), *_quantised(), *_apart()]
+    grown = [*_moves(), *computed, *_tails(), *_weights("weights"), *_shuffles()]
     return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
 
 
@@ -137,6 +147,17 @@ def _computed(
 
 def _tails() -> list[Problem]:
     return [_problem("tails", t, src, t, dst, (512, 17, 7, 7)) for t, src, dst in _TAILS]
+
+
+def _shuffles() -> list[Problem]:
+    return [
+        replace(
+            _problem("shuffle", t, tag, t, tag, dims), name=f"shuffle {t} {tag} g{group}", group_size=group
+        )
+        for t in ("f32", "bf16", "u8")
+        for dims, group in _SHUFFLES
+        for tag in _SHUFFLED
+    ]
 
 
 def _problem(group: str, src_type: str, src: str, dst_type: str, dst: str, dims: tuple[int, ...]) -> Problem:

@@ -12,13 +12,14 @@ from typing import Any
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from .factor import ARG_DST, ARG_SRC, Factor, common_scale, common_zero_point, is_neutral
+from .factor import ARG_DST, ARG_MULTIPLE_SRC, ARG_SRC, Factor, common_scale, common_zero_point, is_neutral
 from .factor_parse import (
     RUNTIME_F32_VAL,
     RUNTIME_S32_VAL,
     parse_arg,
     parse_mask,
     parse_operand,
+    parse_scaled,
     parse_scales,
     parse_zero_points,
 )
@@ -127,7 +128,11 @@ def _output_text(factor: Factor) -> str:
 
 
 def _factors_text(factors: Factors) -> str:
-    return "+".join(f"{_NAMES.get(arg, arg)}:{factor.verbose_str()}" for arg, factor in factors)
+    return "+".join(f"{_name(arg)}:{factor.verbose_str()}" for arg, factor in factors)
+
+
+def _name(arg: int) -> str:
+    return _NAMES.get(arg) or f"msrc{arg - ARG_MULTIPLE_SRC}"
 
 
 def _without_neutral(factors: dict[int, Factor]) -> Factors:
@@ -200,10 +205,11 @@ class PrimitiveAttr:
         `scales`: None where a memory is passed at execution, else as for `set_output_scales`. `groups`: how
         many elements of the last two dims share a scale. `data_type`: of that memory; f32, bf16, f16, e8m0,
         f8_e5m2 or f8_e4m3, and given scales are rounded to it.
+        Sources of a concat are `ARG_MULTIPLE_SRC + i`.
         Raises InvalidArguments for what is no number or not of that type, Unimplemented for other arguments
-        than ARG_SRC and ARG_DST (R26).
+        (R26).
         """
-        number = parse_operand("set_scales", arg)
+        number = parse_scaled("set_scales", arg)
         factor = parse_scales("set_scales", mask, scales, groups, data_type)
         if number == ARG_SRC:
             _check_one_scale("set_scales", factor, self._output_scales)

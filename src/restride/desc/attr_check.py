@@ -26,6 +26,7 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
     operands of types that no arithmetic is for.
     """
     try:
+        _check_arguments(attr)
         for name, arg, factor in _named(attr):
             dims = (dst if arg == ARG_DST else src).dims
             _check_mask(name, factor, dims)
@@ -38,6 +39,16 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
     except Error as error:
         where = f"src {src}; dst {dst}"
         raise type(error)(error.what, where=where, why=error.why, hint=error.hint) from None
+
+
+def _check_arguments(attr: Attr) -> None:
+    beyond = [arg for arg, _ in attr.scales if arg not in _NAMES]
+    if beyond:
+        raise Unimplemented(
+            f"reorder: scales of argument {beyond[0]}",
+            why="a reorder has a source and a destination; sources of a concat are numbered so (R26)",
+            hint="use rs.ARG_SRC (1) or rs.ARG_DST (17)",
+        )
 
 
 def _named(attr: Attr) -> Iterator[tuple[str, int, Factor]]:

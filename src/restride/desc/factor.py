@@ -14,7 +14,9 @@ from ..dtypes import DataType
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ARG_SRC, ARG_DST = 1, 17
-"""The arguments of a reorder (P14). Only they have scales and zero points (R26)."""
+"""The arguments of a reorder (P14). Only they have zero points, and in a reorder scales (R26)."""
+ARG_MULTIPLE_SRC, MOST_SOURCES = 1024, 1024
+"""Source i of a concat or a sum is argument `ARG_MULTIPLE_SRC + i`; those of a concat have scales."""
 
 SCALE_TYPES = (
     DataType.f32,

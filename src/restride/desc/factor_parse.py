@@ -13,7 +13,16 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
-from .factor import ARG_DST, ARG_SRC, SCALE_TYPES, ZERO_POINT_TYPES, Array, Factor
+from .factor import (
+    ARG_DST,
+    ARG_MULTIPLE_SRC,
+    ARG_SRC,
+    MOST_SOURCES,
+    SCALE_TYPES,
+    ZERO_POINT_TYPES,
+    Array,
+    Factor,
+)
 from .parse import is_scalar, parse_int, parse_ints, short_repr
 from .real import to_f32
 from .tags import MAX_NDIMS
@@ -66,6 +75,13 @@ def parse_arg(call: str, arg: object) -> int:
         why = "arguments are numbered from 1 (P14)"
         raise InvalidArguments(f"{call}: arg is {short_repr(number)}", why=why, hint=hint)
     return number
+
+
+def parse_scaled(call: str, arg: object) -> int:
+    """The number of an argument of a reorder, or of a source of a concat. Others as `parse_operand`."""
+    number = parse_arg(call, arg)
+    is_source = ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
+    return number if is_source else parse_operand(call, number)
 
 
 def parse_operand(call: str, arg: object) -> int:

@@ -52,7 +52,7 @@ def run_steps(
 ) -> Value:
     """Source bits to destination bits through every step; a NaN result is the one quiet NaN."""
     src, dst = types
-    value = to_real(b, v, src, real_type(src, dst), can)
+    value = to_real(b, v, src, real_type(src, dst, compute), can)
     for step, first in compute.numbered():
         scalars = [b.broadcast(s, lanes_of(v)) for s in inputs.scalars[first : first + step.scalars]]
         value = _apply(b, step, value, dst, scalars, inputs, can)

@@ -21,6 +21,7 @@ from .small_float import (
     splat,
 )
 
+_MOVE = Compute()
 # Adding 1.5 * 2**23 to a float of magnitude below 2**22 rounds it half to even into the low mantissa bits.
 _ROUND_FLOAT, _ROUND_BITS = "12582912.0", 0x4B400000
 _QUIET_NAN = {"float": ("i32", 0x7FC00000), "double": ("i64", 0x7FF8000000000000)}
@@ -56,14 +57,14 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
     """Convert without arithmetic: saturate, round half to even, keep NaN signs."""
     if src is dst:
         return v
-    if is_integer_move(src, dst, Compute()):
+    if is_integer_move(src, dst, _MOVE):
         return _saturate_integers(b, v, src, dst)
     return from_real(b, to_real(b, v, src, real_type(src, dst), can), dst, can)
 
 
-def real_type(src: DataType, dst: DataType) -> str:
+def real_type(src: DataType, dst: DataType, compute: Compute = _MOVE) -> str:
     """The IR type in which values are computed (N1)."""
-    return "double" if is_wide(src, dst) else "float"
+    return "double" if is_wide(src, dst, compute) else "float"
 
 
 def canonical_nan(b: Builder, value: Value) -> Value:

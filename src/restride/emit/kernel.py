@@ -90,7 +90,7 @@ def load_params(b: Builder, nests: Sequence[LoopNest]) -> Params:
         return Params()
     count = len(nest.operands)
     operands = tuple(_load_pointer(b, slot) for slot in range(count))
-    real = real_type(nest.src_type, nest.dst_type)
+    real = real_type(nest.src_type, nest.dst_type, nest.compute)
     return Params(operands, load_scalars(b, nest.compute, count, real))
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
+
 from ..plan.nest import Axis, Stride
-from ..plan.staged import Pour, Staged, Steps
+from ..plan.staged import Pour, Run, Staged, Steps
 from .builder import Builder, Value, i64, vector
 from .kernel import Cursor, NestWriter, Params, Style, module_text
 from .tile import Places
 
+# Writes what asks for so many lines more of the next chunk.
+Ask = Callable[[int], None]
 _LINE = 64
 _NOTHING = Params()
 
@@ -23,9 +28,10 @@ def emit_staged(staged: Staged, style: Style) -> str:
 class _StageWriter(NestWriter):
     """Writes the loops of one schedule between two addresses, all of them, whoever shares the chunks."""
 
-    def run(self, src: Value, dst: Value) -> None:
-        """Run from `src` to `dst`, where offset 0 is."""
+    def run(self, src: Value, dst: Value, ask: Ask | None = None) -> None:
+        """Run from `src` to `dst`, where offset 0 is; `ask` for as many lines as a tile has."""
         nest, plan = self.nest, self.plan
+        self._ask = ask
         places = Places(
             self.b.advance(src, nest.src_base * nest.src_type.bits // 8),
             self.b.advance(dst, nest.dst_base * nest.dst_type.bits // 8),
@@ -33,6 +39,11 @@ class _StageWriter(NestWriter):
         cursor = Cursor(places, tuple((a.extent, a.valid) for a in nest.axes))
         order = [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
         self._loops(order, {}, cursor)
+
+    def _tile(self, cursor: Cursor) -> None:
+        super()._tile(cursor)
+        if self._ask is not None:
+            self._ask(-(-prod(self.plan.chunks) * self.nest.dst_type.bits // (8 * _LINE)))
 
 
 class _Writer:
@@ -47,6 +58,7 @@ class _Writer:
         b, staged = self.b, self.staged
         size = -(-staged.scratch * self.width // _LINE) * _LINE
         buffers = [b.value("ptr", f"alloca [{size} x i8], align {_LINE}") for _ in range(2)]
+        self.asked = b.value("ptr", "alloca i64, align 8") if staged.streams else None
         part, parts, total = Value("i64", "%part"), Value("i64", "%parts"), i64(staged.steps)
         low = b.op("udiv", b.op("mul", part, total), parts)
         high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), total), parts)
@@ -91,14 +103,30 @@ class _Writer:
 
     def _steps(self, steps: Steps, at: tuple[Value, Value, Value], buffers: list[Value]) -> None:
         read, dst, ahead = at
+        ask = self._asking(steps.ahead, ahead, len(steps.stages)) if steps.ahead else None
         for number, plans in enumerate(steps.stages):
             is_last = number == len(steps.stages) - 1 and steps.pour is None
             written = dst if is_last else buffers[number % 2]
             for plan in plans:
-                _StageWriter(self.b, plan, self.style, _NOTHING).run(read, written)
+                _StageWriter(self.b, plan, self.style, _NOTHING).run(read, written, ask)
             read = written
         if steps.pour is not None:
             self._pour(steps.pour, steps.pour.loops, (read, dst, ahead), i64(0))
+
+    def _asking(self, runs: tuple[Run, ...], ahead: Value, stages: int) -> Ask:
+        """What asks for line after line of the next chunk, so that memory is never at rest; the stages share
+        them. How far it has come is kept in memory.
+        """
+        b, asked = self.b, self.asked
+        b.line(f"store i64 0, {asked}, align 8")
+
+        def ask(lines: int) -> None:
+            first, share = b.value("i64", f"load i64, {asked}, align 8"), -(-lines // stages)
+            for line in range(share):
+                self._ask(runs, ahead, b.op("add", first, i64(line * _LINE)))
+            b.line(f"store {b.op('add', first, i64(share * _LINE))}, {asked}, align 8")
+
+        return ask
 
     def _pour(
         self, pour: Pour, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
@@ -118,26 +146,34 @@ class _Writer:
         b, (scratch, dst, ahead) = self.b, at
         src = b.advance(scratch, offset)
         address = b.value("i64", f"ptrtoint {dst} to i64")
-        head = b.op("and", b.op("sub", i64(0), address), i64(_LINE - 1))
+        head, length = b.op("and", b.op("sub", i64(0), address), i64(_LINE - 1)), pour.length * self.width
+        if length < _LINE:
+            # A last chunk may end before the first line does.
+            is_less = b.value("i1", f"icmp ult {head}, {length}")
+            head = b.value("i64", f"select {is_less}, {head}, i64 {length}")
         self._piece(src, dst, i64(0), head)
-        rest = b.op("sub", i64(pour.length * self.width), head)
+        rest = b.op("sub", i64(length), head)
         lines = b.op("lshr", rest, i64(_LINE.bit_length() - 1))
         kind = vector("i8", _LINE)
         with b.loop(i64(0), lines) as line:
-            place = b.op("add", head, b.op("mul", line, i64(_LINE)))
-            self._ask(pour, ahead, b.op("add", offset, place))
+            asked = b.op("mul", line, i64(_LINE))
+            place = b.op("add", head, asked)
+            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
             value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
             b.line(f"store {value}, {b.advance(dst, place)}, align {_LINE}, !nontemporal !0")
-        done = b.op("add", head, b.op("mul", lines, i64(_LINE)))
-        self._piece(src, dst, done, b.op("and", rest, i64(_LINE - 1)))
+        asked = b.op("mul", lines, i64(_LINE))
+        with b.when("ult", asked, i64(length)):
+            # Pieces at both ends are of one more line.
+            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
+        self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(_LINE - 1)))
 
-    def _ask(self, pour: Pour, ahead: Value, offset: Value) -> None:
+    def _ask(self, runs: tuple[Run, ...], ahead: Value, offset: Value) -> None:
         """Ask for a line of the next chunk's source, as far into it as the line that is poured.
 
         By its last byte: the first ones of a run are in the line where the run before it ended.
         """
         b = self.b
-        *inner, last = pour.ahead
+        *inner, last = runs
         place = b.op("lshr", offset, i64(self.width.bit_length() - 1))
         for run in inner:
             ahead = self._along(ahead, run.stride, b.op("urem", place, i64(run.extent)))

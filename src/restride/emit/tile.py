@@ -56,7 +56,7 @@ class _Tile:
         places = self.layout = layout(axes, len(spec.operand_types))
         self.src = Side(at.src, spec.src_type, places.src, places.read)
         self.dst = Side(at.dst, spec.dst_type, places.dst, places.written)
-        real = real_type(spec.src_type, spec.dst_type)
+        real = real_type(spec.src_type, spec.dst_type, spec.compute)
         self.tensors = Tensors(b, at.more, spec.operand_types, places.more, places.read, real, spec.can)
 
     def emit(self) -> None:

@@ -70,9 +70,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The chain of steps; empty where values are only converted."""
+    """The chain of steps; empty where values are only converted.
+
+    `wide` asks for doubles, as an f64 source or destination does (N1).
+    """
 
     steps: tuple[Step, ...] = ()
+    wide: bool = False
 
     @property
     def is_move(self) -> bool:

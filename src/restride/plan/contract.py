@@ -21,6 +21,7 @@ from .eltwise import apply as eltwise
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _NUMPY = NumpyArithmetic()
+_MOVE = Compute()
 _INT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.boolean, DataType.s4, DataType.u4)
 _TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
@@ -57,9 +58,9 @@ def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
     return compute.is_move and src in _INT_TYPES and dst in _INT_TYPES
 
 
-def is_wide(src: DataType, dst: DataType) -> bool:
-    """True where values are computed as doubles: either side is f64 (N1)."""
-    return DataType.f64 in (src, dst)
+def is_wide(src: DataType, dst: DataType, compute: Compute = _MOVE) -> bool:
+    """True where values are computed as doubles: either side is f64, or the computation asks for it (N1)."""
+    return compute.wide or DataType.f64 in (src, dst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def convert(bits: Array, types: tuple[DataType, DataType], compute: Compute, inp
         return bits
     if is_integer_move(src, dst, compute):
         return _saturate_integers(_integers(bits, src), dst)
-    real = np.float64 if is_wide(src, dst) else np.float32
+    real = np.float64 if is_wide(src, dst, compute) else np.float32
     value = to_real(bits, src, real)
     if compute.is_move:
         return from_real(value, dst)

@@ -81,7 +81,7 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
     if nest.moved_bytes < machine.l2:
         return (plan,)
     is_large = nest.moved_bytes >= machine.l3
-    return (replace(plan, streams=is_large and _writes_whole_lines(plan, machine), prefetch=_ahead(plan)),)
+    return (replace(plan, streams=is_large and writes_whole_lines(plan, machine), prefetch=_ahead(plan)),)
 
 
 def _ahead(plan: Schedule) -> int:
@@ -118,7 +118,7 @@ def _split_partial(nest: LoopNest, index: int, machine: Machine) -> tuple[Schedu
     return (*schedule(read, machine), *schedule(zero, machine))
 
 
-def _writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
+def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
     """True where streaming stores pay: whole lines are written, and the old ones are not wanted.
 
     Each unbroken run that a tile writes must begin at a line, and so must every step to another run.

@@ -16,7 +16,7 @@ from math import gcd, prod
 from ..dtypes import DataType
 from .machine import Machine
 from .nest import Axis, LoopNest, Stride, normalise, peel
-from .schedule import Schedule, schedule
+from .schedule import Schedule, schedule, writes_whole_lines
 from .tiling import contiguous
 
 # Scratch of this size, twice, and what is read into it stay in the second cache, and on any thread's stack.
@@ -81,10 +81,19 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A chunk's stages, each of some schedules, and how the last one's result is poured out."""
+    """A chunk's stages, each of some schedules, and how the last one's result is poured out.
+
+    Without pouring, `ahead` is what the stages ask for of the next chunk, if anything.
+    """
 
     stages: tuple[tuple[Schedule, ...], ...]
     pour: Pour | None
+    ahead: tuple[Run, ...] = ()
+
+    @property
+    def streams(self) -> bool:
+        """True where the last stage writes past the caches."""
+        return any(plan.streams for plan in self.stages[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,11 @@ class Staged:
         return -(-self.along.extent // self.chunk)
 
     @property
+    def streams(self) -> bool:
+        """True where the destination must begin at a line."""
+        return self.whole.streams
+
+    @property
     def steps(self) -> int:
         """Number of chunks in all, the finest that threads can share."""
         return prod(axis.extent for axis in self.outer) * self.chunks
@@ -118,6 +132,7 @@ class Staged:
     def __str__(self) -> str:
         stages = "\n".join(f"  {plan}" for plans in self.whole.stages for plan in plans)
         pour = f"\n  pour runs of {self.whole.pour.length}" if self.whole.pour else ""
+        pour = "\n  streaming stores in the last" if self.streams else pour
         return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{pour}"
 
 
@@ -143,6 +158,29 @@ def stage(chain: Chain, machine: Machine, *, poured: bool) -> Staged | None:
         kind="staged",
         why=chain.why,
     )
+
+
+def stream(chain: Chain, machine: Machine) -> Staged | None:
+    """Schedule a chain whose last stage writes past the caches; None where it would cut a line."""
+    staged = stage(chain, machine, poured=False)
+    if staged is None:
+        return None
+    width = chain.nest.dst_type.bits // 8
+    cut = replace(chain.along, dst=as_stride(chain.along.dst) * staged.chunk)
+    steps = (chain.nest.dst_base, *(as_stride(axis.dst) for axis in (*chain.outer, cut)))
+    both = [staged.whole, *([staged.rest] if staged.rest else [])]
+    is_whole = all(writes_whole_lines(plan, machine) for steps in both for plan in steps.stages[-1])
+    if not is_whole or any(step * width % machine.line for step in steps):
+        return None
+    ahead = chain.pour(staged.chunk).ahead
+    whole, rest = (steps and _streaming(steps, ahead) for steps in (staged.whole, staged.rest))
+    assert whole is not None
+    return replace(staged, whole=whole, rest=rest)
+
+
+def _streaming(steps: Steps, ahead: tuple[Run, ...]) -> Steps:
+    last = tuple(replace(plan, streams=True) for plan in steps.stages[-1])
+    return Steps((*steps.stages[:-1], last), None, ahead)
 
 
 def _steps(chain: Chain, positions: int, machine: Machine, poured: bool) -> Steps:

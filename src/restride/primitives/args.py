@@ -59,9 +59,12 @@ def spelled(arg: int, prefix: str = "") -> str:
     """
     if arg in NAMES:
         return prefix + NAMES[arg]
+    if ARG_MULTIPLE_SRC < arg < ARG_MULTIPLE_DST:
+        return f"{prefix}ARG_MULTIPLE_SRC + {arg - ARG_MULTIPLE_SRC}"
     for flag in (ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS):
-        if arg & flag and arg ^ flag in NAMES:
-            return f"{prefix}{NAMES[flag]} | {prefix}{NAMES[arg ^ flag]}"
+        rest = spelled(arg ^ flag, prefix) if arg & flag else ""
+        if rest and rest != str(arg ^ flag):
+            return f"{prefix}{NAMES[flag]} | {rest}"
     post_op, of = divmod(arg, _ARG_ATTR_MULTIPLE_POST_OP_BASE)
     if post_op > 0 and of in NAMES:
         return f"{prefix}arg_attr_multiple_post_op({post_op - 1}) | {prefix}{NAMES[of]}"

@@ -132,10 +132,20 @@ class _Writer:
             self.step("sum", op.scale, data_type=op.data_type)
 
 
+def scaled_chain(scale: Factor | None, arg: int, src: MemoryDesc, dst: MemoryDesc) -> Chain:
+    """The chain that multiplies argument `arg` by its scale, if it has one."""
+    writer = _Writer(src.dims, _real_of(src, dst))
+    writer.factor("mul", scale, ARG_ATTR_SCALES | arg)
+    return writer.chain()
+
+
+def _real_of(src: MemoryDesc, dst: MemoryDesc) -> type[np.floating[Any]]:
+    return np.float64 if DataType.f64 in (src.data_type, dst.data_type) else np.float32
+
+
 def chain_of(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> Chain:
     """The chain of checked attributes for concrete descriptors of the same dims."""
-    real = np.float64 if DataType.f64 in (src.data_type, dst.data_type) else np.float32
-    writer = _Writer(dst.dims, real)
+    writer = _Writer(dst.dims, _real_of(src, dst))
     writer.factor("sub", attr.zero_point_of(ARG_SRC), ARG_ATTR_ZERO_POINTS | ARG_SRC)
     writer.factor("mul", attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
     writer.factor("mul", attr.output_scales, ARG_ATTR_OUTPUT_SCALES)

@@ -142,8 +142,8 @@ class MovingPrimitive:
 
 
 def share_bytes(src: Memory, dst: Memory) -> bool:
-    """True where some byte belongs to both memories."""
-    return src._lo < dst._hi and dst._lo < src._hi
+    """True where some byte belongs to both memories; a tensor without elements has none."""
+    return src._lo < src._hi and src._lo < dst._hi and dst._lo < src._hi
 
 
 def _name(arg: int) -> str:

@@ -62,7 +62,7 @@ class SpreadProgram:
         self._spread_src = _Line(nest.src_type, wide_type(nest.src_type), *made.src) if made.src else None
         self._spread_dst = {kind: _Line(kind, wide_type(kind), *made.dst) for kind in kinds if made.dst}
         self._pack = _Line(wide_type(nest.dst_type), nest.dst_type, *made.dst) if made.dst else None
-        self.scratch_bytes = sum(_lines(count) for count in self._rooms())
+        self.scratch_bytes = sum(lines(count) for count in self._rooms())
 
     def _rooms(self) -> list[int]:
         """The elements of each stretch of bytes that a run takes."""
@@ -80,7 +80,7 @@ class SpreadProgram:
 
     def run(self, src: int, dst: int, params: int, scratch: int = 0) -> None:
         """Run on checked addresses of element offset 0; `scratch`: 0, or where `scratch_bytes` are free."""
-        held = _Rooms(scratch)
+        held = Rooms(scratch)
         if self._spread_src is not None:
             src = self._spread_src.wide(src, held)
         if self._pack is None:
@@ -92,7 +92,7 @@ class SpreadProgram:
         self._inner.run(src, wide, given.address)
         self._pack.run(wide, dst + self._pack.byte)
 
-    def _slots(self, dst: int, params: int, held: _Rooms) -> list[int]:
+    def _slots(self, dst: int, params: int, held: Rooms) -> list[int]:
         """The words of `params`, and behind the operands the old destination where a sum reads it."""
         words = list((ctypes.c_uint64 * self._words).from_address(params)) if self._words else []
         if self._made.reads_old is not None:
@@ -100,7 +100,7 @@ class SpreadProgram:
         return words
 
 
-class _Rooms:
+class Rooms:
     """The bytes between of one run: taken one after the other from scratch, or made new and kept."""
 
     def __init__(self, scratch: int) -> None:
@@ -113,11 +113,15 @@ class _Rooms:
             self._held.append(np.empty(max(count, 1), np.uint8))
             return address_of(self._held[-1])
         address = self._next
-        self._next += _lines(count)
+        self._next += lines(count)
         return address
 
+    def rest(self) -> int:
+        """Where the scratch that is still free begins; 0 where all is made new."""
+        return self._next
 
-def _lines(count: int) -> int:
+
+def lines(count: int) -> int:
     """Bytes in whole cache lines, so that all stretches of an aligned scratchpad are aligned."""
     return -(-count // LINE) * LINE
 
@@ -133,11 +137,11 @@ class _Line:
         """Run on the addresses of the first elements."""
         self._program.run(src, dst, 0)
 
-    def room(self, held: _Rooms) -> int:
+    def room(self, held: Rooms) -> int:
         """Bytes between, one for each element."""
         return held.take(self._count)
 
-    def wide(self, packed: int, held: _Rooms) -> int:
+    def wide(self, packed: int, held: Rooms) -> int:
         """The elements of a packed tensor, given its address of offset 0, in bytes of their own."""
         address = self.room(held)
         self.run(packed + self.byte, address)

@@ -6,6 +6,7 @@ import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.nibbles import has_nibbles, moves_whole_bytes
 from ..plan.schedule import Schedule, schedule
-from ..plan.staged import Chain, Staged, stage
+from ..plan.staged import Chain, Staged, stage, stream
 from . import kernel_files, store
 from .isa import CacheSizes, Isa
 from .jit import Library, compile_ir, load
@@ -46,6 +47,8 @@ class Lowered:
     @property
     def streams(self) -> bool:
         """True where streaming stores ask for a destination aligned to a cache line."""
+        if self.staged:
+            return self.staged.streams
         return any(plan.streams for plan in self.schedules)
 
     @property
@@ -104,21 +107,22 @@ def lower(
     `chain` is the same in stages, taken where it is faster.
     """
     direct = _lower_direct(nest, isa, caches, may_stream)
-    staged = _stage(chain, direct, machine_of(isa, caches))
+    staged = _stage(chain, direct, machine_of(isa, caches), may_stream)
     if staged is None:
         return direct
     return Lowered(nest, isa, caches, (), staged.kind, staged.why, staged.steps, staged)
 
 
-def _stage(chain: Chain | None, direct: Lowered, machine: Machine) -> Staged | None:
+def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: bool) -> Staged | None:
     """The stages where they are faster: they stream what the direct way cannot, or move in vectors."""
     if chain is None or direct.nest.moved_bytes < _STAGED_BYTES:
         return None
     is_large = direct.nest.moved_bytes >= machine.l3
-    if direct.kind in ("strided", "guarded"):
-        staged = stage(chain, machine, poured=is_large)
-        return staged or stage(chain, machine, poured=False)
-    return stage(chain, machine, poured=True) if is_large and not direct.streams else None
+    if direct.kind not in ("strided", "guarded"):
+        return stage(chain, machine, poured=True) if is_large and not direct.streams else None
+    ways = [partial(stream, chain, machine)] if is_large and may_stream else []
+    ways += [partial(stage, chain, machine, poured=poured) for poured in (is_large, False)]
+    return next(filter(None, (way() for way in ways)), None)
 
 
 def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool) -> Lowered:

@@ -1,0 +1,70 @@
+"""Arrays of other frameworks as NumPy arrays over the same bytes, and back, without importing any of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import InvalidArguments
+from ..runtime.alloc import Array
+
+# Types of torch that NumPy does not export: what carries their bits, and what they are in NumPy.
+_CARRIED = {
+    "bfloat16": ("int16", np.dtype(ml_dtypes.bfloat16)),
+    "float8_e5m2": ("uint8", np.dtype(ml_dtypes.float8_e5m2)),
+    "float8_e4m3fn": ("uint8", np.dtype(ml_dtypes.float8_e4m3fn)),
+}
+_CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
+
+
+def is_torch(x: object) -> bool:
+    """True for a tensor of torch. Where torch is not loaded there are none."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def as_numpy(x: Any, name: str) -> Any:
+    """A tensor of torch, or what has `__dlpack__`, as a NumPy array over its bytes; all else as it is.
+
+    Raises InvalidArguments for what is not on the CPU, or is part of a graph of gradients.
+    """
+    if isinstance(x, np.ndarray):
+        return x
+    if is_torch(x):
+        return _of_torch(x, name)
+    if not hasattr(x, "__dlpack__"):
+        return x
+    try:
+        return np.from_dlpack(x)
+    except Exception as error:
+        raise _unreadable(name, str(error), "pass np.asarray(x)") from None
+
+
+def _of_torch(x: Any, name: str) -> Array:
+    if x.device.type != "cpu":
+        raise _unreadable(name, f"the tensor is on {x.device}", "pass x.cpu()")
+    if x.requires_grad:
+        raise _unreadable(name, "gradients would not flow through", "pass x.detach()")
+    carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
+    try:
+        if carrier is None or twin is None:
+            return np.asarray(x.numpy())
+        return np.asarray(x.view(getattr(sys.modules["torch"], carrier)).numpy().view(twin))
+    except (TypeError, RuntimeError) as error:
+        raise _unreadable(name, str(error).splitlines()[0], "convert it, for example x.float()") from None
+
+
+def to_torch(x: Array) -> Any:
+    """A NumPy array as a tensor of torch over the same bytes."""
+    torch = sys.modules["torch"]
+    carrier, name = _CARRIERS.get(x.dtype, (None, None))
+    if carrier is None or name is None:
+        return torch.from_numpy(x)
+    return torch.from_numpy(x.view(np.dtype(carrier))).view(getattr(torch, name))
+
+
+def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
+    return InvalidArguments(f"{name} cannot be read", why=why, hint=hint)

@@ -1,0 +1,249 @@
+"""Functions on several arrays: joined along an axis, or added."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from .arrays import is_nibbles
+from .desc.factor import MOST_SOURCES
+from .desc.memory_desc import MemoryDesc
+from .desc.parse import parse_int, short_repr
+from .dtypes import DataType
+from .errors import Error, InvalidArguments
+from .frameworks.formats import format_key, type_key
+from .frameworks.tensors import as_numpy, is_torch, to_torch
+from .primitives import concat_problem, sum_problem
+from .primitives.base import DEFAULT_ATTR
+from .primitives.concat import find_concat
+from .primitives.several import check_run, parse_descs
+from .primitives.sum import find_sum, parse_scales
+from .runtime.describe import Subject, describe
+from .runtime.engine import Engine
+from .runtime.memory import Memory
+from .verbose import flags, write
+
+__all__ = ["add_n", "concat"]
+
+_CPU = Engine("cpu")
+Descs = tuple[MemoryDesc, ...]
+
+
+def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Join arrays along an axis: each may have a layout and a type of its own.
+
+    arrays  1 to 1024 NumPy arrays, tensors of torch, `Memory` objects, or what has `__dlpack__`, equal in all
+            dims but that of `axis`
+    axis    the axis along which they follow each other; negative ones count from the end
+    layout  the format of the result: a tag ("nhwc", "nChw16c"), strides in elements or a `MemoryDesc`; None:
+            that of the first array with blocks, else of the first, as `Concat.PrimitiveDesc` chooses it
+    dtype   the type of the result; may be left out where `layout` or `out` says it, or all arrays share it
+    out     where to write: an array or `Memory` of the dims of the result; it is returned. An array that lies
+            in it already, in its own place, is not copied
+
+    The result is of the kind of the first array; a blocked one, or one of 4-bit elements, is a `Memory`.
+
+    Raises InvalidArguments, before anything is written, for shapes, types and formats that do not fit, and
+    for an `out` that is read-only or overlaps an array anywhere else.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.concat([np.zeros((1, 2), np.int8), np.ones((1, 2), np.int8)])
+    array([[0, 0],
+           [1, 1]], dtype=int8)
+    """
+    given = _Given("concat", arrays, layout, dtype, out)
+    number = parse_int(axis, "concat: axis")
+    problem = _concat_problem(given.descs, number, given.layout, given.dtype)
+    impl = find_concat(problem, given.engine)
+    return given.run(impl)
+
+
+def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Add arrays of the same dims in one pass: `scales[0] * arrays[0] + scales[1] * arrays[1] + ...`.
+
+    arrays  1 to 1024 NumPy arrays, tensors of torch, `Memory` objects, or what has `__dlpack__`, of any
+            layouts and types
+    scales  one number for each, rounded to f32; None: all are 1
+    dtype   the type of the result; may be left out where `out` says it, or all arrays share it
+    out     where to write: an array or `Memory` of the same dims; it is returned, and may be one of `arrays`
+
+    Arrays are added in their order, as f32; as f64 where one is f64, or where integers, s32 among them, are
+    added with scales of 1. The result is rounded and saturated once (N1). It is of the kind of the first
+    array, in the format of the first one with blocks, else of the first.
+
+    Raises InvalidArguments, before anything is written, for shapes and types that do not fit, and for an
+    `out` that is read-only or overlaps an array that is laid out otherwise.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.add_n([np.full(3, 100, np.uint8), np.full(3, 100, np.uint8), np.full(3, 100, np.uint8)])
+    array([255, 255, 255], dtype=uint8)
+    """
+    given = _Given("add_n", arrays, None, dtype, out)
+    factors = parse_scales("add_n", scales, len(given.descs))
+    problem = _sum_problem(given.descs, np.array(factors, "<f4").tobytes(), given.layout, given.dtype)
+    return given.run(find_sum(problem, given.engine))
+
+
+@lru_cache(maxsize=1024)
+def _concat_problem(
+    descs: Descs, axis: int, layout: Any, dtype: DataType | None
+) -> concat_problem.ConcatProblem:
+    number = axis + descs[0].ndims if axis < 0 else axis
+    inside = range(descs[0].ndims)
+    if number not in inside:
+        raise InvalidArguments(
+            "concat: bad axis",
+            where=f"axis {axis}; array 0 {descs[0]}",
+            why=f"array 0 has {len(inside)} axes",
+            hint=f"axes are numbered from 0 to {len(inside) - 1}, or from the end by -1 to -{len(inside)}",
+        )
+    whole = sum(md.dims[number] for md in descs if number < md.ndims)
+    dims = (*descs[0].dims[:number], whole, *descs[0].dims[number + 1 :])
+    target = _target("concat", descs, dims, layout, dtype)
+    return concat_problem.make_problem(number, descs, target, DEFAULT_ATTR)
+
+
+@lru_cache(maxsize=1024)
+def _sum_problem(descs: Descs, factors: bytes, layout: Any, dtype: DataType | None) -> sum_problem.SumProblem:
+    target = _target("add_n", descs, descs[0].dims, layout, dtype)
+    scales = tuple(map(float, np.frombuffer(factors, "<f4")))
+    return sum_problem.make_problem(scales, descs, target, DEFAULT_ATTR)
+
+
+def _target(
+    call: str, descs: Descs, dims: tuple[int, ...], layout: Any, dtype: DataType | None
+) -> MemoryDesc:
+    """The descriptor of the result; of format "any" where nothing says how it lies."""
+    if isinstance(layout, MemoryDesc):
+        if dtype in (None, layout.data_type):
+            return layout
+        raise InvalidArguments(
+            f"{call}: dtype is {dtype}",
+            where=f"result {layout}",
+            why=f"the result is of {layout.data_type}",
+            hint="leave dtype out",
+        )
+    kinds = dict.fromkeys(md.data_type for md in descs)
+    if dtype is None and len(kinds) > 1:
+        raise InvalidArguments(
+            f"{call}: no type for the result",
+            why=f"the arrays are of {', '.join(map(str, kinds))}",
+            hint="say which, for example dtype='f32'",
+        )
+    return MemoryDesc(dims, dtype or descs[0].data_type, "any" if layout is None else layout)
+
+
+class _Given:
+    """The arguments of a call: memories of all arrays on one engine, and what the result is to be."""
+
+    def __init__(self, call: str, arrays: Any, layout: Any, dtype: Any, out: Any) -> None:
+        self.call, self.out = call, out
+        found = _listed(call, arrays)
+        if dtype is None and out is None and found and all(map(is_nibbles, found)):
+            dtype = found[0].dtype
+        self.is_torch = is_torch(found[0]) if found else False
+        self.is_memory = bool(found) and isinstance(found[0], Memory)
+        self.engine = next((x.engine for x in (*found, out) if isinstance(x, Memory) and x), _CPU)
+        self.sources = [self._source(i, x) for i, x in enumerate(found)]
+        self.descs = parse_descs(call, [memory.desc for memory in self.sources])
+        self.dtype = _type(call, dtype)
+        self.layout: Any = _format(call, layout)
+        self.target = None if out is None else self._target_of(out)
+
+    def run(self, impl: Any) -> Any:
+        """Check, run, and give the result."""
+        target = self.target or Memory.allocated(impl.problem.dst, self.engine)
+        check_run(self.call, (self.sources, target, {}), impl, self.engine)
+        impl.prepare()
+        start = time.perf_counter()
+        impl.run(self.sources, target, {})
+        if flags.profile_exec:
+            write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
+        return self._result(target) if self.out is None else self.out
+
+    def _result(self, target: Memory) -> Any:
+        is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
+        if self.is_memory or not is_array:
+            return target
+        return to_torch(np.asarray(target)) if self.is_torch else np.asarray(target)
+
+    def _source(self, index: int, x: Any) -> Memory:
+        name = f"{self.call}: array {index}"
+        if isinstance(x, Memory):
+            return _on_engine(x, self.engine, name)
+        array = as_numpy(x, name)
+        if is_nibbles(array):
+            # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
+            array = array.astype(np.int8 if DataType.parse(array.dtype) is DataType.s4 else np.uint8)
+        described = describe(array, None, Subject(f"{name} cannot be read", f"{name} does not fit"))
+        return Memory(described.desc, self.engine, described.buffer_of(array))
+
+    def _target_of(self, out: Any) -> Memory:
+        """`out` as a memory, which says the layout and the type."""
+        if isinstance(out, Memory):
+            target = _on_engine(out, self.engine, f"{self.call}: out")
+        else:
+            array = as_numpy(out, f"{self.call}: out")
+            described = describe(array, None, Subject.target(self.call))
+            target = Memory(described.desc, self.engine, described.buffer_of(array))
+        self._check_layout(target.desc)
+        self.layout = target.desc
+        return target
+
+    def _check_layout(self, out: MemoryDesc) -> None:
+        """Raise InvalidArguments for an `out` that does not lie as `layout` says."""
+        if self.layout is None:
+            return
+        is_desc = isinstance(self.layout, MemoryDesc)
+        wanted: Any = self.layout if is_desc else MemoryDesc(out.dims, out.data_type, self.layout)
+        if wanted != out:
+            raise InvalidArguments(
+                f"{self.call}: out does not lie as layout says",
+                where=f"out {out}; wanted {wanted}",
+                why="its descriptor differs",
+                hint="leave layout out, or let the call make the result",
+            )
+
+
+def _listed(call: str, arrays: Any) -> list[Any]:
+    """The arrays of a call. One array is no list of its rows."""
+    if isinstance(arrays, np.ndarray | Memory | str | bytes) or not isinstance(arrays, Iterable):
+        is_array = isinstance(arrays, np.ndarray | Memory)
+        hint = "write [x]" if is_array else "pass a list of arrays"
+        raise InvalidArguments(f"{call}: arrays is no list", why=f"it is {type(arrays).__name__}", hint=hint)
+    if is_torch(arrays):
+        raise InvalidArguments(f"{call}: arrays is no list", why="it is one tensor", hint="write [x]")
+    return list(islice(arrays, MOST_SOURCES + 1))
+
+
+def _on_engine(memory: Memory, engine: Engine, name: str) -> Memory:
+    """The same bytes on an engine, as all are on the host. What is mapped stays its holder's (M38)."""
+    if not memory:
+        why, hint = "it has no descriptor", "give it a descriptor and an engine"
+        raise InvalidArguments(f"{name} is an empty memory", why=why, hint=hint)
+    return memory if memory.engine is engine or memory._mapped else Memory(memory.desc, engine, memory)
+
+
+def _type(call: str, dtype: Any) -> DataType | None:
+    try:
+        key = type_key(dtype)
+        return None if key is None else DataType.parse(key)
+    except Error as error:
+        what = f"{call}: dtype is no data type"
+        where = error.where or f"dtype {short_repr(dtype)}"
+        raise InvalidArguments(what, where=where, why=error.why or error.what, hint=error.hint) from None
+
+
+def _format(call: str, layout: Any) -> Hashable:
+    try:
+        return format_key(layout)
+    except Error as error:
+        what = f"{call}: layout is no format"
+        raise InvalidArguments(
+            what, where=f"layout {short_repr(layout)}", why=error.why, hint=error.hint
+        ) from None

@@ -1,0 +1,233 @@
+"""Concat: a source and its window of the destination -> loop nests (M20 to M23).
+
+A window is a range of indices of one axis. Where it begins at a whole block of the destination, it is one
+nest. Where it begins inside a block, or the source's blocks are out of step with the destination's, it is cut
+into pieces inside which both sides count their digits from zero. Pieces that never fall into step repeat with
+a period, the least common multiple of the blocks, and one nest moves all repetitions of a piece::
+
+    a source of 40 behind 5 others, both sides in blocks of 16
+    ->  for 2: for 11  (0 and 16 on)    for 2: for 5  (11 and 27 on)    for 8  (32 on)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import lcm
+
+from ..desc.layout import axis_offset, extent_range
+from ..desc.memory_desc import MemoryDesc
+from ..errors import Unimplemented
+from .compute import Compute
+from .digits import levels
+from .nest import Axis, LoopNest, peel, peeled_boxes, slice_axis
+from .nibbles import Span
+from .reorder import Tensor, reorder_nest
+
+# Past this many pieces the code would outgrow its use.
+_MOST_PIECES = 256
+# Past this many boxes padding is not told from elements.
+_MOST_BOXES = 48
+_ENDLESS = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The indices from `start` on of one axis of `dst`, where a source goes, and zeros behind it.
+
+    `until` is one past the last index that is written.
+    """
+
+    dst: MemoryDesc
+    axis: int
+    start: int
+    until: int
+
+    @property
+    def origin(self) -> int:
+        """Offset of the first element."""
+        return self.dst.offset0 + axis_offset(self.dst.layout, self.axis, self.start)
+
+    def is_like(self, src: MemoryDesc) -> bool:
+        """True where the elements of `src` lie to each other as those of the window do."""
+        if src.data_type.bits != self.dst.data_type.bits:
+            return False
+        return all(self._path(src, d) == self._path(src, d, self.dst) for d in range(src.ndims))
+
+    def _path(self, src: MemoryDesc, dim: int, md: MemoryDesc | None = None) -> list[int]:
+        """How far each index of a dim of `src` lies from the first, in `md`, over a period of blocks."""
+        layout = (md or src).layout
+        start = self.start if md is not None and dim == self.axis else 0
+        count = min(src.dims[dim], lcm(src.layout.blocks[dim], self.dst.layout.blocks[dim]) + 1)
+        first = axis_offset(layout, dim, start)
+        return [axis_offset(layout, dim, start + i) - first for i in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One nest of a concat, and the elements [low, high) that it may read and write; zeros read none."""
+
+    nest: LoopNest
+    read: Span
+    written: Span
+
+    def padding(self) -> Iterator[Move]:
+        """The zeros that the nest writes, without what it moves: no position twice.
+
+        Where peeling would take too long it is the nest itself, which copies elements onto themselves.
+        """
+        if peeled_boxes(self.nest) > _MOST_BOXES:
+            yield self
+            return
+        for box in peel(self.nest):
+            for zeros in _zeros_of(box):
+                yield replace(self, nest=zeros, read=(0, 0))
+
+
+def window_moves(
+    src: MemoryDesc, window: Window, compute: Compute | None = None, tensors: Sequence[Tensor] = ()
+) -> tuple[Move, ...]:
+    """The nests that move every element of `src` to its place, and write zero into the padding of the window.
+
+    Both descriptors are concrete, of equal dims but for the axis, and not empty; `tensors` do not move along
+    the axis. No position is written by two of the nests. Raises Unimplemented for blocks that have too little
+    in common.
+    """
+    return tuple(_Windowed(src, window, compute or Compute(), tuple(tensors)).moves())
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """`extent` positions of the source from `first` on, `count` times, a period apart."""
+
+    first: int
+    extent: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Windowed:
+    """A source on its way into a window."""
+
+    src: MemoryDesc
+    window: Window
+    compute: Compute
+    tensors: tuple[Tensor, ...]
+
+    def moves(self) -> Iterator[Move]:
+        window, size = self.window, self.src.dims[self.window.axis]
+        steps = _steps(window.dst, window.axis)
+        rest = window.until - window.start - size
+        for piece in self._pieces():
+            padded = piece.extent
+            is_last = piece.count == 1 and piece.first + piece.extent == size
+            if is_last and padded + rest <= _room(steps, window.start + piece.first):
+                padded, rest = padded + rest, 0
+            yield self._move(piece, padded)
+        for first, extent in _cuts(rest, [(steps, window.start + size)]):
+            yield _zeros(_part(window.dst, window.axis, window.start + size + first, extent, extent))
+
+    def _pieces(self) -> list[_Piece]:
+        """The pieces, in order; of those that repeat, the first repetition stands for all."""
+        window, period = self.window, self._period
+        size = self.src.dims[window.axis]
+        sides = [(_steps(self.src, window.axis), 0), (_steps(window.dst, window.axis), window.start)]
+        cuts = list(islice(_cuts(min(size, period), sides), _MOST_PIECES + 1))
+        if len(cuts) > _MOST_PIECES:
+            raise _too_long(self.src, window)
+        last = cuts[-1][0]
+        if all(_room(steps, start + last) == _ENDLESS for steps, start in sides):
+            return [*(_Piece(*cut) for cut in cuts[:-1]), _Piece(last, size - last)]
+        whole = [_Piece(first, extent, (size - first - extent) // period + 1) for first, extent in cuts]
+        begun = [_Piece(p.first + p.count * period, size - p.first - p.count * period) for p in whole]
+        return whole + [piece for piece in begun if piece.extent > 0]
+
+    @property
+    def _period(self) -> int:
+        axis = self.window.axis
+        return lcm(self.src.layout.blocks[axis], self.window.dst.layout.blocks[axis])
+
+    def _move(self, piece: _Piece, padded: int) -> Move:
+        window = self.window
+        read = _part(self.src, window.axis, piece.first, piece.extent, piece.extent)
+        written = _part(window.dst, window.axis, window.start + piece.first, piece.extent, padded)
+        nest = reorder_nest(read, written, self.compute, self.tensors)
+        if piece.count == 1:
+            return Move(nest, read.extent_range(), written.extent_range())
+        src, dst = self._far(read), self._far(written)
+        again = Axis(piece.count, src, dst, more=(0,) * len(self.tensors))
+        repeated = replace(nest, axes=(again, *nest.axes)).verify()
+        times = piece.count - 1
+        return Move(repeated, _longer(read, times * src), _longer(written, times * dst))
+
+    def _far(self, md: MemoryDesc) -> int:
+        """How far a period of indices is."""
+        return self._period // md.layout.blocks[self.window.axis] * md.strides[self.window.axis]
+
+
+def _longer(md: MemoryDesc, far: int) -> Span:
+    """The elements of a tensor and of its repetitions, the last of which is `far` off."""
+    low, high = md.extent_range()
+    return low + min(far, 0), high + max(far, 0)
+
+
+def _steps(md: MemoryDesc, dim: int) -> list[int]:
+    """How many indices each digit of a dim steps over, innermost first: 1, 4 and 16 in blocks of 4 by 4."""
+    return [level.step for level in levels(md, dim)]
+
+
+def _cuts(size: int, sides: list[tuple[list[int], int]]) -> Iterator[tuple[int, int]]:
+    """First and extent of the longest pieces of [0, size) in which no side carries into an outer digit."""
+    at = 0
+    while at < size:
+        extent = min(size - at, *(_room(steps, start + at) for steps, start in sides))
+        yield at, extent
+        at += extent
+
+
+def _room(steps: list[int], at: int) -> int:
+    """How many indices from `at` on have the digits of 0, 1, 2, ... above those of `at`."""
+    inner = max(step for step in steps if at % step == 0)
+    outer = min((step for step in steps if step > inner), default=0)
+    return outer - at % outer if outer else _ENDLESS
+
+
+def _part(md: MemoryDesc, axis: int, start: int, extent: int, padded: int) -> MemoryDesc:
+    """A range of indices of an axis that are counted from `start` on.
+
+    Unlike a submemory it may begin and end inside a block, as long as no index carries beyond it (M21).
+    """
+    layout = md.layout
+    dims = (*layout.dims[:axis], extent, *layout.dims[axis + 1 :])
+    padded_dims = (*layout.padded_dims[:axis], padded, *layout.padded_dims[axis + 1 :])
+    offset0 = layout.offset0 + axis_offset(layout, axis, start)
+    moved = replace(layout, dims=dims, padded_dims=padded_dims, offset0=offset0)
+    return MemoryDesc._make("blocked", md.data_type, moved)
+
+
+def _zeros(md: MemoryDesc) -> Move:
+    """Zero into every element, and into the padding."""
+    nest = reorder_nest(md, md, Compute())
+    nest = replace(nest, axes=(Axis(1, 0, 0, valid=0), *nest.axes)).verify()
+    return Move(nest, (0, 0), extent_range(md.layout))
+
+
+def _zeros_of(box: LoopNest) -> Iterator[LoopNest]:
+    """The positions of a box that are written but not read."""
+    if box.is_zero:
+        yield box
+        return
+    for index, axis in enumerate(box.axes):
+        if not axis.is_whole:
+            yield slice_axis(box, index, axis.valid, axis.extent - axis.valid, 0)
+            box = slice_axis(box, index, 0, axis.valid)
+
+
+def _too_long(src: MemoryDesc, window: Window) -> Unimplemented:
+    return Unimplemented(
+        "concat: the blocks of a source and of the destination have too little in common",
+        where=f"src {src}; dst {window.dst}",
+        why=f"they are cut into more than {_MOST_PIECES} pieces from index {window.start} on",
+        hint="reorder into a plain format first, or give the destination one",
+    )

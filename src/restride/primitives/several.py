@@ -1,0 +1,239 @@
+"""Primitives of several sources and one destination: what concat and sum share (R02 to R08, N10)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, ClassVar
+
+from ..desc.attr import Attr, PrimitiveAttr
+from ..desc.factor import MOST_SOURCES
+from ..desc.memory_desc import MemoryDesc
+from ..errors import Error, InvalidArguments
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
+from ..verbose import flags, write
+from .args import ARG_DST, ARG_MULTIPLE_SRC
+from .argument_map import parse_args
+from .base import DEFAULT_ATTR, PrimitiveDescBase, check_destination, check_memory, check_stream
+from .execution import share_bytes
+from .feeding import Extras
+from .scratchpad import check_scratchpad
+
+
+class SeveralPrimitiveDesc(PrimitiveDescBase):
+    """A primitive descriptor of several sources; sources are numbered from 0."""
+
+    __slots__ = ("_srcs",)
+    _srcs: tuple[MemoryDesc, ...]
+
+    def __init__(self, *args: Any, allow_empty: bool = False, **named: Any) -> None:
+        self._empty()
+        if not (args or named):
+            return
+        try:
+            self._create(*_reordered(args), **named)
+        except Error:
+            if not allow_empty:
+                raise
+            self._empty()
+
+    def _create(self, engine: Engine, how: Any, srcs: Any, dst: Any, attr: Any) -> None:
+        """Check the arguments, find the solution, and `_take` both."""
+        raise NotImplementedError
+
+    def _take(self, engine: Engine, problem: Any, impl: Any) -> None:
+        """Hold a solved problem."""
+        self._impl, self._attr = impl, problem.attr
+        # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
+        self._srcs, self._dst = problem.srcs, problem.dst
+        self._src = problem.srcs[0]
+        self._src_engine = self._dst_engine = self._engine = engine
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._srcs = ()
+
+    def __repr__(self) -> str:
+        if not self:
+            return f"restride.{self.kind}.PrimitiveDesc()"
+        return f"<{self.kind} {self.impl_info_str}: {len(self._srcs)} sources -> {self._dst}>"
+
+    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+        return {"src": self._srcs, "dst": self._dst}
+
+    def _exec_args(self) -> dict[int, MemoryDesc]:
+        more = {} if self._impl is None else self._impl.extra_descs()
+        return {**dict(enumerate(self._srcs, ARG_MULTIPLE_SRC)), ARG_DST: self._dst, **more}
+
+    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
+        return list(impl.verbose_fields(op, self.get_engine(), ms))
+
+
+def _reordered(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
+    if len(args) > 1 and isinstance(args[1], MemoryDesc):
+        engine, dst, *how_and_srcs = args[:4]
+        return (engine, *how_and_srcs, dst, *args[4:])
+    return args
+
+
+class SeveralPrimitive:
+    """A primitive of several sources. It holds no state of its runs: threads may share it (N12)."""
+
+    kind: ClassVar[str]
+    PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc]]
+
+    __slots__ = ("_impl", "_pd")
+
+    def __init__(self, pd: Any = None) -> None:
+        made = self.PrimitiveDesc() if pd is None else pd
+        if not isinstance(made, self.PrimitiveDesc):
+            raise InvalidArguments(
+                f"{self.kind}: no primitive descriptor",
+                why=f"{type(pd).__name__} is no rs.{self.kind}.PrimitiveDesc",
+                hint=f"make one with rs.{self.kind}.PrimitiveDesc",
+            )
+        self._pd: Any = made
+        self._impl: Any = None
+        if pd is not None:
+            self._impl = made._solved()
+            self._impl.prepare()
+
+    def __bool__(self) -> bool:
+        return self._impl is not None
+
+    def __repr__(self) -> str:
+        return f"restride.{self.kind}({self._pd!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
+        return type(self), ((self._pd,) if self else ())
+
+    def get_primitive_desc(self) -> Any:
+        """The primitive descriptor."""
+        return self._pd
+
+    def get_kind(self) -> str:
+        """The primitive kind, as its descriptor has it."""
+        return str(self._pd.get_kind())
+
+    def execute(self, stream: Stream, srcs: Any, dst: Memory | None = None) -> None:
+        """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
+
+        `args` names source i as `rs.ARG_MULTIPLE_SRC + i` and the destination as `rs.ARG_DST`.
+        Raises InvalidArguments, before anything is touched, for memories or streams that are not the
+        primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
+        other than in its place (N9, N10).
+        """
+        impl, engine = self._check_usable(), self._pd.get_engine()
+        args = srcs if dst is None else self._numbered(srcs, dst)
+        sources, dst, extras = self._parse(args)
+        check_stream(self.kind, stream, engine)
+        check_run(self.kind, (sources, dst, extras), impl, engine)
+        others = {**dict(enumerate(sources[1:], ARG_MULTIPLE_SRC + 1)), **extras}
+        check_scratchpad(self.kind, self._pd, sources[0], dst, others)
+        start = time.perf_counter()
+        impl.run(sources, dst, extras)
+        if flags.profile_exec:
+            write(self._pd._verbose_fields("exec", impl, (time.perf_counter() - start) * 1e3))
+
+    def _parse(self, args: Any) -> tuple[list[Memory], Memory, Extras]:
+        """Sources, destination, and what else is needed: scales, the scratchpad."""
+        count, more = len(self._pd._srcs), (*self._impl.extra_args, *self._pd._scratch_args())
+        numbers = (*range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + count), *more)
+        *found, dst = parse_args(self.kind, args, numbers, (ARG_DST,))
+        return found[:count], dst, dict(zip(more, found[count:], strict=True))
+
+    def _numbered(self, srcs: Any, dst: Memory) -> dict[int, Any]:
+        """Sources in order as arguments."""
+        wanted = len(self._pd._srcs)
+        is_sequence = isinstance(srcs, Sequence) and not isinstance(srcs, str | bytes)
+        if is_sequence and len(srcs) == wanted:
+            return {**dict(enumerate(srcs, ARG_MULTIPLE_SRC)), ARG_DST: dst}
+        got = f"{len(srcs)} were" if is_sequence else f"{type(srcs).__name__} was"
+        raise InvalidArguments(
+            f"{self.kind}.execute: bad number of inputs",
+            why=f"{wanted} sources are wanted, {got} given (R06)",
+            hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
+        )
+
+    def _check_usable(self) -> Any:
+        if self._impl is None:
+            raise InvalidArguments(
+                f"{self.kind}.execute: the primitive is empty",
+                why="it was made without a primitive descriptor (R05)",
+                hint=f"make it with rs.{self.kind}(pd)",
+            )
+        return self._impl
+
+
+def check_run(kind: str, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine) -> None:
+    """Raise InvalidArguments unless memories are the problem's, and apart where they must be (N9, N10)."""
+    sources, dst, extras = given
+    problem = impl.problem
+    for i, (memory, desc) in enumerate(zip(sources, problem.srcs, strict=True)):
+        check_memory(kind, f"source {i}", memory, desc, engine)
+    check_memory(kind, "dst", dst, problem.dst, engine)
+    check_destination(kind, dst)
+    for i, memory in enumerate(sources):
+        if share_bytes(memory, dst) and not impl.is_in_place(i, memory, dst):
+            raise InvalidArguments(
+                f"{kind}.execute: source {i} and the destination overlap",
+                where=f"source {i} {memory.desc}; dst {dst.desc}",
+                why="elements would be written before they are read (N9)",
+                hint=impl.in_place_hint,
+            )
+    impl.check_extras(kind, extras, engine, dst)
+
+
+# --- arguments ----------------------------------------------------------------------------------------------
+
+
+def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
+    """The descriptors of the sources. Raises InvalidArguments for none, too many, and what is no tensor."""
+    if isinstance(srcs, MemoryDesc | str | bytes) or not isinstance(srcs, Iterable):
+        why = f"they are {type(srcs).__name__}, no sequence"
+        raise InvalidArguments(f"{what}: no sources", why=why, hint="pass a list of rs.MemoryDesc")
+    found = tuple(islice(srcs, MOST_SOURCES + 1))
+    if not 1 <= len(found) <= MOST_SOURCES:
+        why = "there are more" if found else "there is none"
+        hint = "join some of them first" if found else "pass a list of rs.MemoryDesc"
+        raise InvalidArguments(f"{what}: from 1 to {MOST_SOURCES} sources", why=why, hint=hint)
+    for i, md in enumerate(found):
+        if not isinstance(md, MemoryDesc):
+            why = f"{type(md).__name__} is no rs.MemoryDesc"
+            raise InvalidArguments(
+                f"{what}: source {i} is no descriptor", why=why, hint="pass a rs.MemoryDesc"
+            )
+    return found
+
+
+def parse_target(what: str, dst: object) -> MemoryDesc | None:
+    """The descriptor of the destination; None where it is left out."""
+    if dst is None or isinstance(dst, MemoryDesc):
+        return dst
+    why = f"{type(dst).__name__} is no rs.MemoryDesc"
+    raise InvalidArguments(
+        f"{what}: dst is no descriptor", why=why, hint="pass a rs.MemoryDesc, or leave it out"
+    )
+
+
+def parse_engine(what: str, engine: object) -> Engine:
+    """The engine, if it is one."""
+    if isinstance(engine, Engine):
+        return engine
+    why = f"it is {type(engine).__name__}"
+    raise InvalidArguments(f"{what}: no engine", why=why, hint='pass rs.Engine("cpu")')
+
+
+def parse_attr(what: str, attr: object) -> Attr:
+    """The attributes as a value."""
+    if attr is None:
+        return DEFAULT_ATTR
+    if isinstance(attr, PrimitiveAttr):
+        return attr.freeze()
+    why, hint = f"it is {type(attr).__name__}", "pass rs.PrimitiveAttr(), or leave attr out"
+    raise InvalidArguments(f"{what}: attr is none", why=why, hint=hint)

@@ -1,0 +1,98 @@
+"""Sum: several tensors of the same dims, each with its scale, added in one pass (N1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from ..desc.factor import MOST_SOURCES
+from ..desc.parse import is_scalar, short_repr
+from ..desc.real import to_f32
+from ..errors import InvalidArguments
+from ..runtime.engine import Engine
+from .base import find_implementation
+from .several import (
+    SeveralPrimitive,
+    SeveralPrimitiveDesc,
+    parse_attr,
+    parse_descs,
+    parse_engine,
+    parse_target,
+)
+from .sum_problem import SumProblem, make_problem, solve_sum
+
+__all__ = ["Sum"]
+
+
+class SumPrimitiveDesc(SeveralPrimitiveDesc):
+    """Primitive descriptor of a sum (`dnnl::sum::primitive_desc`).
+
+    `PrimitiveDesc(engine, scales, srcs, dst=None, attr=None, allow_empty=False)`, or as version 3 of oneDNN
+    has it `PrimitiveDesc(engine, dst, scales, srcs, ...)`; without arguments it is empty and False. `scales`:
+    one number for each source, rounded to f32, or None where all are 1. `srcs`: 1 to 1024 descriptors of
+    equal dims; formats and types may differ. `dst`: left out, it has the type of the first source; left out
+    or of format "any", it has the format of the first source that has blocks, else of the first, dense.
+    `attr`: the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+
+    Raises InvalidArguments for what cannot be added, Unimplemented for what is not provided.
+    """
+
+    kind = "Sum"
+
+    __slots__ = ()
+
+    def _create(self, engine: Engine, scales: Any, srcs: Any, dst: Any = None, attr: Any = None) -> None:
+        what = "Sum.PrimitiveDesc"
+        parse_engine(what, engine)
+        mds, target = parse_descs(what, srcs), parse_target(what, dst)
+        factors, frozen = parse_scales(what, scales, len(mds)), parse_attr(what, attr)
+        problem = make_problem(factors, mds, target, frozen)
+        self._take(engine, problem, find_sum(problem, engine))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self:
+            return SumPrimitiveDesc, ()
+        args = (self._engine, self.get_scales(), self._srcs, self._dst, self.get_primitive_attr())
+        return SumPrimitiveDesc, args
+
+    def get_scales(self) -> list[float]:
+        """The scale of each source, as rounded to f32."""
+        return list(self._solved().problem.scales)
+
+
+def parse_scales(what: str, scales: Any, count: int) -> tuple[float, ...]:
+    """One f32 value for each source; None stands for ones. Raises InvalidArguments for what is no number."""
+    if scales is None:
+        return (1.0,) * count
+    if is_scalar(scales) or not isinstance(scales, Iterable):
+        raise InvalidArguments(
+            f"{what}: scales are {short_repr(scales)}",
+            why="it must be a sequence of numbers, one for each source",
+            hint=f"pass a list of {count} numbers, or None",
+        )
+    found = islice(scales, MOST_SOURCES + 1)
+    return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(found))
+
+
+def find_sum(problem: SumProblem, engine: Engine) -> Any:
+    """The solved problem, from the cache or now."""
+    return find_implementation(
+        (SumProblem, problem, engine),
+        lambda: solve_sum(problem, engine),
+        lambda op, impl, ms: impl.verbose_fields(op, engine, ms),
+    )
+
+
+class Sum(SeveralPrimitive):
+    """The sum primitive (`dnnl::sum`): `dst = saturate(scales[0] * src[0] + scales[1] * src[1] + ...)`.
+
+    `Sum(pd)`; without arguments it is empty, and executing it is an error. Sources are added in their order,
+    as f32; as f64 where a tensor is f64, or where integers, s32 among them, are added with scales of 1; the
+    result is rounded once (N1). A source may be the destination.
+    """
+
+    PrimitiveDesc = SumPrimitiveDesc
+    kind = "Sum"
+
+    __slots__ = ()

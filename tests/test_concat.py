@@ -1,0 +1,450 @@
+"""Concat: bytes by `MemoryDesc.offset`, sources that are in place, what is refused (M20 to M23, R06)."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import restride as rs
+from support.by_offset import POISON, Guarded, guarded, random_bits
+from support.errors import refused
+from support.several import CPU, REF, check_concat, concat_expected, concats, filled, scaled, storage
+
+every_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=["cpu", "reference"])
+
+
+def desc(dims, data_type="f32", format=None):
+    return rs.MemoryDesc(dims, data_type, format)
+
+
+def primitive(axis, srcs, dst=None, engine=CPU, attr=None):
+    return rs.Concat(rs.Concat.PrimitiveDesc(engine, axis, srcs, dst, attr))
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(concats(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
+def test_any_sources_into_any_destination(case, src_start, dst_start):
+    mds, dst, axis, scales = case
+    for engine in (CPU, REF):
+        check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
+
+
+@pytest.mark.slow
+@settings(max_examples=1500)
+@given(concats(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
+def test_many_sources_into_many_destinations(case, src_start, dst_start):
+    mds, dst, axis, scales = case
+    for engine in (CPU, REF):
+        check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
+
+
+@every_engine
+@pytest.mark.parametrize("first", [1, 5, 11, 16, 17, 30, 33])
+@pytest.mark.parametrize("tags", ["aBc16b aBc16b", "abc aBc16b", "aBc16b abc", "aBc8b aBc16b", "acb ABc4b4a"])
+def test_windows_that_cut_blocks(first, tags, engine):
+    src, dst = tags.split()
+    mds = [desc((3, n, 5), "f32", src) for n in (first, 40, 3)]
+    check_concat(mds, desc((3, first + 43, 5), "f32", dst), 1, engine)
+
+
+@every_engine
+@pytest.mark.parametrize("data_type", ["s4", "u4"])
+@pytest.mark.parametrize("first", [1, 2, 7])
+def test_halves_of_bytes(first, data_type, engine):
+    mds = [desc((3, n), data_type) for n in (first, 5, 8)]
+    check_concat(mds, desc((3, first + 13), data_type), 1, engine)
+    check_concat(mds, desc((3, first + 13), "f32", "ba"), 1, engine)
+
+
+@every_engine
+def test_blocks_of_48_into_blocks_of_32(engine):
+    mds = [desc((n, 3), "bf16", "Ab48a") for n in (5, 200, 40)]
+    check_concat(mds, desc((245, 3), "bf16", "Ab32a"), 0, engine)
+
+
+@every_engine
+def test_sources_of_different_types_saturate_once(engine):
+    mds = [desc((2, 4), t) for t in ("f32", "s32", "u8", "f64", "bf16")]
+    check_concat(mds, desc((2, 20), "s8"), 1, engine, [0.5, 1.0, 2.0, 3.0, 1.0])
+
+
+@every_engine
+def test_a_source_without_elements_leaves_no_trace(engine):
+    mds = [desc((2, n, 3)) for n in (0, 5, 0, 12, 0)]
+    check_concat(mds, desc((2, 17, 3), "f32", "aBc16b"), 1, engine)
+
+
+@every_engine
+def test_nothing_at_all_is_joined(engine):
+    check_concat([desc((0, 3)), desc((0, 4))], desc((0, 7)), 1, engine)
+    check_concat([desc((2, 0)), desc((2, 0))], desc((2, 0)), 1, engine)
+
+
+@every_engine
+def test_one_source_is_a_reorder(engine):
+    check_concat([desc((2, 17, 5))], desc((2, 17, 5), "s8", "aBc16b"), 1, engine)
+
+
+def test_a_large_concat_is_shared_by_threads():
+    mds = [desc((4, n, 28, 28)) for n in (64, 128, 61)]
+    check_concat(mds, desc((4, 253, 28, 28), "f32", "nChw16c"), 1, CPU)
+    check_concat(mds, desc((4, 253, 28, 28)), 1, CPU)
+
+
+def test_sources_of_the_same_shape_share_a_kernel():
+    pd = rs.Concat.PrimitiveDesc(CPU, 1, [desc((4, 32, 9)) for _ in range(64)])
+    kernels = {each.runner.kernel(0) for solved in pd._impl._solved for each in solved.moves}
+    assert len(kernels) == 1
+
+
+@every_engine
+def test_crowded_destinations(engine):
+    dims = (3, 3, 3, 3, 3, 3)
+    dst = desc((6, *dims[1:]), "f32", "FEDCBA2f2e2d2c2b2a")
+    check_concat([desc(dims), desc(dims, "s8")], dst, 0, engine)
+
+
+def test_blocks_with_too_little_in_common_are_refused():
+    srcs = [desc((5,), "u8"), desc((70000,), "u8", "A257a")]
+    with refused("too little in common", kind=rs.Unimplemented):
+        rs.Concat.PrimitiveDesc(CPU, 0, srcs, desc((70005,), "u8", "A251a"))
+    check_concat([desc((5,), "u8"), desc((900,), "u8", "A25a")], desc((905,), "u8", "A24a"), 0, CPU)
+
+
+# --- in place -----------------------------------------------------------------------------------------------
+
+
+def windows(dst, axis, extents):
+    """Submemories of a destination, one behind the other."""
+    found, start = [], 0
+    for n in extents:
+        offsets = [start if d == axis else 0 for d in range(dst.ndims)]
+        found.append(dst.submemory_desc([n if d == axis else m for d, m in enumerate(dst.dims)], offsets))
+        start += n
+    return found
+
+
+@every_engine
+@pytest.mark.parametrize("tag", ["abc", "acb", "aBc16b", "ABc2b8a"])
+def test_sources_in_place_are_not_copied_and_padding_becomes_zero(tag, engine):
+    dst_md = desc((3, 48 + 5, 7), "f32", tag)
+    mds = windows(dst_md, 1, (32, 16, 5))
+    held = guarded(dst_md, engine)
+    random_bits(held, 1)
+    srcs = [rs.Memory(md, engine, held.memory) for md in mds]
+    before = storage(held).copy()
+    wanted = concat_expected([_moment(md, before) for md in mds], before, dst_md, 1, [1.0] * 3)
+    primitive(1, mds, dst_md, engine).execute(rs.Stream(engine), srcs, held.memory)
+    np.testing.assert_array_equal(storage(held), wanted)
+    held.check_canaries()
+
+
+def _moment(md, data):
+    """A memory of its own with the bytes that another had."""
+    whole = data.view(np.uint8).copy()
+    return Guarded(whole, rs.Memory(md, REF, whole))
+
+
+def test_bytes_in_place_are_neither_read_nor_written():
+    dst = rs.Memory.from_numpy(np.zeros((64, 1024), np.float32))
+    mds = windows(dst.desc, 0, (32, 32))
+    solved = rs.Concat.PrimitiveDesc(CPU, 0, mds, dst.desc)._impl
+    srcs = [rs.Memory(md, CPU, dst) for md in mds]
+    assert [solved.parts[i].is_there(srcs[i], dst) for i in range(2)] == [True, True]
+    assert solved.parts[0].padding == ()
+
+
+@every_engine
+def test_one_source_in_place_and_one_from_elsewhere(engine):
+    dst_md = desc((2, 21, 3), "s8", "aBc16b")
+    held = guarded(dst_md, engine)
+    random_bits(held, 2)
+    mine = windows(dst_md, 1, (16, 5))[0]
+    there, other = rs.Memory(mine, engine, held.memory), filled(desc((2, 5, 3)), engine, 3)
+    before = storage(held).copy()
+    wanted = concat_expected([_moment(mine, before), other], before, dst_md, 1, [1.0, 1.0])
+    pd = rs.Concat.PrimitiveDesc(engine, 1, [mine, other.memory.desc], dst_md)
+    rs.Concat(pd).execute(rs.Stream(engine), [there, other.memory], held.memory)
+    np.testing.assert_array_equal(storage(held), wanted)
+
+
+@every_engine
+def test_a_source_in_place_may_change_its_type_or_be_scaled(engine):
+    dst_md = desc((4, 6), "s32")
+    held = guarded(dst_md, engine)
+    held.memory.data.view(np.float32)[:] = np.arange(24) + 0.5
+    floats = windows(dst_md, 0, (2, 2))[0].as_type("f32")
+    half, other = rs.Memory(floats, engine, held.memory), filled(desc((2, 6), "s32"), engine, 5)
+    pd = rs.Concat.PrimitiveDesc(engine, 0, [floats, other.memory.desc], dst_md, scaled([2.0, 1.0]))
+    rs.Concat(pd).execute(rs.Stream(engine), [half, other.memory], held.memory)
+    assert held.memory.data[:12].tolist() == [2 * i + 1 for i in range(12)]
+    np.testing.assert_array_equal(held.memory.data[12:], other.memory.data)
+
+
+@every_engine
+def test_overlap_anywhere_else_is_refused(engine):
+    dst_md = desc((4, 6))
+    mds = windows(dst_md, 0, (2, 2))
+    dst = rs.Memory(dst_md, engine, np.full(24, 7, np.float32))
+    first, second = (rs.Memory(md, engine, dst) for md in mds)
+    plain = desc((2, 6))
+    made = primitive(0, [plain, mds[1]], dst_md, engine)
+    for source in (rs.Memory(plain, engine, dst.data[1:]), rs.Memory(plain, engine, dst.data[12:])):
+        with refused("source 0 and the destination overlap", "(N9)", where=(plain, dst_md)):
+            made.execute(rs.Stream(engine), [source, second], dst)
+    with refused("source 1 and the destination overlap"):
+        primitive(0, [mds[0], mds[0]], dst_md, engine).execute(rs.Stream(engine), [first, first], dst)
+    assert (dst.data == 7).all()
+
+
+def test_a_source_without_elements_may_lie_anywhere():
+    dst_md = desc((4, 6))
+    dst = rs.Memory(dst_md, CPU)
+    none = rs.Memory(desc((0, 6)), CPU, dst.data[6:])
+    whole = rs.Memory.from_numpy(np.ones((4, 6), np.float32))
+    primitive(0, [none.desc, whole.desc], dst_md).execute(rs.Stream(CPU), [none, whole], dst)
+    assert (dst.data == 1).all()
+
+
+# --- destinations that are chosen ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("formats", "extents", "wanted"),
+    [
+        ("abc acb acb", (4, 4, 4), "abc"),
+        ("acb abc", (4, 4), "acb"),
+        ("aBc16b abc abc", (32, 16, 4), "aBc16b"),
+        ("aBc16b abc abc", (16, 4, 4), "abc"),
+        ("acb aBc8b aBc16b", (16, 8, 4), "aBc8b"),
+        ("aBc16b aBc16b aBc16b", (5, 16, 4), "abc"),
+        ("aBc16b aBc16b acb", (5, 16, 4), "acb"),
+        ("aBc8b aBc8b", (8, 3), "aBc8b"),
+        ("Abc8a Abc8a", (5, 3), "Abc8a"),
+    ],
+)
+@pytest.mark.parametrize("is_any", [False, True], ids=["left out", "any"])
+def test_the_format_is_the_first_with_blocks_that_no_window_cuts(formats, extents, wanted, is_any):
+    mds = [desc((16, n, 7), "s8", tag) for n, tag in zip(extents, formats.split(), strict=True)]
+    dims = (16, sum(extents), 7)
+    pd = rs.Concat.PrimitiveDesc(CPU, 1, mds, desc(dims, "f32", "any") if is_any else None)
+    assert pd.dst_desc() == desc(dims, "f32" if is_any else "s8", wanted)
+
+
+# --- the programming model ----------------------------------------------------------------------------------
+
+
+def test_both_orders_of_arguments_and_queries():
+    mds, dst = [desc((2, 3)), desc((2, 5), "s8")], desc((2, 8))
+    by_place = rs.Concat.PrimitiveDesc(CPU, 1, mds, dst)
+    for pd in (by_place, rs.Concat.PrimitiveDesc(CPU, dst, 1, mds), _named(1, mds, dst)):
+        assert bool(pd)
+        assert (pd.src_desc(), pd.src_desc(1), pd.src_desc(2)) == (*mds, rs.MemoryDesc())
+        assert pd.query_md("src", 1) == mds[1]
+        assert pd.query_md("dst") == pd.dst_desc() == dst
+        assert pd.query_md("exec_arg_md", rs.ARG_MULTIPLE_SRC + 1) == mds[1]
+        assert pd.query_md("exec_arg_md", rs.ARG_DST) == dst
+        assert pd.scratchpad_desc() == rs.MemoryDesc()
+        assert (pd.get_axis(), pd.get_kind(), pd.get_engine()) == (1, "concat", CPU)
+        assert pd.impl_info_str.startswith("jit:")
+
+
+def _named(axis, srcs, dst):
+    return rs.Concat.PrimitiveDesc(engine=CPU, axis=axis, srcs=srcs, dst=dst)
+
+
+def test_an_empty_descriptor():
+    pd = rs.Concat.PrimitiveDesc()
+    assert not pd
+    assert repr(pd) == "restride.Concat.PrimitiveDesc()"
+    assert not rs.Concat.PrimitiveDesc(CPU, 5, [desc((2, 3))], allow_empty=True)
+    assert pd.src_desc() == rs.MemoryDesc()
+    with refused("the primitive is empty", "(R05)"):
+        rs.Concat().execute(rs.Stream(CPU), {})
+    with refused("the primitive descriptor is empty"):
+        rs.Concat(pd)
+    with refused("no primitive descriptor"):
+        rs.Concat("pd")
+
+
+def test_pickling_makes_the_primitive_anew():
+    mds = [desc((2, 3), "f32", "ba"), desc((2, 5), "s8")]
+    pd = rs.Concat.PrimitiveDesc(REF, 1, mds, None, scaled([1.0, 0.5]))
+    again = pickle.loads(pickle.dumps(pd))
+    assert (again.get_axis(), again.get_engine(), again.dst_desc()) == (1, REF, pd.dst_desc())
+    assert [again.src_desc(i) for i in range(2)] == mds
+    assert again.get_primitive_attr().get_scales(rs.ARG_MULTIPLE_SRC + 1)[1] == [0.5]
+    assert pickle.loads(pickle.dumps(rs.Concat(pd))).get_primitive_desc().src_desc(1) == mds[1]
+    assert not pickle.loads(pickle.dumps(rs.Concat.PrimitiveDesc()))
+    assert not pickle.loads(pickle.dumps(rs.Concat()))
+
+
+def test_scales_that_come_at_execution():
+    mds = [desc((2, 3)), desc((2, 5), "s8")]
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_MULTIPLE_SRC + 1, 0)
+    argument = rs.ARG_ATTR_SCALES | (rs.ARG_MULTIPLE_SRC + 1)
+    for engine in (CPU, REF):
+        made = primitive(1, mds, desc((2, 8)), engine, attr)
+        assert made.get_primitive_desc().query_md("exec_arg_md", argument) == desc((1,))
+        srcs = [rs.Memory(md, engine) for md in mds]
+        srcs[0].data[:], srcs[1].data[:] = 1, 3
+        dst, scale = rs.Memory(desc((2, 8)), engine), rs.Memory(desc((1,)), engine)
+        scale.data[:] = 0.5
+        args = {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_MULTIPLE_SRC + 1: srcs[1], rs.ARG_DST: dst}
+        made.execute(rs.Stream(engine), {**args, argument: scale})
+        assert np.asarray(dst)[1].tolist() == [1, 1, 1, 1.5, 1.5, 1.5, 1.5, 1.5]
+        with refused(f"argument {argument} (ARG_ATTR_SCALES | ARG_MULTIPLE_SRC + 1) is missing"):
+            made.execute(rs.Stream(engine), args)
+        with refused("will not do"):
+            made.execute(rs.Stream(engine), {**args, argument: srcs[0]})
+
+
+def test_execution_by_arguments_and_its_errors():
+    mds, dst_md = [desc((2, 3)), desc((2, 5))], desc((2, 8))
+    made, stream = primitive(1, mds, dst_md), rs.Stream(CPU)
+    srcs, dst = [rs.Memory(md, CPU) for md in mds], rs.Memory(dst_md, CPU)
+    args = {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_MULTIPLE_SRC + 1: srcs[1], rs.ARG_DST: dst}
+    made.execute(stream, args)
+    made.execute(stream, list(args.items()))
+    made.execute(stream, {**args, rs.ARG_MULTIPLE_SRC + 2: dst})  # unknown inputs are ignored (R06)
+    with refused("bad number of inputs (expected 2 got 1)", "1025 (ARG_MULTIPLE_SRC + 1) is missing"):
+        made.execute(stream, {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_DST: dst})
+    with refused("bad number of outputs (expected 1 got 0)"):
+        made.execute(stream, {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_MULTIPLE_SRC + 1: srcs[1]})
+    with refused("bad number of outputs (expected 1 got 2)"):
+        made.execute(stream, {**args, rs.ARG_DST_1: dst})
+    with refused("The same argument kind 1024 is passed multiple times"):
+        made.execute(stream, [*args.items(), (rs.ARG_MULTIPLE_SRC, srcs[0])])
+    with refused("bad number of inputs", "2 sources are wanted, 1 were given (R06)"):
+        made.execute(stream, srcs[:1], dst)
+    with refused("bad number of inputs", "Memory was given"):
+        made.execute(stream, srcs[0], dst)
+    with refused("source 1 will not do", where=(dst_md, mds[1])):
+        made.execute(stream, [srcs[0], dst], dst)
+    with refused("dst will not do", "ndarray is no rs.Memory"):
+        made.execute(stream, srcs, np.zeros((2, 8)))
+    with refused("source 0 will not do", "it is on engine reference"):
+        made.execute(stream, [rs.Memory(mds[0], REF), srcs[1]], dst)
+    with refused("the stream is another engine's"):
+        made.execute(rs.Stream(REF), srcs, dst)
+    with refused("the destination is read-only"):
+        made.execute(stream, srcs, rs.Memory(dst_md, CPU, bytes(64)))
+    with refused("the memory has no buffer"):
+        made.execute(stream, [srcs[0], rs.Memory(mds[1], CPU, rs.NO_DATA)], dst)
+    dst.map_data()
+    with refused("the memory is mapped"):
+        made.execute(stream, srcs, dst)
+
+
+@pytest.mark.parametrize(
+    ("call", "texts"),
+    [
+        (lambda: (CPU, 2, [desc((2, 3))]), ("bad axis", "the last of 2 is 1")),
+        (lambda: (CPU, -1, [desc((2, 3))]), ("bad axis", "rs.concat counts negative axes")),
+        (lambda: (CPU, "1", [desc((2, 3))]), ("axis is '1'", "it must be an integer")),
+        (lambda: (CPU, 0, []), ("from 1 to 1024 sources", "there is none")),
+        (lambda: (CPU, 0, [desc((1, 3))] * 1025), ("from 1 to 1024 sources", "there are more")),
+        (lambda: (CPU, 0, desc((2, 3))), ("no sources", "no sequence")),
+        (lambda: (CPU, 0, ["ab"]), ("source 0 is no descriptor",)),
+        (lambda: ("cpu", 0, [desc((2, 3))]), ("no engine", "it is str")),
+        (lambda: (CPU, 0, [desc((2, 3)), desc((2, 4))]), ("dim 1 is 3 in source 0 and 4 in source 1",)),
+        (lambda: (CPU, 0, [desc((2, 3)), desc((2, 3, 1))]), ("source 0 has 2 dims, source 1 has 3",)),
+        (lambda: (CPU, 0, [desc((2, 3))], desc((3, 3))), ("dst is of another shape", "make (2, 3)")),
+        (lambda: (CPU, 0, [desc((2, 3), "f32", "any")]), ("source 0 has no format", "(N15)")),
+        (lambda: (CPU, 0, [rs.MemoryDesc()]), ("source 0 is no descriptor of a tensor",)),
+        (lambda: (CPU, 0, [desc((2, 3))], "ab"), ("dst is no descriptor",)),
+        (lambda: (CPU, 0, [desc((2, 3))], None, "attr"), ("attr is none",)),
+        (lambda: (CPU, 0, [desc((2, 3))], desc((2, 3), "f32", (0, 1))), ("share memory", "(N8)")),
+    ],
+    ids=range(16),
+)
+def test_what_cannot_be_joined_is_refused(call, texts):
+    with refused(*texts):
+        rs.Concat.PrimitiveDesc(*call())
+    assert not rs.Concat.PrimitiveDesc(*call(), allow_empty=True)
+
+
+def _attr(change):
+    attr = rs.PrimitiveAttr()
+    change(attr)
+    return attr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda attr: attr.set_output_scales(0, [2.0]),
+        lambda attr: attr.set_scales(rs.ARG_DST, 0, [2.0]),
+        lambda attr: attr.set_scales(rs.ARG_MULTIPLE_SRC + 2, 0, [2.0]),
+        lambda attr: attr.set_scales(rs.ARG_MULTIPLE_SRC, 1, [2.0, 3.0]),
+        lambda attr: attr.set_zero_points(rs.ARG_DST, 0, [2]),
+    ],
+    ids=["output scales", "scale of dst", "no such source", "mask", "zero point"],
+)
+def test_other_attributes_are_refused(change):
+    with refused("concat: unsupported attribute", "one scale for each source", kind=rs.Unimplemented):
+        rs.Concat.PrimitiveDesc(CPU, 0, [desc((2, 3))] * 2, None, _attr(change))
+
+
+def test_types_and_dims_that_are_not_provided_are_refused():
+    with refused("e8m0 is not provided", kind=rs.Unimplemented):
+        rs.Concat.PrimitiveDesc(CPU, 0, [desc((2, 3), "e8m0")])
+    with refused("dims known only at execution", kind=rs.Unimplemented):
+        rs.Concat.PrimitiveDesc(CPU, 0, [desc((rs.RUNTIME_DIM, 3))])
+
+
+def test_the_scratchpad_mode_is_kept():
+    attr = _attr(lambda attr: attr.set_scratchpad_mode("user"))
+    pd = rs.Concat.PrimitiveDesc(CPU, 0, [desc((2, 3))] * 2, None, attr)
+    assert pd.get_primitive_attr().get_scratchpad_mode() == "user"
+
+
+def test_a_reorder_has_no_scales_of_sources():
+    attr = scaled([2.0])
+    with refused("scales of argument 1024", "(R26)", kind=rs.Unimplemented):
+        rs.Reorder.PrimitiveDesc(CPU, desc((2, 3)), CPU, desc((2, 3)), attr)
+
+
+def test_threads_may_share_a_primitive():
+    mds, dst_md = [desc((4, 100)), desc((4, 33), "s8")], desc((4, 133), "f32", "aB16b")
+    made = primitive(1, mds, dst_md)
+    sets = [
+        ([filled(md, CPU, i + 9 * k) for i, md in enumerate(mds)], guarded(dst_md, CPU)) for k in range(4)
+    ]
+
+    def work(srcs, dst):
+        for _ in range(50):
+            made.execute(rs.Stream(CPU), [held.memory for held in srcs], dst.memory)
+
+    threads = [threading.Thread(target=work, args=each) for each in sets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for srcs, dst in sets:
+        poison = np.full_like(storage(dst), POISON)
+        np.testing.assert_array_equal(storage(dst), concat_expected(srcs, poison, dst_md, 1, [1.0, 1.0]))
+
+
+def test_verbose_lines(capfd):
+    mds = [desc((2, 3, 7)), desc((2, 1013, 7), "s8")]
+    with rs.verbose("profile"):
+        made = primitive(1, mds)
+        srcs = [rs.Memory(md, CPU) for md in mds]
+        made.execute(rs.Stream(CPU), srcs, rs.Memory(made.get_primitive_desc().dst_desc(), CPU))
+    lines = [line.split(",") for line in capfd.readouterr().err.splitlines() if ",concat," in line]
+    assert [line[3] for line in lines] == ["create:cache_miss", "exec"]
+    for line in lines:
+        assert line[4:6] == ["cpu", "concat"]
+        assert line[8] == "src:f32::blocked:abc::f0 src:s8::blocked:abc::f0 dst:f32::blocked:abc::f0"
+        assert line[10].startswith("axis:1 why:")
+        assert line[11] == "2x3x7:2x1013x7"

@@ -1,0 +1,308 @@
+"""Sum: bytes by `MemoryDesc.offset`, added in order and rounded once, in place, what is refused (N1, N9)."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import restride as rs
+from support.by_offset import random_bits
+from support.errors import refused
+from support.several import CPU, REF, check_sum, filled, storage, sum_expected, sums
+
+every_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=["cpu", "reference"])
+
+
+def desc(dims, data_type="f32", format=None):
+    return rs.MemoryDesc(dims, data_type, format)
+
+
+def added(mds, values, scales=None, dst=None, engine=CPU):
+    """The sum of row-major arrays of one dim, by the primitive."""
+    pd = rs.Sum.PrimitiveDesc(engine, scales, mds, dst)
+    srcs = [rs.Memory(md, engine) for md in mds]
+    for memory, value in zip(srcs, values, strict=True):
+        memory.data[:] = value
+    out = rs.Memory(pd.dst_desc(), engine)
+    rs.Sum(pd).execute(rs.Stream(engine), srcs, out)
+    return out.data
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(sums(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
+def test_any_sources_into_any_destination(case, src_start, dst_start):
+    mds, dst, scales = case
+    for engine in (CPU, REF):
+        check_sum(mds, dst, engine, scales, (src_start, dst_start))
+
+
+@settings(max_examples=8)
+@given(sums(40))
+def test_sources_for_several_passes(case):
+    mds, dst, scales = case
+    for engine in (CPU, REF):
+        check_sum(mds, dst, engine, scales)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(sums(20), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
+def test_many_sources_into_many_destinations(case, src_start, dst_start):
+    mds, dst, scales = case
+    for engine in (CPU, REF):
+        check_sum(mds, dst, engine, scales, (src_start, dst_start))
+
+
+@every_engine
+@pytest.mark.parametrize("data_type", ["f32", "bf16", "s8", "f64", "s4"])
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 32, 33])
+def test_every_number_of_sources(count, data_type, engine):
+    tags = ("abc", "aBc16b", "acb")
+    mds = [desc((2, 21, 5), data_type, tags[i % 3]) for i in range(count)]
+    pd = check_sum(mds, desc((2, 21, 5), data_type, "aBc16b"), engine, [0.5 + i / 8 for i in range(count)])
+    if engine is CPU and count > 16:
+        assert f"{-(-count // 16)} passes for {count} sources" in pd._impl.why
+
+
+def test_a_large_sum_is_shared_by_threads():
+    check_sum([desc((700, 999))] * 3, desc((700, 999)), CPU, [1.0, 0.5, 0.25])
+    check_sum([desc((4, 61, 28, 28))] * 2, desc((4, 61, 28, 28), "f32", "nChw16c"), CPU)
+
+
+@every_engine
+def test_a_dim_of_one_is_no_broadcast(engine):
+    with refused("different shapes", "a sum never broadcasts"):
+        rs.Sum.PrimitiveDesc(engine, None, [desc((2, 3)), desc((2, 1))])
+    repeated = rs.MemoryDesc.from_strides((2, 3), "f32", (1, 0))
+    check_sum([desc((2, 3)), repeated, repeated], desc((2, 3)), engine)
+
+
+@every_engine
+def test_no_elements(engine):
+    check_sum([desc((0, 3)), desc((0, 3))], desc((0, 3)), engine)
+
+
+# --- the contract -------------------------------------------------------------------------------------------
+
+
+@every_engine
+def test_integers_added_as_they_are_add_exactly_and_saturate_once(engine):
+    one = desc((2,), "s32")
+    most = 2**31 - 1
+    values = ((2**24 + 1, most), (2, most), (-(2**24), -most))
+    assert added([one] * 3, values, None, one, engine).tolist() == [3, most]
+    assert added([one] * 2, ([most, -most], [5, -5]), None, one, engine).tolist() == [most, -(2**31)]
+    scaled = added([one] * 2, ([2**24 + 1, 0], [2, 0]), [1.0, 0.5], one, engine)
+    assert scaled.tolist() == [2**24, 0]  # with scales all is f32, which does not hold 2**24 + 1 (R21)
+    assert added([desc((1,), "u8")] * 3, (200, 100, 7), [1.0, 1.0, -1.0], None, engine).tolist() == [255]
+
+
+@every_engine
+def test_a_double_among_them_makes_doubles_of_all(engine):
+    floats, double = desc((1,)), desc((1,), "f64")
+    tiny = 2.0**-40
+    for mds, dst in (([floats, double], double), ([double, floats], double), ([floats, floats], double)):
+        assert added(mds, (1.0, tiny) if mds[1] is double else (tiny, 1.0), None, dst, engine)[0] == 1 + tiny
+    third = added([floats, double, floats], (1.0, tiny, -1.0), None, floats, engine)
+    assert third[0] == np.float32(tiny)
+
+
+@every_engine
+def test_the_sum_is_rounded_once(engine):
+    halves = desc((1,), "bf16")
+    # 1 + 2**-8 is a tie that bf16 rounds to 1: added twice, rounded each time, nothing would change.
+    values = (1.0, 2.0**-8, 2.0**-8)
+    assert float(added([halves] * 3, values, None, halves, engine)[0]) == 1 + 2.0**-7
+
+
+@every_engine
+def test_the_order_is_that_of_the_sources(engine):
+    floats = desc((1,))
+    assert added([floats] * 3, (1e8, -1e8, 1.0), None, None, engine)[0] == 1
+    assert added([floats] * 3, (1e8, 1.0, -1e8), None, None, engine)[0] == 0
+
+
+@every_engine
+def test_one_source_with_scale_one_is_a_copy_of_bits(engine):
+    nan = np.uint32(0x7F812345).view(np.float32)
+    assert added([desc((1,))], [nan], [1.0], None, engine).view(np.uint32)[0] == 0x7F812345
+    quiet = added([desc((1,))] * 2, [nan, 0.0], None, None, engine).view(np.uint32)[0]
+    assert quiet == 0x7FC00000
+
+
+@every_engine
+def test_scales_of_either_zero_are_told_apart(engine):
+    signs = [np.signbit(added([desc((1,))], [5.0], [zero], None, engine)[0]) for zero in (0.0, -0.0)]
+    assert signs == [False, True]
+
+
+# --- in place -----------------------------------------------------------------------------------------------
+
+
+@every_engine
+@pytest.mark.parametrize("tag", ["abc", "acb", "aBc16b"])
+@pytest.mark.parametrize(("index", "count"), [(0, 3), (1, 3), (2, 3), (3, 40), (20, 40), (39, 40)])
+@pytest.mark.parametrize("data_type", ["f32", "s8"])
+def test_the_destination_may_be_a_source(tag, index, count, data_type, engine):
+    dst_md = desc((2, 19, 5), data_type, tag)
+    mds = [dst_md if i == index else desc((2, 19, 5), "f32", "abc") for i in range(count)]
+    held = [filled(md, engine, i) for i, md in enumerate(mds)]
+    target = held[index]
+    random_bits(target, 77)
+    scales = [0.5] * count
+    wanted = sum_expected(held, storage(target), dst_md, scales)
+    pd = rs.Sum.PrimitiveDesc(engine, scales, mds, dst_md)
+    rs.Sum(pd).execute(rs.Stream(engine), [h.memory for h in held], target.memory)
+    np.testing.assert_array_equal(storage(target), wanted)
+    target.check_canaries()
+
+
+@every_engine
+def test_a_source_of_another_type_may_be_in_place(engine):
+    floats, integers = desc((4, 5)), desc((4, 5), "s32")
+    held = filled(integers, engine, 1)
+    held.memory.data[:] = np.arange(20)
+    made = rs.Sum(rs.Sum.PrimitiveDesc(engine, None, [integers, integers], floats))
+    made.execute(rs.Stream(engine), [held.memory] * 2, rs.Memory(floats, engine, held.memory))
+    assert held.memory.data.view(np.float32).tolist() == [2 * i for i in range(20)]
+
+
+@every_engine
+def test_overlap_anywhere_else_is_refused(engine):
+    md, turned = desc((4, 4)), desc((4, 4), "f32", "ba")
+    whole = np.zeros(32, np.float32)
+    dst = rs.Memory(md, engine, whole[:16])
+    for kind, data in ((turned, whole[:16]), (md, whole[1:17])):
+        made = rs.Sum(rs.Sum.PrimitiveDesc(engine, None, [md, kind], md))
+        with refused("source 1 and the destination overlap", "(N9)", where=(kind, md)):
+            made.execute(rs.Stream(engine), [rs.Memory(md, engine), rs.Memory(kind, engine, data)], dst)
+
+
+# --- the programming model ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("formats", "wanted"),
+    [("abc acb acb", "abc"), ("acb abc", "acb"), ("abc aBc16b", "aBc16b"), ("aBc8b aBc16b", "aBc8b")],
+)
+def test_the_format_is_the_first_with_blocks(formats, wanted):
+    mds = [desc((2, 21, 5), "s8", tag) for tag in formats.split()]
+    assert rs.Sum.PrimitiveDesc(CPU, None, mds).dst_desc() == desc((2, 21, 5), "s8", wanted)
+    any_md = desc((2, 21, 5), "f32", "any")
+    assert rs.Sum.PrimitiveDesc(CPU, None, mds, any_md).dst_desc() == desc((2, 21, 5), "f32", wanted)
+
+
+def test_gaps_and_windows_of_sources_are_not_the_formats():
+    window = desc((5, 40)).submemory_desc((5, 7), (0, 3))
+    assert rs.Sum.PrimitiveDesc(CPU, None, [window, window]).dst_desc() == desc((5, 7))
+
+
+def test_both_orders_of_arguments_and_queries():
+    mds, dst = [desc((2, 3)), desc((2, 3), "s8")], desc((2, 3), "f32", "ba")
+    by_place = rs.Sum.PrimitiveDesc(CPU, [1, 0.1], mds, dst)
+    by_name = rs.Sum.PrimitiveDesc(engine=CPU, scales=(1, 0.1), srcs=mds, dst=dst)
+    for pd in (by_place, by_name, rs.Sum.PrimitiveDesc(CPU, dst, [1, 0.1], mds)):
+        assert (pd.src_desc(), pd.src_desc(1), pd.src_desc(2)) == (*mds, rs.MemoryDesc())
+        assert pd.query_md("exec_arg_md", rs.ARG_MULTIPLE_SRC + 1) == mds[1]
+        assert pd.dst_desc() == dst
+        assert pd.get_scales() == [1.0, float(np.float32(0.1))]
+        assert (pd.get_kind(), pd.scratchpad_desc()) == ("sum", rs.MemoryDesc())
+
+
+def test_an_empty_descriptor():
+    assert not rs.Sum.PrimitiveDesc()
+    assert not rs.Sum.PrimitiveDesc(CPU, [1], [desc((2, 3)), desc((2, 3))], allow_empty=True)
+    with refused("the primitive is empty", "(R05)"):
+        rs.Sum().execute(rs.Stream(CPU), {})
+
+
+def test_pickling_makes_the_primitive_anew():
+    mds = [desc((2, 3), "f32", "ba"), desc((2, 3), "s8")]
+    pd = rs.Sum.PrimitiveDesc(REF, [2, -0.0], mds)
+    again = pickle.loads(pickle.dumps(rs.Sum(pd))).get_primitive_desc()
+    assert (again.get_engine(), again.dst_desc()) == (REF, pd.dst_desc())
+    assert [again.src_desc(i) for i in range(2)] == mds
+    assert [str(scale) for scale in again.get_scales()] == ["2.0", "-0.0"]
+    assert not pickle.loads(pickle.dumps(rs.Sum()))
+
+
+def test_execution_by_arguments_and_its_errors():
+    md = desc((2, 3))
+    made, stream = rs.Sum(rs.Sum.PrimitiveDesc(CPU, [1, 2], [md, md])), rs.Stream(CPU)
+    srcs, dst = [rs.Memory(md, CPU) for _ in range(2)], rs.Memory(md, CPU)
+    args = {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_MULTIPLE_SRC + 1: srcs[1], rs.ARG_DST: dst}
+    made.execute(stream, args)
+    with refused("bad number of inputs (expected 2 got 1)", "(ARG_MULTIPLE_SRC + 1) is missing"):
+        made.execute(stream, {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_DST: dst})
+    with refused("source 0 will not do", "its descriptor is not the primitive's"):
+        made.execute(stream, [rs.Memory(desc((2, 3), "f32", "ba"), CPU), srcs[1]], dst)
+    with refused("it is on engine reference"):
+        made.execute(stream, srcs, rs.Memory(md, REF))
+    with refused("no stream"):
+        made.execute(None, srcs, dst)
+
+
+@pytest.mark.parametrize(
+    ("call", "texts"),
+    [
+        (lambda: (CPU, [1], [desc((2,))] * 2), ("wrong number of scales", "2 sources and 1 scales")),
+        (lambda: (CPU, 0.5, [desc((2,))] * 2), ("scales are 0.5", "one for each source")),
+        (lambda: (CPU, ["a", 1], [desc((2,))] * 2), ("scales[0] is 'a'", "one real number")),
+        (lambda: (CPU, None, []), ("from 1 to 1024 sources",)),
+        (lambda: (CPU, None, [desc((2,)), desc((3,))]), ("different shapes", "source 1 (3,)")),
+        (lambda: (CPU, None, [desc((2,))], desc((3,))), ("different shapes", "dst (3,)")),
+        (lambda: (CPU, None, [desc((2,), "f32", "any")]), ("has no format", "(N15)")),
+        (lambda: (CPU, None, [desc((2,))], desc((2,), "f32", (0,))), ("share memory", "(N8)")),
+        (lambda: (None, None, [desc((2,))]), ("no engine",)),
+    ],
+    ids=range(9),
+)
+def test_what_cannot_be_added_is_refused(call, texts):
+    with refused(*texts):
+        rs.Sum.PrimitiveDesc(*call())
+
+
+def test_attributes_are_refused():
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_MULTIPLE_SRC, 0, [2.0])
+    with refused("sum: unsupported attribute", kind=rs.Unimplemented):
+        rs.Sum.PrimitiveDesc(CPU, None, [desc((2,))], None, attr)
+
+
+def test_another_scale_is_no_other_kernel():
+    mds = [desc((3, 1009))] * 2
+    kernels = {
+        rs.Sum.PrimitiveDesc(CPU, [scale, 1.5], mds)._impl._passes[0].runner.kernel(0)
+        for scale in (0.5, 0.25, 1.0)
+    }
+    assert len(kernels) == 1
+
+
+def test_verbose_lines(capfd):
+    mds = [desc((3, 1013)), desc((3, 1013), "s8")]
+    with rs.verbose("profile"):
+        made = rs.Sum(rs.Sum.PrimitiveDesc(CPU, [1, 0.5], mds))
+        srcs = [rs.Memory(md, CPU) for md in mds]
+        made.execute(rs.Stream(CPU), srcs, rs.Memory(desc((3, 1013)), CPU))
+    lines = [line.split(",") for line in capfd.readouterr().err.splitlines() if ",sum," in line]
+    assert [line[3] for line in lines] == ["create:cache_miss", "exec"]
+    for line in lines:
+        assert line[4:6] == ["cpu", "sum"]
+        assert line[8] == "src:f32::blocked:ab::f0 src:s8::blocked:ab::f0 dst:f32::blocked:ab::f0"
+        assert line[10].startswith("scales:1:0.5 why:")
+        assert line[11] == "3x1013"
+
+
+def test_kinds_of_real_numbers_by_every_pair():
+    """A sum of two is the reorder with a sum post-op wherever both say the same."""
+    dims = (5, 33)
+    for first, second in product(("f32", "s8", "f16", "u8"), repeat=2):
+        check_sum([desc(dims, first), desc(dims, second)], desc(dims, second), CPU, [0.5, 1.0])

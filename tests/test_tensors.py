@@ -1,0 +1,71 @@
+"""Tensors of other frameworks over the same bytes."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.errors import refused
+
+
+class Exporter:
+    """An object that knows DLPack alone."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def test_what_exports_dlpack_is_read():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(rs.concat([Exporter(x), x]), np.concatenate([x, x]))
+    np.testing.assert_array_equal(rs.add_n([x, Exporter(x)]), 2 * x)
+    with refused("concat: array 0 cannot be read"):
+        rs.concat([Exporter(np.array(["text"]))])
+
+
+def test_torch_is_not_imported():
+    assert "torch" not in sys.modules or sys.modules["torch"] is not None
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(
+    "name", ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "float8_e4m3fn", "bool"]
+)
+def test_torch_in_torch_out(name):
+    torch = pytest.importorskip("torch")
+    kind = getattr(torch, name)
+    x, y = torch.arange(24).reshape(2, 3, 4).to(kind), torch.ones(2, 5, 4).to(kind)
+    made = rs.concat([x, y], 1)
+    assert isinstance(made, torch.Tensor)
+    assert made.dtype is kind
+    bits = torch.uint8 if kind.itemsize == 1 else kind
+    assert torch.equal(made.view(bits), torch.cat([x.view(bits), y.view(bits)], 1))
+
+
+@pytest.mark.peer
+def test_torch_layouts_out_and_errors():
+    torch = pytest.importorskip("torch")
+    x = torch.rand(2, 8, 5, 3).contiguous(memory_format=torch.channels_last)
+    made = rs.concat([x, x], 1)
+    assert made.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(made, torch.cat([x, x], 1))
+    out = torch.empty(2, 8, 5, 3)
+    assert rs.add_n([x, x, x], out=out) is out
+    assert torch.equal(out, x + x + x)
+    blocked = rs.concat([x, x], 1, "nChw16c")
+    assert isinstance(blocked, rs.Memory)
+    with refused("array 1 cannot be read", "pass x.detach()"):
+        rs.concat([x, torch.ones(2, 8, 5, 3, requires_grad=True)])
+    with refused("arrays is no list", "write [x]"):
+        rs.concat(x)
+    with refused("array 0 cannot be read", "int64"):
+        rs.concat([torch.arange(3)])
