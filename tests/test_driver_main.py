@@ -11,7 +11,6 @@ import pytest
 
 import restride as rs
 from restride.bench.driver import jobs
-from restride.bench.driver.common import Common
 from restride.bench.driver.expand import Test, expand
 from restride.bench.driver.result import Result, Status
 from restride.bench.driver.run import run
@@ -150,15 +149,18 @@ def test_primitives_made_in_threads_ahead_give_the_same_results(capsys: pytest.C
     assert "passed:4" in out
 
 
-def test_a_process_that_dies_leaves_its_tests_untested(monkeypatch: pytest.MonkeyPatch) -> None:
-    test = Test(expand(["--reorder", "3x4"]).tests[0].case, Common())
-    monkeypatch.setattr(jobs, "_run_all", _die)
-    found = list(jobs.results([test] * 3, 2))
-    assert [result.status for result in found] == [Status.UNTESTED] * 3
+def test_a_process_that_dies_takes_one_test_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_run_all", _deadly)
+    monkeypatch.setattr(jobs, "_CHUNK", 2)
+    tests = expand(["--reorder", "3x4", "4x4", "6x6", "7x7", "3x5"]).tests
+    found = [result.status for result in jobs.results(tests, 2)]
+    assert found == [Status.PASSED, Status.PASSED, Status.UNTESTED, Status.PASSED, Status.PASSED]
 
 
-def _die(tests: object) -> list[Result]:
-    os._exit(3)
+def _deadly(tests: list[tuple[int, Test]]) -> list[Result]:
+    if any(test.case.shape == "6x6" for _, test in tests):
+        os._exit(3)
+    return [run(test) for _, test in tests]
 
 
 def test_large_tests_run_in_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
+import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import repeat
 from math import prod
 
 from ...runtime.pool import available_processors, set_num_threads
@@ -64,16 +66,62 @@ def _create_ahead(tests: Sequence[Numbered]) -> None:
 
 
 def _shared(tests: Sequence[Numbered], count: int) -> Iterator[Result]:
-    # Not forked: a child would have the pool of threads of this process, without its threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_start) as pool:
-        pending = [(chunk, pool.submit(_run_all, _small(chunk))) for chunk in _chunks(tests)]
+    """Results from several processes. One that dies takes its test with it, and no other."""
+    chunks = deque(_chunks(tests))
+    while chunks:
+        yield from _until_one_dies(chunks, count)
+        if chunks:
+            yield from map(_alone, chunks.popleft())
+
+
+def _until_one_dies(chunks: deque[Sequence[Numbered]], count: int) -> Iterator[Result]:
+    """The results of the chunks in front; those chunks are taken away."""
+    with _pool(count) as pool:
         try:
-            for chunk, future in pending:
-                yield from _collected(chunk, future)
+            for future in _submitted(pool, [_small(chunk) for chunk in chunks]):
+                found = iter(future.result())
+                for numbered in chunks.popleft():
+                    yield _run_one(numbered) if _is_large(numbered) else next(found)
+        except BrokenProcessPool:
+            return
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _alone(numbered: Numbered) -> Result:
+    """The result of a test that may be the one."""
+    if _is_large(numbered):
+        return _run_one(numbered)
+    with _pool(1) as pool:
+        try:
+            return _submitted(pool, [[numbered]])[0].result()[0]
+        except BrokenProcessPool:
+            return Result(Status.UNTESTED, "its process died")
+
+
+def _pool(count: int) -> ProcessPoolExecutor:
+    # Not forked: a child would have the pool of threads of this process, without its threads.
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _start)
+
+
+def _submitted(pool: ProcessPoolExecutor, chunks: Sequence[Sequence[Numbered]]) -> list[Future[list[Result]]]:
+    with _nameless_main():
+        return [pool.submit(_run_all, chunk) for chunk in chunks]
+
+
+@contextlib.contextmanager
+def _nameless_main() -> Iterator[None]:
+    """Started processes do not run the caller's script, which may have no guard: nothing of it is needed."""
+    main = sys.modules["__main__"]
+    held = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
+    for name in held:
+        setattr(main, name, None)
+    try:
+        yield
+    finally:
+        for name, value in held.items():
+            setattr(main, name, value)
 
 
 def _chunks(tests: Sequence[Numbered]) -> list[Sequence[Numbered]]:
@@ -99,12 +147,3 @@ def _start() -> None:
 def _run_all(tests: Sequence[Numbered]) -> list[Result]:
     _create_ahead(tests)
     return [_run_one(numbered) for numbered in tests]
-
-
-def _collected(chunk: Sequence[Numbered], future: Future[list[Result]]) -> Iterator[Result]:
-    try:
-        found = iter(future.result())
-    except BrokenProcessPool:
-        found = repeat(Result(Status.UNTESTED, "the process that ran this test, or one beside it, died"))
-    for numbered in chunk:
-        yield _run_one(numbered) if _is_large(numbered) else next(found)
