@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,16 +153,25 @@ def test_primitives_made_in_threads_ahead_give_the_same_results(capsys: pytest.C
 
 def test_a_process_that_dies_takes_one_test_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_run_all", _deadly)
-    monkeypatch.setattr(jobs, "_CHUNK", 2)
-    tests = expand(["--reorder", "3x4", "4x4", "6x6", "7x7", "3x5"]).tests
+    monkeypatch.setattr(jobs, "_CHUNK", 1)
+    tests = expand(["--reorder", "6x6", "3x5"]).tests
     found = [result.status for result in jobs.results(tests, 2)]
-    assert found == [Status.PASSED, Status.PASSED, Status.UNTESTED, Status.PASSED, Status.PASSED]
+    assert found == [Status.UNTESTED, Status.PASSED]
 
 
 def _deadly(tests: list[tuple[int, Test]]) -> list[Result]:
     if any(test.case.shape == "6x6" for _, test in tests):
         os._exit(3)
     return [run(test) for _, test in tests]
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    words = ["bench", "--jobs=2", "--reorder", "--dtag=ab,ba", "3x4"]
+    script.write_text(f"from restride.cli.main import main\nprint('begun')\nmain({words})")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.count("begun") == 1
+    assert "tests:2 passed:2" in done.stdout
 
 
 def test_large_tests_run_in_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:

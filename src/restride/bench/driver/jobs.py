@@ -114,7 +114,7 @@ def _submitted(pool: ProcessPoolExecutor, chunks: Sequence[Sequence[Numbered]]) 
 def _nameless_main() -> Iterator[None]:
     """Started processes do not run the caller's script, which may have no guard: nothing of it is needed."""
     main = sys.modules["__main__"]
-    held = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
+    held = {name: value for name, value in vars(main).items() if name in ("__spec__", "__file__")}
     for name in held:
         setattr(main, name, None)
     try:
