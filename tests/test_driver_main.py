@@ -155,7 +155,7 @@ def test_a_process_that_dies_takes_one_test_with_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(jobs, "_run_all", _deadly)
     monkeypatch.setattr(jobs, "_CHUNK", 1)
     tests = expand(["--reorder", "6x6", "3x5"]).tests
-    found = [result.status for result in jobs.results(tests, 2)]
+    found = [result.status for result in jobs._shared(list(enumerate(tests)), 1)]
     assert found == [Status.UNTESTED, Status.PASSED]
 
 

@@ -54,6 +54,10 @@ def test_a_mode_ends_with_its_status(mode: str, status: str) -> None:
     assert _run(f"--mode={mode} --reorder 3x4").status is Status[status]
 
 
+def test_a_primitive_that_is_only_made_needs_no_memory() -> None:
+    assert _run("--mode=I --reorder 1000000x1000000x10").status is Status.INITIALIZED
+
+
 def test_a_destination_of_zeros_is_not_trusted() -> None:
     result = _run("--reorder --ddt=u8 --attr-scales=src:common:0 8x8")
     assert result.status is Status.MISTRUSTED

@@ -92,7 +92,7 @@ def _of_reorder(case: ReorderCase) -> Iterator[str]:
 
 def why_too_large(work: Work, common: Common) -> str:
     """The reason where the memory of this machine does not do; the empty string where it does."""
-    if not common.mem_check:
+    if not common.mem_check or common.mode == "I":
         return ""
     src, dst = int(work.src.md.size), int(work.dst.md.size)
     # A check holds a second answer, and both answers in logical order.
