@@ -111,12 +111,16 @@ def _check(problem: Problem, peer: Peer) -> None:
     try:
         prepared = peer.prepare(problem, source, result)
     except Refused:
-        # Peers other than restride may; in which rows they do is in the report.
-        assert not problem.arithmetic.is_plain or problem.group in ("apart", "shuffle")
+        # In which rows peers do is in the report.
         assert peer.name != "restride"
+        is_hard = not problem.arithmetic.is_plain or problem.group in ("apart", "shuffle")
+        assert peer.name != "NumPy" or is_hard
         return
     prepared.call()
-    assert problem.wrong(source, result) == "", (problem.label, peer.name)
+    # oneDNN rounds twice on the way to 8-bit floats; torch multiplies f16 in f16.
+    is_known = (peer.name, problem.dst_type) == ("oneDNN", "f8_e4m3")
+    is_known |= peer.name == "torch" and problem.src_type in ("f16", "bf16") and problem.scale is not None
+    assert is_known or problem.wrong(source, result) == "", (problem.label, peer.name)
 
 
 def test_numpy_and_restride_give_the_right_answer_in_every_row() -> None:

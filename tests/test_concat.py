@@ -253,6 +253,7 @@ def test_both_orders_of_arguments_and_queries():
         assert pd.query_md("exec_arg_md", rs.ARG_MULTIPLE_SRC + 1) == mds[1]
         assert pd.query_md("exec_arg_md", rs.ARG_DST) == dst
         assert pd.scratchpad_desc() == rs.MemoryDesc()
+        assert pd.query_s64("axis_s32") == 1
         assert (pd.get_axis(), pd.get_kind(), pd.get_engine()) == (1, "concat", CPU)
         assert pd.impl_info_str.startswith("jit:")
 
@@ -406,6 +407,19 @@ def test_the_scratchpad_mode_is_kept():
     attr = _attr(lambda attr: attr.set_scratchpad_mode("user"))
     pd = rs.Concat.PrimitiveDesc(CPU, 0, [desc((2, 3))] * 2, None, attr)
     assert pd.get_primitive_attr().get_scratchpad_mode() == "user"
+
+
+def test_halves_of_bytes_take_the_callers_scratchpad_in_user_mode():
+    attr = _attr(lambda attr: attr.set_scratchpad_mode("user"))
+    mds, dst_md = [desc((5, 3), "s4"), desc((5, 4), "s4")], desc((5, 7), "s4")
+    pd = rs.Concat.PrimitiveDesc(CPU, 1, mds, dst_md, attr)
+    srcs, dst = [filled(md, CPU, i) for i, md in enumerate(mds)], guarded(dst_md, CPU)
+    wanted = concat_expected(srcs, storage(dst), dst_md, 1, [1.0, 1.0])
+    args = {rs.ARG_MULTIPLE_SRC + i: held.memory for i, held in enumerate(srcs)}
+    pad = guarded(pd.scratchpad_desc(), CPU)
+    rs.Concat(pd).execute(rs.Stream(CPU), {**args, rs.ARG_DST: dst.memory, rs.ARG_SCRATCHPAD: pad.memory})
+    np.testing.assert_array_equal(storage(dst), wanted)
+    pad.check_canaries()
 
 
 def test_a_reorder_has_no_scales_of_sources():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from support.by_offset import random_bits
+from support.by_offset import guarded, random_bits
 from support.errors import refused
 from support.several import CPU, REF, check_sum, filled, storage, sum_expected, sums
 
@@ -268,6 +268,37 @@ def test_execution_by_arguments_and_its_errors():
 def test_what_cannot_be_added_is_refused(call, texts):
     with refused(*texts):
         rs.Sum.PrimitiveDesc(*call())
+
+
+@pytest.mark.parametrize("is_own", [False, True], ids=["in dst", "apart"])
+def test_the_scratchpad_of_several_passes_is_the_callers_in_user_mode(is_own):
+    attr, md = rs.PrimitiveAttr(), desc((3, 1000), "f32")
+    attr.set_scratchpad_mode("user")
+    mds = [md] * 33 + [desc((3, 1000), "s4")]
+    dst_md = desc((3, 1000), "s8" if is_own else "f32")
+    pd = rs.Sum.PrimitiveDesc(CPU, None, mds, dst_md, attr)
+    pad_md = pd.scratchpad_desc()
+    assert pad_md.size >= 3000 * (4 + 1)
+    held = [filled(each, CPU, i) for i, each in enumerate(mds)]
+    dst, pad = guarded(dst_md, CPU), guarded(pad_md, CPU)
+    wanted = sum_expected(held, storage(dst), dst_md, [1.0] * 34)
+    args = {rs.ARG_MULTIPLE_SRC + i: each.memory for i, each in enumerate(held)}
+    args |= {rs.ARG_DST: dst.memory, rs.ARG_SCRATCHPAD: pad.memory}
+    rs.Sum(pd).execute(rs.Stream(CPU), args)
+    np.testing.assert_array_equal(storage(dst), wanted)
+    pad.check_canaries()
+    with refused("argument 80 (ARG_SCRATCHPAD) is missing"):
+        rs.Sum(pd).execute(rs.Stream(CPU), [each.memory for each in held], dst.memory)
+    with refused("overlaps", "(N9)"):
+        own = rs.Memory(pad_md, CPU, np.empty(pad_md.size + 12000, np.uint8))
+        args[rs.ARG_MULTIPLE_SRC + 1] = rs.Memory(md, CPU, own.data[:12000])
+        rs.Sum(pd).execute(rs.Stream(CPU), args | {rs.ARG_SCRATCHPAD: own})
+
+
+def test_one_pass_needs_no_scratchpad():
+    pd = rs.Sum.PrimitiveDesc(CPU, None, [desc((3, 5))] * 16)
+    assert pd.query_s64("memory_consumption_s64") == 0
+    assert pd.query_s64("num_of_inputs_s32") == 16
 
 
 def test_attributes_are_refused():

@@ -158,7 +158,9 @@ def with_scales():
 
 def test_25_a_missing_scale_is_named_by_its_number():
     primitive, held = with_scales()
-    with refused("bad number of inputs (expected 2 got 1)", f"argument {SCALE} is missing"):
+    with refused(
+        "bad number of inputs (expected 2 got 1)", f"argument {SCALE} (ARG_ATTR_SCALES | ARG_SRC) is missing"
+    ):
         primitive.execute(rs.Stream(CPU), {arg: held[arg] for arg in (rs.ARG_FROM, rs.ARG_TO)})
     with refused("bad number of inputs (expected 2 got 1)"):
         primitive.execute(rs.Stream(CPU), held[rs.ARG_FROM], held[rs.ARG_TO])
@@ -181,10 +183,14 @@ def test_25_a_missing_operand_is_named_by_its_number():
     primitive = made(attr_of(ops=[("eltwise", "relu"), ("binary", "add", operand)]))
     number = rs.arg_attr_multiple_post_op(1) | rs.ARG_SRC_1
     held = {rs.ARG_FROM: rs.Memory(F32, CPU), rs.ARG_TO: rs.Memory(S8, CPU)}
-    with refused("expected 2 got 1", f"argument {number} is missing"):
+    with refused(
+        "expected 2 got 1", f"argument {number} (arg_attr_multiple_post_op(1) | ARG_SRC_1) is missing"
+    ):
         primitive.execute(rs.Stream(CPU), held)
     other = rs.arg_attr_multiple_post_op(0) | rs.ARG_SRC_1
-    with refused("expected 2 got 1", f"argument {number} is missing"):
+    with refused(
+        "expected 2 got 1", f"argument {number} (arg_attr_multiple_post_op(1) | ARG_SRC_1) is missing"
+    ):
         primitive.execute(rs.Stream(CPU), {**held, other: rs.Memory(operand, CPU)})
 
 

@@ -201,9 +201,19 @@ class OneDNN:
         memory.bytes = self._storage(new, desc.size) if data is None else data.reshape(-1).view(np.uint8)
         return memory
 
-    def reorder(self, src: Desc, dst: Desc, *, alpha: float | None = None, beta: float = 0.0) -> Reorder:
-        """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op."""
-        attr = self._attr(alpha is not None, beta)
+    def reorder(
+        self,
+        src: Desc,
+        dst: Desc,
+        *,
+        alpha: float | None = None,
+        beta: float = 0.0,
+        attr: _Handle | None = None,
+    ) -> Reorder:
+        """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op; or with
+        other attributes, whose memories `bind_all` takes.
+        """
+        attr = attr or self._attr(alpha is not None, beta)
         both = src.pointer, self.engine, dst.pointer, self.engine
         chosen = self._chosen("dnnl_reorder_primitive_desc_create", *both, attr.pointer)
         primitive = self._primitive(Reorder, chosen)

@@ -17,10 +17,12 @@ import numpy as np
 
 import restride as rs
 
+from ..dtypes import DataType
 from ..errors import Error
 from .arithmetic import Arithmetic, mask_of
 from .dense import Box
 from .onednn import Desc, OneDNN
+from .onednn_attr import Attributes
 from .onednn_library import INSTALL
 from .problem import Array, Bytes, Problem
 
@@ -129,19 +131,43 @@ class OneDNNPeer:
         """Make the primitive and its memories."""
         library = self.library
         try:
-            if not problem.arithmetic.is_plain:
-                raise Refused("not yet")
             source = library.desc(problem.src.whole, problem.src_type, problem.src_tag)
             if problem.margin:
                 source = source.submemory(problem.dims, problem.margin)
             target = library.desc(problem.dims, problem.dst_type, problem.dst_tag)
             if problem.group_size is not None:
                 return self._shuffle(source, problem.group_size, src, dst)
+            if not problem.arithmetic.is_plain:
+                return self._compute(problem, source, target, {rs.ARG_SRC: src, rs.ARG_DST: dst})
             primitive = library.reorder(source, target, alpha=problem.scale)
         except Error as error:
             raise Refused(error.why or error.what) from None
         call = primitive.bind(library.memory(source, src), library.memory(target, dst))
         return Prepared(call, primitive.impl)
+
+    def _compute(self, problem: Problem, src: Desc, dst: Desc, held: dict[int, Bytes]) -> Prepared:
+        library, attr, given = self.library, Attributes.new(self.library), problem.arithmetic
+        memories = {arg: library.memory(md, held[arg]) for arg, md in ((rs.ARG_SRC, src), (rs.ARG_DST, dst))}
+        scales = [(rs.ARG_SRC, given.axis, given.scales(problem.dims))] if given.scale is not None else []
+        if given.dst_axis is not None:
+            scales.append((rs.ARG_DST, given.dst_axis, given.dst_scales(problem.dims)))
+        for arg, axis, values in scales:
+            attr.set("scales", arg, mask_of(axis), (), DataType.f32)
+            memories[rs.ARG_ATTR_SCALES | arg] = self._held(values, "f32")
+        if given.zero_point:
+            arg = rs.ARG_DST if problem.dst_dtype.kind in "iu" else rs.ARG_SRC
+            attr.set("zero_points", arg, 0, (), DataType.s32)
+            zero_point = np.array([given.zero_point], np.int32)
+            memories[rs.ARG_ATTR_ZERO_POINTS | arg] = self._held(zero_point, "s32")
+        if given.beta:
+            attr.set_sum(given.beta, 0, None)
+        primitive = library.reorder(src, dst, attr=attr)
+        return Prepared(primitive.bind_all(memories), primitive.impl)
+
+    def _held(self, values: Array, data_type: str) -> Any:
+        memory = self.library.memory(self.library.desc((values.size,), data_type, "a"))
+        memory.bytes[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        return memory
 
     def _shuffle(self, desc: Desc, group_size: int, src: Bytes, dst: Bytes) -> Prepared:
         library = self.library

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from .compute import Compute
 from .digits import Level, Levels, levels
 from .exchange import Exchange
@@ -30,7 +31,9 @@ def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -
     dims = [common_digits(src, dst, dim) for dim in range(dst.ndims)]
     if 1 < group_size < dst.dims[axis]:
         dims[axis] = _exchange(src, dst, axis, group_size).digits()
-    return nest_of(src, dst, Compute(), dims)
+    nest = nest_of(src, dst, Compute(), dims)
+    # Bits move, whatever they mean: one of the 4-bit types stands for all.
+    return replace(nest, src_type=DataType.u4, dst_type=DataType.u4) if src.data_type.bits == 4 else nest
 
 
 def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Chain | None:

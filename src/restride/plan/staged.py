@@ -141,6 +141,9 @@ def stage(chain: Chain, machine: Machine, *, poured: bool) -> Staged | None:
     width = chain.nest.src_type.bits // 8
     row = chain.row * width
     limit = max(_SCRATCH_BYTES // row, 1)
+    if chain.run:
+        # Runs of less than a line cannot be poured out: they are worth more scratch.
+        limit = max(limit, min(-(-machine.line // (chain.run * width)), _LONGEST_ROW // row))
     is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
     if row > _LONGEST_ROW or (poured and is_short):
         return None

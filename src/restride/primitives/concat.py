@@ -7,7 +7,8 @@ from typing import Any
 from ..desc.parse import parse_int
 from ..runtime.engine import Engine
 from .base import find_implementation
-from .concat_problem import ConcatProblem, make_problem, solve_concat
+from .concat_problem import ConcatProblem, make_problem
+from .concat_solved import solve_concat
 from .query import Query
 from .several import (
     SeveralPrimitive,

@@ -1,0 +1,160 @@
+"""A concat problem solved for an engine: the moves of each source in turn, compiled or interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ..desc.memory_desc import MemoryDesc
+from ..plan.concat import Move
+from ..plan.nibbles import has_nibbles
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.reference import run_nest
+from ..runtime.spread import Runner, make_program
+from .concat_problem import ConcatProblem, Part
+from .feeding import Extras, check_feeds, fill_params, operand_arrays
+from .scratchpad import scratch_address
+
+
+class _Concat:
+    """What both engines share."""
+
+    in_place_hint = "use another buffer; a source may lie in the destination in its own place alone"
+
+    def __init__(self, problem: ConcatProblem) -> None:
+        self.problem = problem
+        self.parts = tuple(problem.parts())
+        self._by_index = {part.index: part for part in self.parts}
+        self.extra_args = tuple(arg for part in self.parts for arg in part.chain.args)
+        self.name, self.why = "", ""
+
+    def extra_descs(self) -> dict[int, MemoryDesc]:
+        """What the memories of scales may look like."""
+        return {arg: md for part in self.parts for arg, md in part.chain.descs().items()}
+
+    def check_extras(self, kind: str, extras: Extras, engine: Engine, dst: Memory) -> None:
+        """Raise InvalidArguments for scales that will not do."""
+        for part in self.parts:
+            check_feeds(kind, part.chain, extras, engine, dst)
+
+    def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
+        """True where a source lies in its window."""
+        return index in self._by_index and self._by_index[index].is_in_place(src, dst)
+
+    def verbose_fields(self, op: str, engine: Engine, ms: float) -> list[object]:
+        """The fields of one verbose line (spec 1.6)."""
+        problem = self.problem
+        mds = [md.verbose_str("src") for md in problem.srcs] + [problem.dst.verbose_str("dst")]
+        dims = ":".join("x".join(map(str, md.dims)) for md in problem.srcs)
+        aux = f"axis:{problem.axis} why:{self.why}"
+        head = [op, engine.kind, "concat", self.name, "undef"]
+        return [*head, " ".join(mds), problem.attr.verbose_str(), aux, dims, ms]
+
+
+class ReferenceConcat(_Concat):
+    """A concat on the reference engine: the interpreter."""
+
+    def __init__(self, problem: ConcatProblem) -> None:
+        super().__init__(problem)
+        self.name, self.why = "ref:any", "the interpreter"
+
+    def prepare(self) -> None:
+        """Nothing to compile."""
+
+    def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
+        """Run on checked memories."""
+        for part in self.parts:
+            src = srcs[part.index]
+            arrays = operand_arrays(part.chain.feeds, extras)
+            for move in part.padding if part.is_there(src, dst) else part.moves:
+                run_nest(move.nest, src, dst, part.chain.scalars, arrays)
+
+
+class CpuConcat(_Concat):
+    """A concat solved for the CPU: the compiled moves of each source in turn."""
+
+    def __init__(self, problem: ConcatProblem) -> None:
+        super().__init__(problem)
+        self._solved = tuple(_Solved(part) for part in self.parts)
+        runners = [each.runner for solved in self._solved for each in solved.moves]
+        self.name, self.why = _named(runners)
+        self.scratch_bytes = max((runner.scratch_bytes for runner in runners), default=0)
+
+    def prepare(self) -> None:
+        """Compile."""
+        for solved in self._solved:
+            solved.prepare()
+
+    def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
+        """Run on checked memories."""
+        # The buffers are held by name: another thread may give the memories others meanwhile.
+        written, held = dst._buffer, list[object]()
+        scratch = scratch_address(extras, held)
+        for solved in self._solved:
+            src = srcs[solved.part.index]
+            read = src._buffer
+            if read is None or written is None:
+                return
+            params = solved.params or fill_params(solved.part.chain, extras, held)
+            for each in solved.padding if solved.part.is_there(src, dst) else solved.moves:
+                each.run(read.address, written.address, params.address, scratch)
+
+
+class _Solved:
+    """A part with its programs; those of the padding alone are made when they are first needed."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.moves = tuple(map(_compiled, part.moves))
+        self._held: list[object] = []
+        self.params = None if part.chain.args else fill_params(part.chain, {}, self._held)
+
+    @cached_property
+    def padding(self) -> tuple[_Compiled, ...]:
+        """The programs that write the padding."""
+        return tuple(map(_compiled, self.part.padding))
+
+    def prepare(self) -> None:
+        """Compile."""
+        for each in self.moves:
+            each.runner.direct_call()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A program, and how many bytes its elements of offset 0 lie behind those of the memories."""
+
+    runner: Runner
+    src: int = 0
+    dst: int = 0
+
+    def run(self, src: int, dst: int, params: int, scratch: int) -> None:
+        self.runner.run(src + self.src, dst + self.dst, params, scratch)
+
+
+def _compiled(move: Move) -> _Compiled:
+    nest = move.nest
+    if has_nibbles(nest):
+        return _Compiled(make_program(nest, nest.moved_bytes, move.read, move.written))
+    # Sources of the same shape share a kernel, as where they begin is not in it.
+    src, dst = nest.src_base * nest.src_type.bits // 8, nest.dst_base * nest.dst_type.bits // 8
+    moved = replace(nest, src_base=0, dst_base=0)
+    return _Compiled(make_program(moved, nest.moved_bytes, move.read, move.written), src, dst)
+
+
+def _named(runners: Sequence[Any]) -> tuple[str, str]:
+    """A name and a reason for all: `jit:avx512:copy+transpose`."""
+    if not runners:
+        return "jit:nothing", "there are no elements"
+    first = dict.fromkeys(runner.name.rpartition(":")[2] for runner in runners)
+    head = runners[0].name.rpartition(":")[0]
+    whys = dict.fromkeys(runner.why for runner in runners)
+    return f"{head}:{'+'.join(first)}", "; ".join(whys)
+
+
+def solve_concat(problem: ConcatProblem, engine: Engine) -> CpuConcat | ReferenceConcat:
+    """The implementation of a checked problem on an engine."""
+    return ReferenceConcat(problem) if engine.kind == "reference" else CpuConcat(problem)
