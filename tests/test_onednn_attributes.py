@@ -12,9 +12,10 @@ from onednn_api import Attributes, reorder
 from oracle_attributes import AttributeCase, case_of, fill, mismatch, run_onednn, run_restride
 from restride.bench.onednn import OneDNN
 from restride.bench.onednn_library import OneDNNError
+from restride.dtypes import DataType
 from restride.errors import Status
 from support.attributed import Some
-from support.attributes import Given
+from support.attributes import Factor, Given, Sum
 
 pytestmark = [pytest.mark.peer]
 
@@ -112,3 +113,75 @@ def test_onednn_reorders_with_no_post_op_but_a_sum(library: OneDNN) -> None:
         with pytest.raises(OneDNNError) as caught:
             reorder(library, md, library.desc((4, 8), "f32", "ba"), attr)
         assert caught.value.status is Status.unimplemented
+
+
+# --- the lines of numerics.md -----------------------------------------------------------------------------
+
+RNG = np.random.default_rng(1)
+INTS = RNG.integers(-(2**30), 2**30, (9, 33)).astype(np.int32)
+REALS = RNG.standard_normal((9, 33)).astype(np.float32)
+BYTES = RNG.integers(0, 256, (9, 33)).astype(np.uint8)
+SQUARE = np.arange(-32, 32, dtype=np.float32).reshape(8, 8)
+
+
+def constant(value, kind="f32", mask=0):
+    bits = np.atleast_1d(np.asarray(value)).astype(DataType[kind].numpy)
+    return Factor(mask, DataType[kind], bits.view(f"u{bits.itemsize}"))
+
+
+def by_onednn(library, x, dst, given):
+    """The kernel and the result of a transpose onto zeros."""
+    case = AttributeCase(x.shape, (str(DataType.parse(x.dtype)), dst), ("ab", "ba"), given, 0)
+    old = np.zeros(x.size * DataType[dst].bits // 8, np.uint8)
+    kernel, out = run_onednn(library, case, x.view(np.uint8).reshape(-1), old)
+    ours = run_restride(case, x.view(np.uint8).reshape(-1), old)[1]
+    results = (data.view(DataType[dst].numpy).reshape(x.shape[::-1]).T for data in (out, ours))
+    return kernel, *results
+
+
+F32 = np.float32
+# Name: source, type, attributes, kernel, what it gives, and what restride gives.
+LINES = {
+    "a scale, compiled": (
+        *(REALS, "f32", Given(dst_scale=constant(0.3)), "jit:uni"),
+        *(REALS * (F32(1) / F32(0.3)), REALS * (F32(1) / F32(0.3))),
+    ),
+    "a scale, reference": (
+        *(REALS, "f32", Given(dst_scale=constant(0.3), ops=(Sum(0.5),)), "simple:any"),
+        *(REALS / F32(0.3), REALS * (F32(1) / F32(0.3))),
+    ),
+    "s32, compiled": (
+        *(INTS, "f32", Given(src_zero=constant(5, "s32")), "jit:uni"),
+        *(INTS.astype(F32) - F32(5), INTS.astype(F32) - F32(5)),
+    ),
+    "s32, reference": (
+        *(INTS, "f32", Given(src_zero=constant(5, "s32"), ops=(Sum(0.5),)), "simple:any"),
+        *((INTS - 5).astype(F32), INTS.astype(F32) - F32(5)),
+    ),
+    "s32 to s32": (
+        *(INTS, "s32", Given(src_zero=constant(5, "s32")), "jit:uni"),
+        *(INTS - 5, (INTS.astype(F32) - F32(5)).astype(np.int32)),
+    ),
+    "a zero point for each index": (
+        BYTES,
+        "f32",
+        Given(src_scale=constant([2] * 33, mask=2), src_zero=constant(range(33), "s32", 2)),
+        "jit:uni",
+        BYTES * F32(2),
+        (BYTES - np.arange(33, dtype=F32)) * 2,
+    ),
+    "8 by 8": (SQUARE, "s8", Given(dst_zero=constant(5, "s32")), "jit:uni", SQUARE, SQUARE + 5),
+    "a single scale of bf16": (
+        *(REALS, "f32", Given(src_scale=constant(2, "bf16"), ops=(Sum(0.5),)), "simple:any"),
+        *(REALS * np.uint32(0x4000).view(F32), REALS * 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_onednn_differs_as_the_numerics_page_says(library: OneDNN, name: str) -> None:
+    x, dst, given, kernel, theirs, ours = LINES[name]
+    found = by_onednn(library, x, dst, given)
+    assert found[0] == kernel
+    np.testing.assert_array_equal(found[1], theirs)
+    np.testing.assert_array_equal(found[2], ours)

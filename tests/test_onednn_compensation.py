@@ -7,6 +7,9 @@ channel.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -234,3 +237,13 @@ def test_flags_are_where_they_are_looked_for(library):
     assert set(np.flatnonzero(without != both).tolist()) <= words
     assert both[EXTRA.flags] & (_S8S8 | _ZERO_POINT) == _S8S8 | _ZERO_POINT
     assert both[EXTRA.mask] == both[EXTRA.zero_mask] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", ["AVX512_CORE", "AVX2_VNNI", "AVX2", "SSE41"])
+def test_convolutions_of_other_instruction_sets_agree_too(isa):
+    """Without VNNI the weights of s8 convolutions are halved. oneDNN is capped once for a process."""
+    env = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa, "RESTRIDE_MAX_CPU_ISA": "DEFAULT"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "peer and not slow", __file__]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -54,23 +54,23 @@ class Guarded:
         self._map = mmap.mmap(-1, self._inside + 2 * _PAGE)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._map)) + _PAGE
         self.address = self._start + (self._inside - nbytes if at_end else 0)
-        self._nbytes = nbytes
+        self.nbytes = nbytes
         _protect(self._start - _PAGE, _PAGE, _NONE)
         _protect(self._start + self._inside, _PAGE, _NONE)
 
     def write(self, data: bytes) -> None:
         """Fill the bytes, and all around them in their pages with poison."""
         ctypes.memset(self._start, POISON, self._inside)
-        ctypes.memmove(self.address, data, self._nbytes)
+        ctypes.memmove(self.address, data, self.nbytes)
 
     def read(self) -> bytes:
         """The bytes."""
-        return ctypes.string_at(self.address, self._nbytes)
+        return ctypes.string_at(self.address, self.nbytes)
 
     def around(self) -> set[int]:
         """Values of the bytes that share a page with ours."""
         before = ctypes.string_at(self._start, self.address - self._start)
-        end = self.address + self._nbytes
+        end = self.address + self.nbytes
         return {*before, *ctypes.string_at(end, self._start + self._inside - end)}
 
     def lock(self) -> None:

@@ -53,7 +53,8 @@ class Problem:
     def make_program(self, chain: Chain | None = None) -> Runner:
         """The compiled nest."""
         spans = self.src.extent_range(), self.dst.extent_range()
-        return make_program(self.nest(chain), self.work_bytes, *spans)
+        is_summed = self.attr.compensation is not None
+        return make_program(self.nest(chain), self.work_bytes, *spans, is_read_next=is_summed)
 
     @property
     def has_runtime(self) -> bool:

@@ -92,9 +92,14 @@ class Program:
         "why",
     )
 
-    def __init__(self, nest: LoopNest, moved_bytes: int, chain: Chain | None = None) -> None:
+    def __init__(
+        self, nest: LoopNest, moved_bytes: int, chain: Chain | None = None, may_stream: bool = True
+    ) -> None:
         self.nest, self._moved_bytes, self._chain = nest, moved_bytes, chain
-        self.lowered = None if nest.is_empty else lower(nest, host_isa(), host_caches(), chain=chain)
+        isa, caches = host_isa(), host_caches()
+        self.lowered = None
+        if not nest.is_empty:
+            self.lowered = lower(nest, isa, caches, may_stream=may_stream, chain=chain)
         self.name = f"jit:{self.lowered.isa.name}:{self.lowered.kind}" if self.lowered else "jit:nothing"
         self.why = self.lowered.why if self.lowered else "there are no elements"
         self._wants_alignment = self.lowered is not None and self.lowered.streams

@@ -15,6 +15,7 @@ import numpy as np
 from ..dtypes import DataType
 from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
+from ..targets.isa import host_caches
 from .alloc import Array, address_of
 from .cpu import LINE, Params, Program
 
@@ -40,9 +41,16 @@ class Runner(Protocol):
         """Run on checked addresses of element offset 0, with bytes between at `scratch`, or new ones."""
 
 
-def make_program(nest: LoopNest, moved_bytes: int, src_span: Span, dst_span: Span) -> Runner:
-    """The program of a nest; spans are the elements [low, high) that source and destination may touch."""
-    program = Program(nest, moved_bytes)
+def make_program(
+    nest: LoopNest, moved_bytes: int, src_span: Span, dst_span: Span, is_read_next: bool = False
+) -> Runner:
+    """The program of a nest; spans are the elements [low, high) that source and destination may touch.
+
+    `is_read_next`: the destination is read right after, and stays in the caches if it finds room there.
+    """
+    low, high = dst_span
+    finds_room = nest.dst_type.nbytes(high - low) <= host_caches().l3 // 2
+    program = Program(nest, moved_bytes, may_stream=not (is_read_next and finds_room))
     if program.lowered is None or not program.lowered.splits_bytes:
         return program
     return SpreadProgram(nest, moved_bytes, spread(nest, src_span, dst_span))
