@@ -46,8 +46,9 @@ def _mask_text(mask: tuple[int, ...]) -> str:
 class Builder:
     """Writes one function body; the functions and constants that it needs are collected beside it."""
 
-    def __init__(self) -> None:
+    def __init__(self, table_pointer: str = "ptr") -> None:
         self._lines: list[str] = []
+        self._table_pointer = table_pointer
         self._count = 0
         self.block = "entry"
         self.declared: dict[str, str] = {}
@@ -142,14 +143,15 @@ class Builder:
         if nbytes == 0:
             return pointer
         amount = i64(nbytes) if isinstance(nbytes, int) else nbytes
-        return self.value("ptr", f"getelementptr i8, {pointer}, {amount}")
+        return self.value(pointer.type, f"getelementptr i8, {pointer}, {amount}")
 
-    def table(self, offsets: Sequence[int]) -> str:
-        """A private constant array of 64-bit offsets; its name."""
+    def table(self, offsets: Sequence[int]) -> Value:
+        """A private constant array of 64-bit offsets; a pointer to it, in the space where constants are."""
         name = f"@table.{len(self.constants)}"
         body = ", ".join(f"i64 {o}" for o in offsets)
-        self.constants.append(f"{name} = private unnamed_addr constant [{len(offsets)} x i64] [{body}]")
-        return name
+        where = f"private unnamed_addr{self._table_pointer.removeprefix('ptr')} constant"
+        self.constants.append(f"{name} = {where} [{len(offsets)} x i64] [{body}]")
+        return Value(self._table_pointer, name)
 
     def cut(self) -> None:
         """Start a new block: short blocks compile much faster than one long one."""

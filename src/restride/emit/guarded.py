@@ -16,12 +16,12 @@ def emit_guarded(nest: LoopNest, style: Style) -> str:
     params = load_params(b, [nest])
     why = "too many partial blocks"
     plan = Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", why, late=True)
-    _Guarded(b, plan, style, params).emit_all()
+    GuardedWriter(b, plan, style, params).emit_all()
     b.line("ret void")
     return module_text(b)
 
 
-class _Guarded(NestWriter):
+class GuardedWriter(NestWriter):
     """Loops over every axis; the outermost is shared by the parts."""
 
     def emit_all(self) -> None:
@@ -33,21 +33,26 @@ class _Guarded(NestWriter):
     def _guarded_loop(
         self, index: int, low: Value, high: Value, cursor: Cursor, at: tuple[Value, ...]
     ) -> None:
-        axis = self.nest.axes[index]
         with self.b.loop(low, high) as position:
-            moved = self.moved(index, position, cursor, (1, 1))
-            here = tuple(
-                self.b.op("add", value, self.b.op("mul", position, i64(axis.step)))
-                if i == axis.bound
-                else value
-                for i, value in enumerate(at)
-            )
+            moved, here = self.stepped(index, position, cursor, at)
             if index + 1 < len(self.nest.axes):
                 self._guarded_loop(index + 1, i64(0), i64(self.nest.axes[index + 1].extent), moved, here)
             else:
-                self._guarded_element(moved, here)
+                self.element(moved, here)
 
-    def _guarded_element(self, cursor: Cursor, at: tuple[Value, ...]) -> None:
+    def stepped(
+        self, index: int, position: Value, cursor: Cursor, at: tuple[Value, ...]
+    ) -> tuple[Cursor, tuple[Value, ...]]:
+        """The cursor and the bounded indices at one position of an axis."""
+        axis = self.nest.axes[index]
+        here = tuple(
+            self.b.op("add", value, self.b.op("mul", position, i64(axis.step))) if i == axis.bound else value
+            for i, value in enumerate(at)
+        )
+        return self.moved(index, position, cursor, (1, 1)), here
+
+    def element(self, cursor: Cursor, at: tuple[Value, ...]) -> None:
+        """One element, at these indices of the bounded dimensions: moved, set to zero, or left alone."""
         b, limits = self.b, self.nest.bounds
         written = self._all_below(at, [bound.padded for bound in limits])
         with b.when("eq", written, Value("i1", "true")):

@@ -247,7 +247,7 @@ class NestWriter:
             step = i64(stride * bits // 8)
             return self.b.advance(pointer, self.b.op("mul", tile, step)) if stride else pointer
         table = self.b.table([offset * bits // 8 for offset in stride])
-        slot = self.b.value("ptr", f"getelementptr i64, ptr {table}, {tile}")
+        slot = self.b.value(table.type, f"getelementptr i64, {table}, {tile}")
         return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))
 
     def _tile(self, cursor: Cursor) -> None:

@@ -13,12 +13,11 @@ import functools
 import itertools
 import os
 import sys
-import types
 from typing import Any
 
 from restride.errors import RuntimeFailure
 from restride.targets.isa import Isa
-from restride.targets.llvm import LLVM_LOCK, llvm
+from restride.targets.llvm import LLVM_LOCK, initialised, llvm
 
 _LIBRARY_NUMBER = itertools.count()
 
@@ -139,7 +138,7 @@ def _guarded(step: str, isa: Isa, call: Any, *args: Any) -> Any:
 
 @functools.cache
 def _target_machine(isa: Isa) -> Any:
-    binding = _initialised()
+    binding = initialised()
     target = _guarded("find the target", isa, binding.Target.from_triple, isa.triple)
     return _guarded(
         "make the target machine",
@@ -156,17 +155,9 @@ def _target_machine(isa: Isa) -> Any:
 
 
 @functools.cache
-def _initialised() -> types.ModuleType:
-    binding = llvm()
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    return binding
-
-
-@functools.cache
 def _linker() -> Any:
     """Return the one linker of this process. JITLink does not take Windows' objects yet."""
-    binding = _initialised()
+    binding = initialised()
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(opt=_EFFORT, reloc="pic", codemodel="small")
     return binding.create_lljit_compiler(machine, use_jit_link=os.name != "nt", suppress_errors=True)

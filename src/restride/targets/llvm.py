@@ -25,6 +25,15 @@ def llvm() -> types.ModuleType:
         return importlib.import_module("llvmlite.binding")
 
 
+@functools.cache
+def initialised() -> types.ModuleType:
+    """Return llvmlite's binding with every target that it has ready to print code."""
+    binding = llvm()
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
+
+
 _held_over_fork: list[AbstractContextManager[object]] = []
 
 

@@ -1,0 +1,249 @@
+"""A plan for work-items -> the text of one LLVM module with one kernel, `restride`.
+
+    restride(src, src_at, dst, dst_at, (operand, its at)..., scalar...)
+
+Pointers are to the memory of the device; element offset 0 lies `at` bytes behind each. Scalars are in the real
+type of the computation. All boxes of a nest are one launch: a group finds the box that it belongs to, so that
+one event tells of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..plan.nest import LoopNest
+from ..plan.schedule import Schedule
+from ..plan.work_items import ItemPlan, Items, Square
+from .builder import Builder, Value, i64, vector
+from .convert import Abilities, bits_type, real_type
+from .guarded import GuardedWriter
+from .kernel import Cursor, NestWriter, Params, Style
+from .shape import TileAxis
+from .tile import Places, emit_tile
+
+ENTRY = "restride"
+
+# Every value is one lane wide, two for the halves of a byte: the device's compiler makes vectors of items.
+_STYLE = Style(vector_bytes=16, permute_cost=1, byte_permute_cost=1, can=Abilities(round_even=True))
+_LOCAL = "ptr addrspace(3)"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What differs between targets of work-items: the words around the code, not the code.
+
+    `group_id`, `local_id` and `barrier` write into a builder; pointers are to the device's memory, and to
+    where constants are.
+    """
+
+    kernel: str
+    pointer: str
+    table_pointer: str
+    group_id: Callable[[Builder], Value]
+    local_id: Callable[[Builder], Value]
+    barrier: Callable[[Builder], None]
+    tail: str = ""
+
+
+def emit_items(plan: ItemPlan, dialect: Dialect) -> str:
+    """The IR text that runs `plan`."""
+    b = Builder(dialect.table_pointer)
+    writer = _KernelWriter(b, plan, dialect)
+    writer.emit()
+    b.line("ret void")
+    room = [f"@restride.tile = internal addrspace(3) global [{plan.local_bytes} x i8] undef, align 16"]
+    outside = room * bool(plan.local_bytes), b.constants, sorted(b.declared.values()), b.defined.values()
+    head = f"define {dialect.kernel} void @{ENTRY}({writer.signature()}) nounwind {{\nentry:\n"
+    lines = [line for part in outside for line in part]
+    return "\n".join([*lines, head + b.body() + "\n}", "!0 = !{i32 1}", dialect.tail]) + "\n"
+
+
+class _KernelWriter:
+    """Writes the kernel: where operands begin, which box a group belongs to, and what it does there."""
+
+    def __init__(self, b: Builder, plan: ItemPlan, dialect: Dialect) -> None:
+        self.b, self.plan, self.dialect = b, plan, dialect
+        nest = plan.nest
+        self._real = real_type(nest.src_type, nest.dst_type, nest.compute)
+        self._operands = len(nest.operands)
+        self._scalars = nest.compute.scalars
+
+    def signature(self) -> str:
+        """The kernel's parameters."""
+        pointer = self.dialect.pointer
+        names = ["src", "dst", *(f"x{i}" for i in range(self._operands))]
+        pairs = [f"{pointer} %{name}, i64 %{name}.at" for name in names]
+        return ", ".join([*pairs, *(f"{self._real} %s{i}" for i in range(self._scalars))])
+
+    def emit(self) -> None:
+        """All of the kernel's body."""
+        src, dst = self._given("src"), self._given("dst")
+        operands = tuple(self._given(f"x{i}") for i in range(self._operands))
+        params = Params(operands, tuple(Value(self._real, f"%s{i}") for i in range(self._scalars)))
+        group, local = self.dialect.group_id(self.b), self.dialect.local_id(self.b)
+        places = Places(src, dst, operands)
+        if self.plan.guarded is not None:
+            _GuardedItem(self.b, _guarded_plan(self.plan), _STYLE, params).emit_item(
+                self._item(group, local), places
+            )
+            return
+        first = 0
+        for box in self.plan.boxes:
+            count = box.groups(self.plan.device.group)
+            with (
+                self.b.when("sge", group, i64(first)),
+                self.b.when("slt", group, i64(first + count)),
+            ):
+                own = self.b.op("sub", group, i64(first))
+                self._box(box, own, local, params, places)
+            first += count
+
+    def _given(self, name: str) -> Value:
+        return self.b.advance(Value(self.dialect.pointer, f"%{name}"), Value("i64", f"%{name}.at"))
+
+    def _item(self, group: Value, local: Value) -> Value:
+        return self.b.op("add", self.b.op("mul", group, i64(self.plan.device.group)), local)
+
+    def _box(self, box: Items, group: Value, local: Value, params: Params, places: Places) -> None:
+        if box.square is not None:
+            _SquareItem(self.b, box, _STYLE, params).emit_group(
+                group, local, places, (self.plan.device.group, self.dialect.barrier)
+            )
+            return
+        _Item(self.b, box.plan, _STYLE, params).emit_item(self._item(group, local), places)
+
+
+def _guarded_plan(plan: ItemPlan) -> Schedule:
+    nest = plan.nest
+    return Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", plan.why, late=True)
+
+
+def _begun(writer: NestWriter, places: Places) -> Cursor:
+    """Where the nest begins."""
+    b, nest = writer.b, writer.nest
+    more = tuple(
+        b.advance(pointer, operand.base * operand.data_type.bits // 8)
+        for pointer, operand in zip(places.more, nest.operands, strict=False)
+    )
+    src = b.advance(places.src, nest.src_base * nest.src_type.bits // 8)
+    dst = b.advance(places.dst, nest.dst_base * nest.dst_type.bits // 8)
+    return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
+
+
+def _decoded(b: Builder, number: Value, extents: list[int]) -> list[Value]:
+    """The digits of a number, the last the fastest."""
+    digits: list[Value] = []
+    for place in range(len(extents) - 1, -1, -1):
+        if place == 0:
+            digits.append(number)
+            break
+        digits.append(b.op("urem", number, i64(extents[place])))
+        number = b.op("udiv", number, i64(extents[place]))
+    return digits[::-1]
+
+
+class _Item(NestWriter):
+    """Writes what one item does: one tile of a schedule whose grid is every axis."""
+
+    def emit_item(self, item: Value, places: Places) -> None:
+        """The tile number `item`, where there is one."""
+        plan = self.plan
+        with self.b.when("ult", item, i64(plan.steps())):
+            digits = _decoded(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
+            steps = {grid.axis: digit for grid, digit in zip(plan.grid, digits, strict=True)}
+            self._loops(list(steps), steps, _begun(self, places))
+
+
+class _GuardedItem(GuardedWriter):
+    """Writes what one item does that checks bounds itself."""
+
+    def emit_item(self, item: Value, places: Places) -> None:
+        """The position number `item`, where there is one."""
+        axes = self.nest.axes
+        with self.b.when("ult", item, i64(self.nest.positions)):
+            at: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
+            cursor = _begun(self, places)
+            for index, digit in enumerate(_decoded(self.b, item, [axis.extent for axis in axes])):
+                cursor, at = self.stepped(index, digit, cursor, at)
+            self.element(cursor, at)
+
+
+class _SquareItem(NestWriter):
+    """Writes what a group does: a square of elements into local memory and out again."""
+
+    def __init__(self, b: Builder, box: Items, style: Style, params: Params) -> None:
+        super().__init__(b, box.plan, style, params)
+        assert box.square is not None
+        self._box, self._square = box, box.square
+
+    def emit_group(
+        self, group: Value, local: Value, places: Places, how: tuple[int, Callable[[Builder], None]]
+    ) -> None:
+        """Square number `group`; `how` is the number of items, and what makes them meet."""
+        size, barrier = how
+        digits = _decoded(self.b, group, self._box.group_extents())
+        origin = _begun(self, places).places
+        for index, digit in enumerate(digits):
+            side = self._side(index)
+            step = self.b.op("mul", digit, i64(side)) if side > 1 else digit
+            origin = self._step(index, step, origin)
+        square = self._square
+        left = {i: self._left(i, digits[i]) for i in (square.src_axis, square.dst_axis)}
+        rounds = square.src_side * square.dst_side // size
+        for number in range(rounds):
+            element = self.b.op("add", local, i64(number * size))
+            self._bring(element, origin, left)
+        barrier(self.b)
+        for number in range(rounds):
+            element = self.b.op("add", local, i64(number * size))
+            self._take_out(element, origin, left)
+
+    def _side(self, index: int) -> int:
+        square = self._square
+        return {square.src_axis: square.src_side, square.dst_axis: square.dst_side}.get(index, 1)
+
+    def _left(self, index: int, digit: Value) -> Value:
+        """How many positions of an axis there are from this square's first one on."""
+        taken = self.b.op("mul", digit, i64(self._side(index)))
+        return self.b.op("sub", i64(self.nest.axes[index].extent), taken)
+
+    def _step(self, index: int, position: Value, at: Places) -> Places:
+        spans = tuple((a.extent, a.valid) for a in self.nest.axes)
+        return self.moved(index, position, Cursor(at, spans), (1, 1)).places
+
+    def _bring(self, element: Value, origin: Places, left: dict[int, Value]) -> None:
+        """Read along the source."""
+        b, square, kind = self.b, self._square, bits_type(self.nest.src_type)
+        along = b.op("and", element, i64(square.src_side - 1))
+        across = b.op("udiv", element, i64(square.src_side))
+        with b.when("slt", along, left[square.src_axis]), b.when("slt", across, left[square.dst_axis]):
+            at = self._at(along, across, replace(origin, more=()))
+            value = b.value(kind, f"load {kind}, {at.src}, align 1")
+            b.line(f"store {value}, {self._local(along, across)}, align {self._bytes}")
+
+    def _take_out(self, element: Value, origin: Places, left: dict[int, Value]) -> None:
+        """Finish and write along the destination."""
+        b, square = self.b, self._square
+        across = b.op("and", element, i64(square.dst_side - 1))
+        along = b.op("udiv", element, i64(square.dst_side))
+        with b.when("slt", along, left[square.src_axis]), b.when("slt", across, left[square.dst_axis]):
+            at = self._at(along, across, origin)
+            one = (TileAxis(1, 1, 1, 0, 0, (0,) * len(self.nest.operands)),)
+            emit_tile(b, self.spec, one, replace(at, src=self._local(along, across)))
+
+    def _at(self, along: Value, across: Value, origin: Places) -> Places:
+        """The addresses of an element of the square."""
+        is_bare = not origin.more and bool(self.nest.operands)
+        at = replace(origin, more=(origin.src,) * len(self.nest.operands)) if is_bare else origin
+        at = self._step(self._square.src_axis, along, at)
+        return self._step(self._square.dst_axis, across, at)
+
+    @property
+    def _bytes(self) -> int:
+        return self.nest.src_type.bits // 8
+
+    def _local(self, along: Value, across: Value) -> Value:
+        b = self.b
+        place = b.op("add", b.op("mul", across, i64(self._square.row)), along)
+        return b.advance(Value(_LOCAL, "@restride.tile"), b.op("mul", place, i64(self._bytes)))
