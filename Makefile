@@ -12,7 +12,7 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint docs clean
+.PHONY: help demo test test-all test-sycl bench lint docs clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,10 @@ test-all: lint ## the slow tests too, and those against torch and oneDNN where t
 	@$(call try,$(VENV)/.has-bench,torch: its tests are skipped)
 	@$(call try,$(VENV)/.has-onednn,oneDNN: its tests are skipped)
 	$(PY) -m pytest -n auto -m '' $(ARGS)
+
+test-sycl: $(VENV)/.has-test ## the tests of the SYCL engine, on a CPU device where there is no GPU
+	@$(MAKE) --silent --no-print-directory $(VENV)/.has-sycl
+	$(PY) -m pytest -m sycl $(ARGS)
 
 bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into benchmarks/results
 	@$(call try,$(VENV)/.has-bench,torch and matplotlib: the report lacks them)

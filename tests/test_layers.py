@@ -37,7 +37,7 @@ _ROWS = (
     ("targets",),
     ("runtime",),
     ("primitives",),
-    ("arrays", "joining", "planned", "quantising", "shuffles", "openvino", "frameworks"),
+    ("arrays", "joining", "planned", "quantising", "shuffles", "openvino", "sycl_interop", "frameworks"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "bench", "view", "__main__"),
 )

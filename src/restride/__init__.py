@@ -6,7 +6,7 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
-from . import openvino, version
+from . import openvino, sycl_interop, version
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
@@ -188,5 +188,6 @@ __all__ = [
     "u4",
     "u8",
     "undef",
+    "sycl_interop",
     "verbose",
 ]

@@ -2,9 +2,9 @@
 
     restride(src, src_at, dst, dst_at, (operand, its at)..., scalar...)
 
-Pointers are to the memory of the device; element offset 0 lies `at` bytes behind each. Scalars are in the real
-type of the computation. All boxes of a nest are one launch: a group finds the box that it belongs to, so that
-one event tells of the whole.
+Pointers are to the memory of the device; element offset 0 lies `at` bytes behind each. Scalars are in the
+real type of the computation. All boxes of a nest are one launch: a group finds the box that it belongs to, so
+that one event tells of the whole.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..plan.nest import LoopNest
 from ..plan.schedule import Schedule
-from ..plan.work_items import ItemPlan, Items, Square
-from .builder import Builder, Value, i64, vector
+from ..plan.work_items import ItemPlan, Items
+from .builder import Builder, Value, i64
 from .convert import Abilities, bits_type, real_type
 from .guarded import GuardedWriter
 from .kernel import Cursor, NestWriter, Params, Style

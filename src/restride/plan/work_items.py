@@ -1,10 +1,10 @@
 """Loop nest + facts about a device -> how a grid of work-items runs it.
 
-A device runs one small program for every position of a grid: **work-items**, in **groups** that share a little
-memory of their own. Neighbours in a group should read neighbouring elements, and write neighbouring ones.
+A device runs one small program for every position of a grid: **work-items**, in **groups** that share a
+little memory of their own. Neighbours in a group should read neighbouring elements, and write neighbours.
 
-Where one axis is contiguous on both sides they do: item i takes position i of the nest, the contiguous axis of
-the destination innermost. Where it is not, a transpose, a group brings a square of elements into its local
+Where one axis is contiguous on both sides they do: item i takes position i of the nest, the contiguous axis
+of the destination innermost. Where it is not, a transpose, a group brings a square of elements into its local
 memory, reading along the source, and takes it out again along the destination.
 """
 

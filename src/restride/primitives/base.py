@@ -257,5 +257,5 @@ def check_stream(kind: str, stream: object, engine: Engine) -> None:
         raise InvalidArguments(
             f"{kind}.execute: the stream is another engine's",
             why=f"the stream is on {stream.engine}, the primitive on {engine}",
-            hint=f'use rs.Stream(rs.Engine("{engine.kind}", {engine.index}))',
+            hint=f'use rs.Stream(rs.Engine("{engine.name}", {engine.index}))',
         )

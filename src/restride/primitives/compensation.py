@@ -17,7 +17,7 @@ import numpy as np
 from ..desc.attr import Compensation
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, Unimplemented
 from ..plan.reduction import Op, interpret, reduction_of
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
@@ -47,6 +47,17 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
             where=where,
             why=f"the destination has dims 0 to {dst.ndims - 1} (N10)",
             hint="bit i keeps dim i: 1 for OIhw weights, 3 for gOIhw",
+        )
+
+
+def check_uncompensated(wanted: Compensation | None, where: str) -> None:
+    """Raise Unimplemented where a SYCL device is asked for compensations."""
+    if wanted is not None:
+        raise Unimplemented(
+            "reorder: compensation on a SYCL engine",
+            where=where,
+            why="sums of the destination are found on the CPU and the reference engine",
+            hint='reorder with rs.Engine("cpu"), and bring the result over by a second reorder',
         )
 
 

@@ -8,7 +8,6 @@ from ..desc.parse import parse_int
 from ..runtime.engine import Engine
 from .base import find_implementation
 from .concat_problem import ConcatProblem, make_problem
-from .concat_solved import solve_concat
 from .query import Query
 from .several import (
     SeveralPrimitive,
@@ -18,6 +17,7 @@ from .several import (
     parse_engine,
     parse_target,
 )
+from .several_solved import solve_concat
 
 __all__ = ["Concat"]
 

@@ -7,54 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..desc.memory_desc import MemoryDesc
 from ..plan.concat import Move
 from ..plan.nibbles import has_nibbles
-from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .concat_problem import ConcatProblem, Part
-from .feeding import Extras, check_feeds, fill_params, operand_arrays
+from .concat_shared import ConcatBase
+from .feeding import Extras, fill_params, operand_arrays
 from .scratchpad import scratch_address
 
 
-class _Concat:
-    """What both engines share."""
-
-    in_place_hint = "use another buffer; a source may lie in the destination in its own place alone"
-
-    def __init__(self, problem: ConcatProblem) -> None:
-        self.problem = problem
-        self.parts = tuple(problem.parts())
-        self._by_index = {part.index: part for part in self.parts}
-        self.extra_args = tuple(arg for part in self.parts for arg in part.chain.args)
-        self.name, self.why = "", ""
-
-    def extra_descs(self) -> dict[int, MemoryDesc]:
-        """What the memories of scales may look like."""
-        return {arg: md for part in self.parts for arg, md in part.chain.descs().items()}
-
-    def check_extras(self, kind: str, extras: Extras, engine: Engine, dst: Memory) -> None:
-        """Raise InvalidArguments for scales that will not do."""
-        for part in self.parts:
-            check_feeds(kind, part.chain, extras, engine, dst)
-
-    def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
-        """True where a source lies in its window."""
-        return index in self._by_index and self._by_index[index].is_in_place(src, dst)
-
-    def verbose_fields(self, op: str, engine: Engine, ms: float) -> list[object]:
-        """The fields of one verbose line (spec 1.6)."""
-        problem = self.problem
-        mds = [md.verbose_str("src") for md in problem.srcs] + [problem.dst.verbose_str("dst")]
-        dims = ":".join("x".join(map(str, md.dims)) for md in problem.srcs)
-        aux = f"axis:{problem.axis} why:{self.why}"
-        head = [op, engine.kind, "concat", self.name, "undef"]
-        return [*head, " ".join(mds), problem.attr.verbose_str(), aux, dims, ms]
-
-
-class ReferenceConcat(_Concat):
+class ReferenceConcat(ConcatBase):
     """A concat on the reference engine: the interpreter."""
 
     def __init__(self, problem: ConcatProblem) -> None:
@@ -73,7 +37,7 @@ class ReferenceConcat(_Concat):
                 run_nest(move.nest, src, dst, part.chain.scalars, arrays)
 
 
-class CpuConcat(_Concat):
+class CpuConcat(ConcatBase):
     """A concat solved for the CPU: the compiled moves of each source in turn."""
 
     def __init__(self, problem: ConcatProblem) -> None:
@@ -153,8 +117,3 @@ def _named(runners: Sequence[Any]) -> tuple[str, str]:
     head = runners[0].name.rpartition(":")[0]
     whys = dict.fromkeys(runner.why for runner in runners)
     return f"{head}:{'+'.join(first)}", "; ".join(whys)
-
-
-def solve_concat(problem: ConcatProblem, engine: Engine) -> CpuConcat | ReferenceConcat:
-    """The implementation of a checked problem on an engine."""
-    return ReferenceConcat(problem) if engine.kind == "reference" else CpuConcat(problem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..errors import InvalidArguments
@@ -15,6 +15,7 @@ from .args import NAMES
 from .argument_map import parse_args
 from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
 from .scratchpad import check_scratchpad
+from .submitting import check_sycl, checked_deps, run_on
 
 
 class MovingPrimitive:
@@ -89,7 +90,18 @@ class MovingPrimitive:
         # The buffers are held by name: another thread may give the memories others meanwhile.
         self._call(read[0], written[0], self._params)
 
-    def _execute_checked(self, stream: Stream, src: Any, dst: Any) -> None:
+    def execute_sycl(
+        self, stream: Stream, src: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
+    ) -> Any:
+        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
+
+        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
+        Raises InvalidArguments on every other engine, and for what is no event (P08).
+        """
+        check_sycl(self.kind, self._check_usable(), self._pd.get_engine())
+        return self._execute_checked(stream, src, dst, checked_deps(self.kind, deps))
+
+    def _execute_checked(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Any:
         impl = self._check_usable()
         args = src if dst is None else {self.reads: src, self.writes: dst}
         inputs, outputs = self._more_args(impl)
@@ -103,9 +115,11 @@ class MovingPrimitive:
         self._check_more(impl, extras, dst)
         check_scratchpad(self.kind, self._pd, src, dst, extras)
         start = time.perf_counter()
-        impl.run(src, dst, extras)
+        event = run_on(impl, stream, deps, (src, dst, extras))
         if flags.profile_exec:
+            event.wait()
             write(self._pd._verbose_fields("exec", impl, (time.perf_counter() - start) * 1e3))
+        return event
 
     def _more_args(self, impl: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The numbers of what is read and of what is written beside the two."""

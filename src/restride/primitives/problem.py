@@ -21,9 +21,10 @@ from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, chain_of
-from .compensation import Compensated, check_compensation
+from .compensation import Compensated, check_compensation, check_uncompensated
 from .feeding import Extras, fill_params, operand_arrays
 from .scratchpad import scratch_address
+from .sycl_reorder import SyclReorder
 
 # A function of one element takes as long as to move so many bytes (measured: 1 to 5 ns, at 10 bytes a ns).
 _FUNCTION_BYTES = 32
@@ -191,8 +192,12 @@ class ReferenceReorder:
         run_nest(self._nest, src, dst, self.chain.scalars, operand_arrays(self.chain.feeds, extras))
 
 
-def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | Compensated:
+def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | SyclReorder | Compensated:
     """The implementation of a checked, concrete problem on an engine."""
-    made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
     wanted = problem.attr.compensation
+    if engine._device is not None:
+        check_uncompensated(wanted, problem.where())
+        nest, chain = problem.nest(), problem.chain()
+        return SyclReorder(problem, nest, chain, engine._device, lambda host: solve(problem, host))
+    made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
     return made if wanted is None else Compensated(made, wanted, engine)

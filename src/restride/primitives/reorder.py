@@ -8,9 +8,7 @@ from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error, InvalidArguments
 from ..runtime.engine import Engine
-from ..runtime.event import Event
 from ..runtime.memory import Memory
-from ..runtime.stream import Stream
 from .args import ARG_FROM, ARG_TO
 from .base import DEFAULT_ATTR, PrimitiveDescBase, check_memory, find_implementation
 from .compensation import check_outputs
@@ -146,7 +144,10 @@ def _usage(why: str) -> InvalidArguments:
 
 
 def _engine_of(src: Engine, dst: Engine) -> Engine:
-    """Both engines here are on the host: where they differ, the reference one does it."""
+    """Which of the two does it: a SYCL one, the destination's first; of two on the host the reference one."""
+    for engine in (dst, src):
+        if engine.is_sycl:
+            return engine
     return src if src.kind == "reference" else dst
 
 
@@ -183,16 +184,6 @@ class Reorder(MovingPrimitive):
     def get_primitive_desc(self) -> ReorderPrimitiveDesc:
         """The primitive descriptor."""
         return self._pd  # type: ignore[no-any-return]
-
-    def execute_sycl(self, stream: Stream, src: Memory, dst: Memory, deps: Any = ()) -> Event:
-        """Run on a SYCL stream and return its event. Raises InvalidArguments on every other engine (P08)."""
-        self._check_usable()
-        raise InvalidArguments(
-            "Reorder.execute_sycl: the engine is no SYCL device",
-            where=f"engine {self._engine}",
-            why="only streams made from a SYCL queue have events",
-            hint="use execute(stream, src, dst)",
-        )
 
     def _more_args(self, impl: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return impl.chain.args, tuple(impl.outputs)

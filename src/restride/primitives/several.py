@@ -21,6 +21,7 @@ from .base import DEFAULT_ATTR, PrimitiveDescBase, check_destination, check_memo
 from .execution import share_bytes
 from .feeding import Extras
 from .scratchpad import check_scratchpad
+from .submitting import check_sycl, checked_deps, run_on
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
@@ -128,6 +129,20 @@ class SeveralPrimitive:
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).
         """
+        self._execute(stream, srcs, dst, ())
+
+    def execute_sycl(
+        self, stream: Stream, srcs: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
+    ) -> Any:
+        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
+
+        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
+        Raises InvalidArguments on every other engine, and for what is no event (P08).
+        """
+        check_sycl(self.kind, self._check_usable(), self._pd.get_engine())
+        return self._execute(stream, srcs, dst, checked_deps(self.kind, deps))
+
+    def _execute(self, stream: Stream, srcs: Any, dst: Memory | None, deps: Sequence[Any]) -> Any:
         impl, engine = self._check_usable(), self._pd.get_engine()
         args = srcs if dst is None else self._numbered(srcs, dst)
         sources, dst, extras = self._parse(args)
@@ -136,9 +151,11 @@ class SeveralPrimitive:
         others = {**dict(enumerate(sources[1:], ARG_MULTIPLE_SRC + 1)), **extras}
         check_scratchpad(self.kind, self._pd, sources[0], dst, others)
         start = time.perf_counter()
-        impl.run(sources, dst, extras)
+        event = run_on(impl, stream, deps, (sources, dst, extras))
         if flags.profile_exec:
+            event.wait()
             write(self._pd._verbose_fields("exec", impl, (time.perf_counter() - start) * 1e3))
+        return event
 
     def _parse(self, args: Any) -> tuple[list[Memory], Memory, Extras]:
         """Sources, destination, and what else is needed: scales, the scratchpad."""

@@ -17,6 +17,8 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
+from .chain import NOTHING
+from .sycl_reorder import SyclMove
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,10 @@ class ReferenceShuffle:
         run_nest(self._nest, src, dst)
 
 
-def solve_shuffle(problem: ShuffleProblem, engine: Engine) -> CpuShuffle | ReferenceShuffle:
+def solve_shuffle(problem: ShuffleProblem, engine: Engine) -> CpuShuffle | ReferenceShuffle | SyclMove:
     """The implementation of a checked problem on an engine."""
+    if engine._device is not None:
+        return SyclMove(problem, problem.nest(), NOTHING, engine._device)
     return ReferenceShuffle(problem) if engine.kind == "reference" else CpuShuffle(problem)
 
 

@@ -20,7 +20,8 @@ from .several import (
     parse_engine,
     parse_target,
 )
-from .sum_problem import SumProblem, make_problem, solve_sum
+from .several_solved import solve_sum
+from .sum_problem import SumProblem, make_problem
 
 __all__ = ["Sum"]
 

@@ -37,7 +37,7 @@ from .several_checks import check_concrete, check_destination_desc, check_source
 
 _WHAT = "sum"
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
-_MOST_AT_ONCE = 16
+MOST_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def _added(count: int) -> tuple[Step, ...]:
     return tuple(Step("accumulate", operand=i) for i in range(count))
 
 
-class _Sum:
-    """What both engines share."""
+class SumBase:
+    """What all engines share."""
 
     in_place_hint = "use another buffer; in place works where layout, element size and address are the same"
     extra_args = ()
@@ -141,6 +141,10 @@ class _Sum:
     def first_steps(self) -> tuple[Step, ...]:
         """What is done to source 0 before the others are added."""
         return () if self.is_move else (Step("mul"),)
+
+    def steps(self, *, is_first: bool, added: int) -> tuple[Step, ...]:
+        """The steps of one pass, which adds so many operands."""
+        return (*(self.first_steps if is_first else ()), *_added(added))
 
     def extra_descs(self) -> dict[int, MemoryDesc]:
         """No argument but sources and destination."""
@@ -163,7 +167,7 @@ class _Sum:
         return [*head, " ".join(mds), problem.attr.verbose_str(), aux, dims, ms]
 
 
-class ReferenceSum(_Sum):
+class ReferenceSum(SumBase):
     """A sum on the reference engine: the interpreter, one pass for any number of sources."""
 
     def __init__(self, problem: SumProblem) -> None:
@@ -182,7 +186,7 @@ class ReferenceSum(_Sum):
         run_nest(self._nest, srcs[0], dst, self._scalars, [storage(memory) for memory in srcs[1:]])
 
 
-class CpuSum(_Sum):
+class CpuSum(SumBase):
     """A sum solved for the CPU: one pass for every 16 sources.
 
     Between passes the sum so far is kept in the type in which it is added, so that the result is the same as
@@ -193,10 +197,10 @@ class CpuSum(_Sum):
         super().__init__(problem)
         dst, real, count = problem.dst, problem.real, len(problem.srcs)
         packed = {i: md for i, md in enumerate(problem.srcs) if i and md.data_type.bits < 8}
-        self._kept = dst if dst.data_type is real else _dense(dst, real)
+        self._kept = dst if dst.data_type is real else dense(dst, real)
         self._unpacked = {i: _Unpacked(md) for i, md in packed.items()}
-        starts = range(0, count, _MOST_AT_ONCE)
-        self._passes = [self._pass(start, min(start + _MOST_AT_ONCE, count)) for start in starts]
+        starts = range(0, count, MOST_AT_ONCE)
+        self._passes = [self._pass(start, min(start + MOST_AT_ONCE, count)) for start in starts]
         runner = self._passes[0].runner
         passes = f"; {len(self._passes)} passes for {count} sources" if len(self._passes) > 1 else ""
         self.name, self.why = runner.name, runner.why + passes
@@ -207,7 +211,7 @@ class CpuSum(_Sum):
         read = [unpacked[i].desc if i in unpacked else problem.srcs[i] for i in range(start, stop)]
         src, more = (self._kept, read) if start else (read[0], read[1:])
         dst = problem.dst if stop == len(problem.srcs) else self._kept
-        steps = (*(() if start else self.first_steps), *_added(len(more)))
+        steps = self.steps(is_first=not start, added=len(more))
         nest = sum_nest(src, dst, Compute(steps, problem.is_wide), more)
         bytes_of_pass = problem.moved_bytes * (stop - start + 1) // (len(problem.srcs) + 1)
         runner = make_program(nest, bytes_of_pass, src.extent_range(), dst.extent_range())
@@ -239,7 +243,7 @@ class CpuSum(_Sum):
         """Where the sum so far is kept: in the destination, unless a later pass has to read that."""
         if len(self._passes) == 1:
             return 0
-        is_read = any(share_bytes(src, dst) for src in srcs[_MOST_AT_ONCE:])
+        is_read = any(share_bytes(src, dst) for src in srcs[MOST_AT_ONCE:])
         is_own = self._kept is not self.problem.dst
         return rooms.take(extent(self._kept).needed) if is_read or is_own else written
 
@@ -271,7 +275,7 @@ class _Unpacked:
     """A source of 4-bit elements in bytes of their own, as operands are read."""
 
     def __init__(self, src: MemoryDesc) -> None:
-        self.desc = _dense(src, wide_type(src.data_type))
+        self.desc = dense(src)
         spans = src.extent_range(), self.desc.extent_range()
         moved = src.nelems + src.nelems // 2
         self.runner = make_program(reorder_nest(src, self.desc, Compute()), moved, *spans)
@@ -283,11 +287,8 @@ class _Unpacked:
         return address
 
 
-def _dense(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
-    """The same order of axes and blocks, dense, of another type."""
-    return MemoryDesc(md.dims, data_type, Tag(md.outer_order, md.inner_blks, md.inner_idxs))
-
-
-def solve_sum(problem: SumProblem, engine: Engine) -> CpuSum | ReferenceSum:
-    """The implementation of a checked problem on an engine."""
-    return ReferenceSum(problem) if engine.kind == "reference" else CpuSum(problem)
+def dense(md: MemoryDesc, data_type: DataType | None = None) -> MemoryDesc:
+    """The same order of axes and blocks, dense, of another type; of 4-bit ones bytes that hold one each."""
+    return MemoryDesc(
+        md.dims, data_type or wide_type(md.data_type), Tag(md.outer_order, md.inner_blks, md.inner_idxs)
+    )

@@ -1,4 +1,4 @@
-"""Engines: the devices that hold memory and run primitives (programming model, P03)."""
+"""Engines: the devices that hold memory and run primitives (programming model, P03, P07)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import operator
 from typing import Any, NoReturn, final
 
 from ..errors import InvalidArguments
+from .sycl import SyclDevice, count_devices, open_device, why_none
 
 
 class EngineKind(enum.IntEnum):
@@ -18,39 +19,65 @@ class EngineKind(enum.IntEnum):
     reference = 3
 
 
-# One row per kind. "any" names no device, hence none of it can be opened.
-_COUNT = {EngineKind.any: 0, EngineKind.cpu: 1, EngineKind.gpu: 0, EngineKind.reference: 1}
+# What this process itself is. "any" names no device, hence none of it can be opened.
+_HOST_COUNT = {"any": 0, "cpu": 1, "reference": 1}
+_SYCL = "sycl"
 
 
 @final
 class Engine:
-    """The device number `index` of one kind: "cpu", "gpu" or "reference" (`dnnl::engine`).
+    """The device number `index` of one kind: "cpu", "gpu", "reference" or "sycl" (`dnnl::engine`).
 
-    There is one object per device, so equal engines are identical (`is`). "reference" runs every primitive in
-    plain NumPy on the memory of the CPU. Raises InvalidArguments for a kind or an index that does not exist.
+    "gpu" is a SYCL device that is a GPU. "sycl" is any SYCL device; "sycl:cpu", "sycl:opencl:cpu" and the
+    like narrow it down, as SYCL's own filters do (P07). "reference" runs every primitive in plain NumPy on
+    the memory of the CPU. There is one object per device, so equal engines are identical (`is`). Raises
+    InvalidArguments for a kind or an index that does not exist.
     """
 
-    __slots__ = ("_index", "_kind")
+    __slots__ = ("_device", "_index", "_kind")
     _kind: EngineKind
     _index: int
+    _device: SyclDevice | None
 
     def __new__(cls, kind: str | EngineKind, index: int = 0) -> Engine:
         """Return the one object of that device."""
-        parsed, number = _parse_kind(kind), _parse_index(index)
-        count = _COUNT[parsed]
+        word, number = _parse_kind(kind), _parse_index(index)
+        selector = _selector(word)
+        if selector is not None:
+            return _open_sycl(word, selector, number)
+        count = _HOST_COUNT[word]
         if number >= count:
-            raise _absent(parsed, number, count)
+            raise _absent(word, number, count)
+        parsed = EngineKind[word]
         return _OPEN.setdefault((parsed, number), _opened(parsed, number))
 
     @staticmethod
     def get_count(kind: str | EngineKind) -> int:
         """How many engines of `kind` there are (`dnnl::engine::get_count`)."""
-        return _COUNT[_parse_kind(kind)]
+        word = _parse_kind(kind)
+        selector = _selector(word)
+        return _HOST_COUNT[word] if selector is None else count_devices(selector)
+
+    @classmethod
+    def of_device(cls, device: SyclDevice) -> Engine:
+        """The one engine of a SYCL device in a context."""
+        kind = EngineKind.__members__.get(device.word, EngineKind.any)
+        return _OPEN.setdefault(device, _opened(kind, device.index, device))
 
     @property
     def kind(self) -> str:
-        """The kind as a word: "cpu", "gpu" or "reference"."""
+        """The kind as a word: "cpu", "gpu" or "reference"; of a SYCL device what it is."""
         return self._kind.name
+
+    @property
+    def name(self) -> str:
+        """What `rs.Engine` takes for this device: the kind, or "sycl:opencl:cpu"."""
+        return self.kind if self._device is None else self._device.name
+
+    @property
+    def is_sycl(self) -> bool:
+        """True for a SYCL device: its memory is USM, its streams are queues."""
+        return self._device is not None
 
     @property
     def index(self) -> int:
@@ -64,35 +91,50 @@ class Engine:
         raise AttributeError(f"an Engine cannot be changed: {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Engine, (self.kind, self._index)
+        return Engine, (self.name, self._index)
 
     def __repr__(self) -> str:
-        return f"restride.Engine({self.kind!r}, {self._index})"
+        return f"restride.Engine({self.name!r}, {self._index})"
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self._index}"
+        return f"{self.name}:{self._index}"
 
 
-_OPEN: dict[tuple[EngineKind, int], Engine] = {}
+_OPEN: dict[object, Engine] = {}
 
 
-def _opened(kind: EngineKind, index: int) -> Engine:
+def _opened(kind: EngineKind, index: int, device: SyclDevice | None = None) -> Engine:
     engine = object.__new__(Engine)
     object.__setattr__(engine, "_kind", kind)
     object.__setattr__(engine, "_index", index)
+    object.__setattr__(engine, "_device", device)
     return engine
 
 
-def _parse_kind(kind: object) -> EngineKind:
-    if isinstance(kind, EngineKind):
-        return kind
-    if isinstance(kind, str) and kind.lower() in EngineKind.__members__:
-        return EngineKind[kind.lower()]
+def _open_sycl(word: str, selector: str, index: int) -> Engine:
+    device = open_device(selector, index)
+    if device is None:
+        raise _absent(word, index, count_devices(selector))
+    return Engine.of_device(device)
+
+
+def _parse_kind(kind: object) -> str:
+    word = kind.name if isinstance(kind, EngineKind) else kind.lower() if isinstance(kind, str) else ""
+    if word in EngineKind.__members__ or word.partition(":")[0] == _SYCL:
+        return word
     raise InvalidArguments(
         f"Engine: unknown kind {_shown(kind)}",
         why="an engine's kind is a word or an EngineKind",
-        hint='use "cpu", "gpu" or "reference"',
+        hint='use "cpu", "gpu" or "reference", or a SYCL device: "sycl", "sycl:opencl:cpu"',
     )
+
+
+def _selector(word: str) -> str | None:
+    """What a SYCL device must be; None for the host."""
+    if word == EngineKind.gpu.name:
+        return word
+    first, _, rest = word.partition(":")
+    return rest if first == _SYCL else None
 
 
 def _shown(index: object) -> str:
@@ -115,10 +157,11 @@ def _parse_index(index: object) -> int:
     )
 
 
-def _absent(kind: EngineKind, index: int, count: int) -> InvalidArguments:
-    other = f'rs.Engine("{kind.name}", {count - 1})' if count else 'rs.Engine("cpu")'
-    return InvalidArguments(
-        f"Engine: there is no engine {kind.name}:{_shown(index)}",
-        why=f"this machine offers {count} engine{'' if count == 1 else 's'} of kind {kind.name!r}",
-        hint=f"use {other}",
-    )
+def _absent(word: str, index: int, count: int) -> InvalidArguments:
+    word = word[:60]
+    why = f"this machine offers {count} engine{'' if count == 1 else 's'} of kind {word!r}"
+    hint = f'use rs.Engine("{word}", {count - 1})' if count else 'use rs.Engine("cpu")'
+    if not count and _selector(word) is not None:
+        reason, way_out = why_none()
+        why, hint = f"{why}: {reason}", f"{hint}, or {way_out}"
+    return InvalidArguments(f"Engine: there is no engine {word}:{_shown(index)}", why=why, hint=hint)

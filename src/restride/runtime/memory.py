@@ -8,10 +8,12 @@ import numpy as np
 
 from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views
-from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, allocate_for, at_pointer, extent
+from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, at_pointer, extent, wrap
 from .describe import describe
+from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled
 from .engine import Engine
 
 __all__ = ["NO_DATA", "Memory"]
@@ -29,6 +31,9 @@ class Memory:
     first byte is element offset 0. Read-only data stays so, and serves as a source only. `Memory()` is empty,
     and False.
 
+    On a SYCL engine the bytes are USM: None allocates them on the device, USM of dpctl is wrapped. Device
+    memory is read and written from Python through `to_numpy` and `map_data` alone (P07).
+
     Raises InvalidArguments for what no memory can be made of, OutOfMemory where the system refuses (M41).
     """
 
@@ -41,6 +46,7 @@ class Memory:
         "_desc",
         "_engine",
         "_hi",
+        "_image",
         "_lo",
         "_mapped",
         "_nbytes",
@@ -52,19 +58,20 @@ class Memory:
     _lo: int
     _hi: int
     _readonly: bool
+    _image: Buffer | None
 
     def __init__(self, md: MemoryDesc | None = None, engine: Engine | None = None, data: Any = None) -> None:
         self._desc = MemoryDesc() if md is None else _checked_desc(md)
         self._engine = _checked_engine(engine, data, empty=md is None)
-        self._mapped = False
-        self._attach(None if md is None else acquire(self._desc, _lent(data)))
+        self._mapped, self._image = False, None
+        self._attach(None if md is None else self._acquired(data))
 
     @classmethod
     def allocated(cls, md: MemoryDesc, engine: Engine) -> Memory:
         """`Memory(md, engine)` of a descriptor and an engine that have been checked before."""
         memory = cls.__new__(cls)
-        memory._desc, memory._engine, memory._mapped = md, engine, False
-        memory._attach(allocate_for(md))
+        memory._desc, memory._engine, memory._mapped, memory._image = md, engine, False, None
+        memory._attach(memory._acquired(None))
         return memory
 
     @classmethod
@@ -115,8 +122,11 @@ class Memory:
 
     @property
     def data(self) -> Array | None:
-        """The buffer as a flat array, without a copy; None without a buffer. 4-bit types: bytes of two."""
-        return None if self._buffer is None else views.flat(self._desc, self._buffer)
+        """The buffer as a flat array, without a copy; None without a buffer. 4-bit types: bytes of two.
+
+        Raises InvalidArguments for device memory of a SYCL engine.
+        """
+        return None if self._buffer is None else views.flat(self._desc, self._held("data"))
 
     @property
     def readonly(self) -> bool:
@@ -129,7 +139,7 @@ class Memory:
 
     def to_numpy(self) -> Array:
         """A copy in logical, row-major order and of the logical dims, without padding."""
-        return views.logical(self._desc, self._held("to_numpy"))
+        return views.logical(self._desc, self._held("to_numpy", copied=True))
 
     def get_data_handle(self) -> int:
         """The address of the buffer's first byte; 0 without a buffer."""
@@ -152,17 +162,21 @@ class Memory:
             raise _refused(
                 what, "None does not say whether to allocate", "pass a buffer, or rs.NO_DATA", self
             )
-        self._attach(acquire(self._desc, _lent(data)))
+        self._attach(self._acquired(data))
 
     def map_data(self) -> Array | None:
         """The flat array of `data`, the caller's alone until `unmap_data`; None without a buffer (M38).
 
-        Raises InvalidArguments where the memory is mapped already.
+        Of device memory it is a copy, which `unmap_data` writes back. Raises InvalidArguments where the
+        memory is mapped already.
         """
         if self._mapped:
             raise _refused("Memory.map_data", "the memory is mapped already (M38)", _PAIRS, self)
-        self._mapped = self._buffer is not None
-        return self.data
+        if self._buffer is None:
+            return None
+        self._image = host_image(self._buffer, self._engine)
+        self._mapped = True
+        return views.flat(self._desc, self._image or self._held("map_data"))
 
     def unmap_data(self, mapped: Array | None = None) -> None:
         """Hand the mapped array back; what was written to it is in the memory.
@@ -175,7 +189,9 @@ class Memory:
             raise _refused("Memory.unmap_data", "the memory is not mapped (M38)", _PAIRS, self)
         if mapped is not None and not self._is_mine(mapped):
             raise _refused("Memory.unmap_data", "that array was not mapped from here", _PAIRS, self)
-        self._mapped = False
+        if self._image is not None:
+            settled(self._buffer, self._engine, self._image)
+        self._mapped, self._image = False, None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """A plain layout as an array of the logical dims, without a copy unless it is asked for.
@@ -213,7 +229,7 @@ class Memory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An address means nothing elsewhere: the bytes travel.
-        held = None if self._buffer is None else self._buffer.bytes()
+        held = None if self._buffer is None else self._held("pickle", copied=True).bytes()
         return (_rebuilt, (self._desc, self._engine, held)) if self else (Memory, ())
 
     def __repr__(self) -> str:
@@ -232,11 +248,23 @@ class Memory:
         self._lo, self._hi = held.address + reach[0], held.address + reach[1]
 
     def _is_mine(self, array: object) -> bool:
-        return isinstance(array, np.ndarray) and (address_of(array) == self._address or not self._nbytes)
+        address = self._address if self._image is None else self._image.address
+        return isinstance(array, np.ndarray) and (address_of(array) == address or not self._nbytes)
 
-    def _held(self, what: str) -> Buffer:
+    def _acquired(self, data: Any) -> Buffer | None:
+        """The buffer that `data` stands for on this memory's engine."""
+        if isinstance(data, Memory):
+            data = lent_to(self._engine, data._held("data", raw=True), data._engine)
+        if self._engine is not None and self._engine.is_sycl:
+            return acquire_on(self._engine, self._desc, data)
+        return acquire(self._desc, data)
+
+    def _held(self, what: str, *, copied: bool = False, raw: bool = False) -> Buffer:
+        """The bytes where Python can see them: a copy will do if `copied`; `raw`: wherever they are."""
         if self._buffer is not None:
-            return self._buffer
+            if raw or self._engine is None or not self._engine.is_sycl:
+                return self._buffer
+            return host_copy(self._buffer, self._engine) if copied else host_view(self, self._buffer, what)
         if self and not self._desc.nelems:
             return _NOTHING
         hint = "give it a buffer with set_data_handle, or leave data out to allocate"
@@ -251,14 +279,14 @@ class Memory:
         raise _refused(f"Memory.{what}", "no strides say where elements of a blocked layout lie", hint, self)
 
 
-def _lent(data: Any) -> Any:
-    return data._held("data") if isinstance(data, Memory) else data
-
-
 def _rebuilt(md: MemoryDesc, engine: Engine, held: Array | None) -> Memory:
     """A memory of its own with the bytes `held`, as pickle and copy want it."""
     if held is None:
         return Memory(md, engine, NO_DATA)
+    if engine.is_sycl:
+        memory = Memory(md, engine)
+        settled(memory._buffer, engine, wrap(held[: memory._nbytes], DataType.u8))
+        return memory
     buffer = allocate(held.nbytes)
     buffer.bytes()[...] = held
     return Memory(md, engine, buffer)

@@ -1,11 +1,13 @@
-"""Streams: the order in which an engine executes primitives (programming model, P04)."""
+"""Streams: the order in which an engine executes primitives (programming model, P04, P07)."""
 
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from ..errors import InvalidArguments
 from .engine import Engine
+from .sycl import pending
 
 
 class StreamFlags(enum.IntFlag):
@@ -24,16 +26,28 @@ class Stream:
     """A sequence of executions on one engine (`dnnl::stream`).
 
     `flags` is a word or a `StreamFlags`. Engines that run on the CPU are in-order: each execution has ended
-    when its call returns. Raises InvalidArguments for flags that the engine does not offer.
+    when its call returns. On a SYCL engine a stream is a queue, in-order or out-of-order: a call returns
+    when the work is submitted, and without dependencies an out-of-order stream runs it in any order (P05).
+    Raises InvalidArguments for flags that the engine does not offer.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_flags")
+    __slots__ = ("__weakref__", "_engine", "_flags", "_queue")
+    _queue: Any
 
     def __init__(self, engine: Engine, flags: str | StreamFlags = "in_order") -> None:
         if not isinstance(engine, Engine):
             raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
         self._engine = engine
         self._flags = _checked(_parse(flags), engine)
+        self._queue = _make_queue(engine, self._flags)
+
+    @classmethod
+    def of_queue(cls, engine: Engine, queue: Any) -> Stream:
+        """The stream of a queue of dpctl, which the caller has checked; its order is that of the queue."""
+        stream = cls.__new__(cls)
+        stream._engine, stream._queue = engine, queue
+        stream._flags = StreamFlags.in_order if queue.is_in_order else StreamFlags.out_of_order
+        return stream
 
     @property
     def engine(self) -> Engine:
@@ -47,6 +61,9 @@ class Stream:
 
     def wait(self) -> Stream:
         """Block until everything on this stream has ended, and return the stream."""
+        if self._queue is not None:
+            self._queue.wait()
+            pending.settle()
         return self
 
     def __repr__(self) -> str:
@@ -65,7 +82,17 @@ def _parse(flags: object) -> StreamFlags:
     return parsed
 
 
+def _make_queue(engine: Engine, flags: StreamFlags) -> Any:
+    device = engine._device
+    if device is None:
+        return None
+    order = {"property": "in_order"} if flags == StreamFlags.in_order else {}
+    return device.sdk.dpctl.SyclQueue(device.context, device.device, **order)
+
+
 def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
+    if engine.is_sycl and flags in (StreamFlags.in_order, StreamFlags.out_of_order):
+        return flags
     if StreamFlags.out_of_order in flags:
         raise _refused(
             f"engine {engine} executes in order",

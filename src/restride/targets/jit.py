@@ -13,6 +13,7 @@ import functools
 import itertools
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from restride.errors import RuntimeFailure
@@ -87,9 +88,10 @@ class Library:
             while self._trackers:
                 self._trackers.pop().close()
 
-    def __del__(self) -> None:
-        # At interpreter exit the code stays where it is: a native thread may still be running in it.
-        if not _exiting():
+    def __del__(self, exiting: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At interpreter exit the code stays where it is: a native thread may still be running in it. By then
+        # the names of this module may be gone, hence the default.
+        if not exiting():
             self.close()
 
 
@@ -161,6 +163,3 @@ def _linker() -> Any:
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(opt=_EFFORT, reloc="pic", codemodel="small")
     return binding.create_lljit_compiler(machine, use_jit_link=os.name != "nt", suppress_errors=True)
-
-
-_exiting = sys.is_finalizing

@@ -1,0 +1,69 @@
+"""How an execution begins: run at once on the host, submitted to a queue on a SYCL device (P05 to P09)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from ..errors import InvalidArguments
+from ..runtime.engine import Engine
+from ..runtime.event import COMPLETED, Event
+from ..runtime.stream import Stream
+from ..runtime.sycl_program import Run
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """An implementation that submits: the event of what it submits is that of the execution."""
+
+    is_on_device: ClassVar[bool]
+
+    def submit(self, run: Run, *args: Any) -> Any:
+        """Submit on checked memories; the event."""
+
+
+def run_on(impl: Any, stream: Stream, deps: Sequence[Any], args: tuple[Any, ...]) -> Any:
+    """Run an implementation on checked memories; its event."""
+    if not isinstance(impl, OnDevice):
+        impl.run(*args)
+        return COMPLETED
+    device = stream.engine._device
+    assert device is not None
+    return impl.submit(Run(device, stream._queue, list(deps)), *args)
+
+
+def check_sycl(kind: str, impl: Any, engine: Engine) -> None:
+    """Raise InvalidArguments unless the engine is a SYCL device."""
+    if engine.is_sycl:
+        return
+    raise InvalidArguments(
+        f"{kind}.execute_sycl: the engine is no SYCL device",
+        where=f"engine {engine}",
+        why="only streams that are SYCL queues have events (P08)",
+        hint="use execute(stream, src, dst)",
+    )
+
+
+def checked_deps(kind: str, deps: Iterable[Any]) -> list[Any]:
+    """The events of dpctl among `deps`; the host's are over. Raises InvalidArguments for anything else.
+
+    An event is known by what dpctl gives it, so that dpctl is not imported to say that something is none.
+    """
+    if isinstance(deps, str | bytes) or not isinstance(deps, Iterable):
+        raise _no_events(kind, deps)
+    found = []
+    for event in deps:
+        if isinstance(event, Event):
+            continue
+        if not (hasattr(event, "wait_for") and hasattr(event, "execution_status")):
+            raise _no_events(kind, event)
+        found.append(event)
+    return found
+
+
+def _no_events(kind: str, given: object) -> InvalidArguments:
+    return InvalidArguments(
+        f"{kind}.execute_sycl: deps are no events",
+        why=f"{type(given).__name__} is no dpctl.SyclEvent",
+        hint="pass a list of what execute_sycl, or a queue of dpctl, returned",
+    )

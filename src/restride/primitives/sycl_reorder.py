@@ -1,0 +1,165 @@
+"""What reads one memory and writes another, solved for a SYCL device; across engines too (R02, P09)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments
+from ..plan.nest import LoopNest
+from ..runtime.alloc import Buffer, extent
+from ..runtime.device_memory import check_alive
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.sycl import Place, SyclDevice, pending
+from ..runtime.sycl_program import Given, Run, SyclProgram
+from .chain import Chain, Feed
+
+Extras = Mapping[int, Memory]
+
+
+class SyclMove:
+    """A nest on a device: reorders and shuffles whose memories are both there."""
+
+    is_on_device: ClassVar[bool] = True
+    outputs: ClassVar[dict[int, MemoryDesc]] = {}
+    params = 0
+
+    def __init__(self, problem: Any, nest: LoopNest, chain: Chain, device: SyclDevice) -> None:
+        self.problem, self.chain, self.device = problem, chain, device
+        spans = problem.src.extent_range(), problem.dst.extent_range()
+        self.program = SyclProgram(nest, device, *spans)
+        self.name, self.why = self.program.name, self.program.why
+        self.feeder = Feeder(chain, device)
+
+    def prepare(self) -> None:
+        """Compile; there is no direct call."""
+        self.program.prepare()
+
+    def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
+        """Submit on checked memories; the event."""
+        source, target = place_of(run, src), place_of(run, dst)
+        if source is not None and target is not None:
+            self.program.submit(run, source, target, self.feeder.given(run, extras))
+        return run.end()
+
+
+class SyclReorder(SyclMove):
+    """A reorder on a device, or between it and another engine.
+
+    A source elsewhere is copied to the device as it is. A destination on the host is written there: the
+    source is copied to the host, and `solve_on(engine)` does the rest, before the call returns.
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        nest: LoopNest,
+        chain: Chain,
+        device: SyclDevice,
+        solve_on: Callable[[Engine], Any],
+    ) -> None:
+        super().__init__(problem, nest, chain, device)
+        self._solve_on = solve_on
+
+    def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
+        """Submit on checked memories; the event."""
+        if dst.engine.is_sycl:
+            return super().submit(run, src, dst, extras)
+        read = fetched(run, src, dst.engine)
+        held = {arg: fetched(run, memory, dst.engine) for arg, memory in extras.items()}
+        impl = self._solve_on(dst.engine)
+        impl.prepare()
+        impl.run(read, dst, held)
+        return run.end()
+
+
+def fetched(run: Run, memory: Memory, engine: Engine) -> Memory:
+    """A memory of the host with the same bytes, there when `run`'s dependencies are done."""
+    if not memory.engine.is_sycl:
+        return memory
+    buffer = memory._buffer
+    if buffer is None:
+        return Memory.allocated(memory.desc, engine)
+    check_alive(buffer, memory.engine)
+    pending.wait_for(buffer.owner)
+    copied = np.empty(max(extent(memory.desc).high, 1), np.uint8)
+    if extent(memory.desc).high:
+        run.copy(copied, buffer.owner, extent(memory.desc).high)
+        run.end().wait()
+    return Memory(memory.desc, engine, copied)
+
+
+def place_of(run: Run, memory: Memory) -> Place | None:
+    """Where a memory lies for the device of `run`: its USM, or a copy that `run` makes first."""
+    buffer = memory._buffer
+    if buffer is None or not buffer.nbytes:
+        return None
+    if memory.engine._device is run.device:
+        check_alive(buffer, memory.engine)
+        run.held.append(buffer.owner)
+        return Place(buffer.owner)
+    if memory.engine.is_sycl:
+        buffer = _from_other(memory, buffer)
+    return _brought(run, memory.desc, buffer)
+
+
+def _from_other(memory: Memory, buffer: Buffer) -> Buffer:
+    """The bytes of a memory on another device, by way of the host."""
+    device = memory.engine._device
+    assert device is not None
+    check_alive(buffer, memory.engine)
+    return device.download(buffer)
+
+
+def _brought(run: Run, md: MemoryDesc, buffer: Buffer) -> Place | None:
+    """A copy on the device of those bytes that a tensor touches."""
+    low, high, _ = extent(md)
+    if high <= low:
+        return None
+    room = run.room(high - low)
+    held = buffer.bytes()[low:high]
+    # dpctl copies from what it could write to, too: what must not be written is copied on the host first.
+    run.copy(room.usm, held if held.flags.writeable else held.copy(), high - low)
+    return Place(room.usm, -low)
+
+
+class Feeder:
+    """The operands of a chain on a device: known ones are brought there once."""
+
+    def __init__(self, chain: Chain, device: SyclDevice) -> None:
+        self._chain, self._device = chain, device
+        known = (feed.values for feed in chain.feeds)
+        self._known = [None if values is None else device.constant(values) for values in known]
+
+    def given(self, run: Run, extras: Extras) -> Given:
+        """What a run reads."""
+        pairs = zip(self._chain.feeds, self._known, strict=True)
+        places = tuple(_operand(run, feed, extras) if known is None else known for feed, known in pairs)
+        run.held.extend(place.usm for place in places)
+        return Given(places, self._chain.scalars)
+
+
+def _operand(run: Run, feed: Feed, extras: Extras) -> Place:
+    memory = extras[feed.arg]
+    if feed.data_type.bits == 4:
+        return _spread(run, memory)
+    place = place_of(run, memory)
+    if place is None:
+        raise InvalidArguments("execute: an operand has no elements", where=str(memory.desc))
+    # Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
+    skipped = 0 if feed.desc is not None else memory.desc.offset0 * memory.desc.data_type.bits // 8
+    return Place(place.usm, place.at + skipped)
+
+
+def _spread(run: Run, memory: Memory) -> Place:
+    """4-bit zero points, each in a byte of its own, by way of the host."""
+    for event in run.deps:
+        event.wait()
+    values = memory.to_numpy().reshape(-1).astype(np.int8).view(np.uint8)
+    room = run.room(values.size)
+    run.copy(room.usm, values, values.size)
+    return room

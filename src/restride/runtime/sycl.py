@@ -1,0 +1,249 @@
+"""SYCL devices: their memory (USM), their kernels, and what is still running on them (P07 to P09)."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
+from ..plan.work_items import Device, ItemPlan
+from ..targets.spirv import ENTRY, Spirv, spirv_code
+from .alloc import Array, Buffer, address_of
+from .cache import LruCache, shared_cache
+from .sycl_sdk import INSTALL, Sdk, find_sdk
+
+USM_KINDS = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
+# More items in a group bring nothing to kernels that only move.
+_GROUP = 256
+
+_kernels: LruCache[Any] = cast("LruCache[Any]", shared_cache("kernels"))
+
+
+class Place(NamedTuple):
+    """Memory of a device: a USM object of dpctl, and how many bytes behind its start offset 0 lies."""
+
+    usm: Any
+    at: int = 0
+
+
+class SyclDevice:
+    """One SYCL device in one context: what an engine stands for. `name` and `index` are those of the engine.
+
+    `queue` is the device's own, in order: for copies that no stream is given for.
+    """
+
+    def __init__(self, sdk: Sdk, device: Any, context: Any) -> None:
+        self.sdk, self.device, self.context = sdk, device, context
+        self.queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
+        backend, word, number = device.filter_string.split(":")
+        self.name, self.index, self.word = f"sycl:{backend}:{word}", int(number), word
+        self.has_double = bool(device.has_aspect_fp64)
+        widths = list(device.sub_group_sizes) or [1]
+        self.facts = Device(
+            group=min(_GROUP, int(device.max_work_group_size)),
+            sub_group=max(map(int, widths)),
+            # A CPU has no memory that only one group sees: a square would be copied once more for nothing.
+            local_bytes=0 if device.is_cpu else int(device.local_mem_size),
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.name}:{self.index} {self.device.name}>"
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int, kind: str = "device") -> Buffer:
+        """`nbytes` bytes of USM of a kind. Raises OutOfMemory where the device has not as much."""
+        make = getattr(self.sdk.memory, USM_KINDS[kind])
+        try:
+            # There is no USM of no bytes.
+            usm = make(max(nbytes, 1), queue=self.queue)
+        except (self.sdk.memory.USMAllocationError, MemoryError, OverflowError) as error:
+            raise OutOfMemory(
+                f"Memory: cannot allocate {nbytes} bytes of {kind} memory",
+                where=repr(self),
+                why=str(error),
+                hint="free memory, use a smaller type, or work in parts through submemory_desc",
+            ) from error
+        return Buffer(usm._pointer, nbytes, False, usm)
+
+    def wrap(self, data: object) -> Buffer:
+        """The USM that `data` is or exports, without a copy.
+
+        Raises InvalidArguments for memory of the host, of another context, or already freed.
+        """
+        if not hasattr(data, "__sycl_usm_array_interface__"):
+            raise InvalidArguments(
+                "Memory: the data is memory of the host",
+                where=f"{self!r}; data {type(data).__name__}",
+                why="the device reads USM memory alone (P08)",
+                hint='allocate with rs.Memory(md, engine), and reorder into it from one of rs.Engine("cpu")',
+            )
+        try:
+            usm = self.sdk.memory.as_usm_memory(data)
+        except (TypeError, ValueError) as error:
+            raise self._no_usm(str(error)) from error
+        if self.usm_type(usm) == "unknown":
+            raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
+        return Buffer(usm._pointer, int(usm.nbytes), False, usm)
+
+    def _no_usm(self, why: str) -> InvalidArguments:
+        hint = "make it with dpctl.memory on a queue of rs.sycl_interop.get_context(engine)"
+        return InvalidArguments(
+            "Memory: the data is no USM of this engine", where=repr(self), why=why, hint=hint
+        )
+
+    def usm_type(self, usm: Any) -> str:
+        """ "device", "shared", "host", or "unknown" for what this context does not know (any more)."""
+        return self.sdk.usm_type(usm, self.queue)
+
+    def is_on_host(self, buffer: Buffer) -> bool:
+        """True where Python may read and write the bytes."""
+        return self.usm_type(buffer.owner) in ("shared", "host")
+
+    def download(self, buffer: Buffer) -> Buffer:
+        """A copy of the bytes on the host, once everything that works on them has ended."""
+        pending.wait_for(buffer.owner)
+        copied = np.empty(max(buffer.nbytes, 1), np.uint8)
+        if buffer.nbytes:
+            self.queue.memcpy(copied, buffer.owner, buffer.nbytes)
+        return Buffer(address_of(copied), buffer.nbytes, False, copied)
+
+    def upload(self, held: Buffer, buffer: Buffer) -> None:
+        """Write bytes of the host into the device's buffer of the same length."""
+        pending.wait_for(buffer.owner)
+        if buffer.nbytes:
+            self.queue.memcpy(buffer.owner, held.bytes(), buffer.nbytes)
+
+    def constant(self, values: Array) -> Place:
+        """An array of the host, kept on the device."""
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        made = self.allocate(raw.nbytes)
+        self.queue.memcpy(made.owner, raw, raw.nbytes)
+        return Place(made.owner)
+
+    # --- kernels --------------------------------------------------------------------------------------------
+
+    def kernel(self, plan: ItemPlan) -> Any:
+        """The compiled kernel of a plan, from the cache of kernels or now."""
+        key = ("spirv", plan, self.device, self.context)
+        found, _ = _kernels.get_or_make(key, lambda: self._build(plan))
+        return found
+
+    def _build(self, plan: ItemPlan) -> Any:
+        code = spirv_code(Spirv(plan))
+        try:
+            return self.sdk.build(self.queue, code, ENTRY)
+        except Exception as error:  # dpctl's own errors have no common root
+            raise RuntimeFailure(
+                "the device's compiler refused a kernel",
+                where=repr(self),
+                why=str(error)[:500],
+                hint="update the device's driver; rs.Engine('cpu') needs none",
+            ) from error
+
+
+class Pending:
+    """What has been submitted and may still run: each event, and what must live until it is done (P08)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: list[tuple[Any, tuple[object, ...]]] = []
+        self._look_at = 16
+
+    def add(self, event: Any, held: Sequence[object]) -> None:
+        """Keep `held` until `event` is done."""
+        with self._lock:
+            self._running.append((event, tuple(held)))
+            if len(self._running) >= self._look_at:
+                self._running = [one for one in self._running if not is_done(one[0])]
+                self._look_at = max(16, 2 * len(self._running))
+
+    def wait_for(self, owner: object) -> None:
+        """Block until nothing submitted works on `owner` any more."""
+        where = getattr(owner, "_pointer", None)
+        with self._lock:
+            running = list(self._running)
+        events = [e for e, held in running if any(getattr(x, "_pointer", None) == where for x in held)]
+        for event in events:
+            event.wait()
+
+    def wait_all(self) -> None:
+        """Block until nothing submitted runs any more, and let go of everything."""
+        with self._lock:
+            running, self._running = self._running, []
+        for event, _ in running:
+            event.wait()
+
+    def settle(self) -> None:
+        """Let go of what is done."""
+        with self._lock:
+            self._running = [one for one in self._running if not is_done(one[0])]
+
+
+pending = Pending()
+# A kernel must not run on into memory that the interpreter takes down.
+atexit.register(pending.wait_all)
+
+
+def is_done(event: Any) -> bool:
+    """True for an event of dpctl whose work has ended."""
+    return str(event.execution_status).rpartition(".")[2] == "complete"
+
+
+# --- devices ------------------------------------------------------------------------------------------------
+
+_devices: dict[tuple[Any, Any], SyclDevice] = {}
+_devices_lock = threading.Lock()
+
+
+def count_devices(selector: str) -> int:
+    """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+    sdk = find_sdk()
+    return 0 if sdk is None else len(_selected(sdk, selector))
+
+
+def open_device(selector: str, index: int) -> SyclDevice | None:
+    """The device of that number in its default context; None where there is none."""
+    sdk = find_sdk()
+    found = [] if sdk is None else _selected(sdk, selector)
+    if sdk is None or index >= len(found):
+        return None
+    return device_in(sdk, found[index], default_context(sdk, found[index]))
+
+
+def default_context(sdk: Sdk, device: Any) -> Any:
+    """The context that queues of the device are in unless they say otherwise."""
+    return sdk.dpctl.SyclQueue(device).sycl_context
+
+
+def device_in(sdk: Sdk, device: Any, context: Any) -> SyclDevice:
+    """The one object of a device in a context."""
+    with _devices_lock:
+        key = device, context
+        if key not in _devices:
+            _devices[key] = SyclDevice(sdk, device, context)
+        return _devices[key]
+
+
+def why_none() -> tuple[str, str]:
+    """Why a SYCL device is missing, and what to do about it."""
+    if find_sdk() is None:
+        return "dpctl is not installed, or does not load", INSTALL
+    return (
+        "no driver offers such a device",
+        "install its driver: for CPUs intel-opencl-rt, named by OCL_ICD_FILENAMES=<path of libintelocl.so>",
+    )
+
+
+def _selected(sdk: Sdk, selector: str) -> list[Any]:
+    words = [word for word in selector.split(":") if word]
+    return [device for device in sdk.dpctl.get_devices() if _matches(device, words)]
+
+
+def _matches(device: Any, words: list[str]) -> bool:
+    mine = device.filter_string.split(":")[:2]
+    return all(word in mine for word in words)

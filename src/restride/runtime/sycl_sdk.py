@@ -1,0 +1,87 @@
+"""dpctl, Python's way to SYCL: imported here and nowhere else, and only when a SYCL device is asked for.
+
+What dpctl has named differently from version to version is found here too.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+INSTALL = "pip install 'restride[sycl]', which brings dpctl and a driver for CPUs"
+_DRIVER, _DRIVER_PACKAGE = "libintelocl.so", "intel-opencl-rt"
+_SYSTEM_DRIVERS = Path("/etc/OpenCL/vendors")
+# OpenCL's loader reads it when it first looks for devices.
+_DRIVERS_VARIABLE = "OCL_ICD_FILENAMES"
+
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """What of dpctl is used. `build(queue, code, name)` makes the kernel `name` of SPIR-V."""
+
+    dpctl: Any
+    memory: Any
+    build: Callable[[Any, bytes, str], Any]
+
+    def usm_type(self, usm: Any, queue: Any) -> str:
+        """ "device", "shared" or "host"; "unknown" for memory that has been freed, or was never USM."""
+        return str(usm.get_usm_type(queue))
+
+
+@functools.cache
+def find_sdk() -> Sdk | None:
+    """dpctl; None where it is not installed, or does not load."""
+    _point_at_driver()
+    try:
+        # Other libraries' warnings of what they rename are not for whoever uses restride.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            dpctl = importlib.import_module("dpctl")
+            memory = importlib.import_module("dpctl.memory")
+            return Sdk(dpctl, memory, _builder())
+    except (ImportError, OSError):
+        return None
+
+
+def _builder() -> Callable[[Any, bytes, str], Any]:
+    """Versions after 0.22 say compiler and kernel bundle where those before said program."""
+    try:
+        make = importlib.import_module("dpctl.compiler").create_kernel_bundle_from_spirv
+    except ImportError:
+        make = importlib.import_module("dpctl.program").create_program_from_spirv
+    return lambda queue, code, name: make(queue, code, "").get_sycl_kernel(name)
+
+
+def _point_at_driver() -> None:
+    """Tell OpenCL's loader of the CPU driver that pip has put into this environment.
+
+    The loader looks into /etc alone. What a user has set, and a driver of the system, stay as they are.
+    """
+    if os.environ.get(_DRIVERS_VARIABLE) or _has_system_driver():
+        return
+    driver = _installed_driver()
+    if driver is not None:
+        os.environ[_DRIVERS_VARIABLE] = str(driver)
+
+
+def _has_system_driver() -> bool:
+    try:
+        return any(_DRIVER in path.read_text() for path in _SYSTEM_DRIVERS.glob("*.icd"))
+    except OSError:
+        return False
+
+
+def _installed_driver() -> Path | None:
+    try:
+        files = metadata.files(_DRIVER_PACKAGE) or []
+    except metadata.PackageNotFoundError:
+        return None
+    found = (Path(str(file.locate())).resolve() for file in files if file.name == _DRIVER)
+    return next((path for path in found if path.exists()), None)
