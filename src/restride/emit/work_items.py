@@ -52,7 +52,9 @@ def emit_items(plan: ItemPlan, dialect: Dialect) -> str:
     writer.emit()
     b.line("ret void")
     room = [f"@restride.tile = internal addrspace(3) global [{plan.local_bytes} x i8] undef, align 16"]
-    outside = room * bool(plan.local_bytes), b.constants, sorted(b.declared.values()), b.defined.values()
+    # One lane of a function is short, and LLVM has no SPIR-V for arguments of one lane: all become inline.
+    functions = [text.replace(" noinline {", " alwaysinline {") for text in b.defined.values()]
+    outside = room * bool(plan.local_bytes), b.constants, sorted(b.declared.values()), functions
     head = f"define {dialect.kernel} void @{ENTRY}({writer.signature()}) nounwind {{\nentry:\n"
     lines = [line for part in outside for line in part]
     return "\n".join([*lines, head + b.body() + "\n}", "!0 = !{i32 1}", dialect.tail]) + "\n"

@@ -9,6 +9,7 @@ import sys
 import threading
 import types
 from contextlib import AbstractContextManager
+from typing import Any
 
 # Taken for every use of LLVM, and before a fork: no child inherits it from a thread that it has not got.
 LLVM_LOCK = threading.RLock()
@@ -32,6 +33,17 @@ def initialised() -> types.ModuleType:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     return binding
+
+
+def inlined_module(text: str, machine: Any) -> Any:
+    """Return the verified module of an IR text, with the functions that it wants inline; hold the lock."""
+    binding = initialised()
+    module = binding.parse_assembly(text, binding.create_context())
+    module.verify()
+    passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(1)))
+    return module
 
 
 _held_over_fork: list[AbstractContextManager[object]] = []

@@ -11,7 +11,7 @@ from ..emit.work_items import ENTRY, Dialect, emit_items
 from ..errors import RuntimeFailure
 from ..plan.nest import LoopNest
 from ..plan.work_items import Device, ItemPlan, plan_items
-from .llvm import LLVM_LOCK, initialised
+from .llvm import LLVM_LOCK, initialised, inlined_module
 
 __all__ = ["ENTRY", "Spirv", "lower", "spirv_code"]
 
@@ -86,11 +86,9 @@ def spirv_code(lowered: Spirv) -> bytes:
 def _compiled(text: str) -> bytes:
     binding = initialised()
     try:
-        module = binding.parse_assembly(text, binding.create_context())
-        module.verify()
         # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own.
         machine = binding.Target.from_triple(_TRIPLE).create_target_machine(opt=1)
-        return bytes(machine.emit_object(module))
+        return bytes(machine.emit_object(inlined_module(text, machine)))
     except RuntimeError as error:
         raise RuntimeFailure("LLVM failed to make SPIR-V", why=str(error)) from error
 

@@ -1,0 +1,65 @@
+"""The PTX target: the plan of a SYCL device, emitted for NVIDIA's GPUs. There is no runtime for it yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..emit.builder import Builder, Value
+from ..emit.work_items import Dialect, emit_items
+from ..errors import RuntimeFailure
+from ..plan.nest import LoopNest
+from ..plan.work_items import Device, ItemPlan, plan_items
+from .llvm import LLVM_LOCK, initialised, inlined_module
+
+__all__ = ["Ptx", "lower", "ptx_text"]
+
+_TRIPLE = "nvptx64-nvidia-cuda"
+_REGISTER = "llvm.nvvm.read.ptx.sreg"
+_BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
+
+
+def _register(b: Builder, name: str) -> Value:
+    narrow = b.call("i32", f"{_REGISTER}.{name}.x", "", "")
+    return b.value("i64", f"zext {narrow} to i64")
+
+
+def _barrier(b: Builder) -> None:
+    b.call_void(_BARRIER, "i32 0", "i32")
+
+
+# Constant arrays lie in global memory: items of a warp look at different places of a table.
+_DIALECT = Dialect(
+    kernel="ptx_kernel",
+    pointer="ptr addrspace(1)",
+    table_pointer="ptr addrspace(1)",
+    group_id=lambda b: _register(b, "ctaid"),
+    local_id=lambda b: _register(b, "tid"),
+    barrier=_barrier,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ptx:
+    """A nest planned for a GPU: what would be compiled, and why it looks as it does."""
+
+    plan: ItemPlan
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        return f'target triple = "{_TRIPLE}"\n' + emit_items(self.plan, _DIALECT)
+
+
+def lower(nest: LoopNest, device: Device) -> Ptx:
+    """Plan a nest that is not empty for a device with these facts."""
+    return Ptx(plan_items(nest, device))
+
+
+def ptx_text(lowered: Ptx, processor: str = "sm_90") -> str:
+    """PTX of what was lowered, for `ptxas`. Raises RuntimeFailure where LLVM does not accept the text."""
+    with LLVM_LOCK:
+        try:
+            target = initialised().Target.from_triple(_TRIPLE)
+            machine = target.create_target_machine(cpu=processor, opt=2)
+            return str(machine.emit_assembly(inlined_module(lowered.ir(), machine)))
+        except RuntimeError as error:
+            raise RuntimeFailure("LLVM failed to make PTX", where=processor, why=str(error)) from error
