@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.sycl import filled, host, on_device, raw_bytes, sycl_engine
 
 import restride as rs
 from restride.errors import InvalidArguments, Unimplemented
+from support.sycl import filled, host, on_device, raw_bytes, sycl_engine
 
 pytestmark = pytest.mark.sycl
 TYPES = ("f64", "f32", "bf16", "f16", "f8_e5m2", "f8_e4m3", "s32", "s8", "u8", "s4", "u4", "boolean")
@@ -212,9 +212,7 @@ def test_tensors_without_elements_are_no_work(engine, dims):
 
 def test_dims_that_are_known_at_execution(engine):
     open_md = rs.MemoryDesc((rs.RUNTIME_DIM, 3), "f32", (3, 1))
-    pd = rs.Reorder.PrimitiveDesc(
-        engine, open_md, engine, rs.MemoryDesc((rs.RUNTIME_DIM, 3), "s8", (3, 1))
-    )
+    pd = rs.Reorder.PrimitiveDesc(engine, open_md, engine, rs.MemoryDesc((rs.RUNTIME_DIM, 3), "s8", (3, 1)))
     src = on_device(filled(rs.MemoryDesc((4, 3), "f32", "ab"), 2), engine)
     dst = rs.Memory(rs.MemoryDesc((4, 3), "s8", "ab"), engine)
     rs.Reorder(pd).execute(rs.Stream(engine), src, dst)

@@ -185,9 +185,9 @@ __all__ = [
     "set_primitive_cache_capacity",
     "shuffle",
     "shuffle_channels",
+    "sycl_interop",
     "u4",
     "u8",
     "undef",
-    "sycl_interop",
     "verbose",
 ]

@@ -74,7 +74,7 @@ def make_stream(engine: Engine, queue: Any) -> Stream:
         "sycl_interop.make_stream: the queue is not the engine's",
         where=f"engine {engine}",
         why=f"its {'context' if same[0] else 'device'} is another (P08)",
-        hint="pass a queue of get_context(engine) and get_device(engine), or make the engine from the queue's",
+        hint="pass a queue of get_context(engine) and get_device(engine), or make the engine of the queue's",
     )
 
 
@@ -132,7 +132,9 @@ def _device(what: str, engine: object) -> SyclDevice:
         return engine._device
     why = f"{engine} runs on the host" if isinstance(engine, Engine) else f"{type(engine).__name__} is none"
     hint = 'use rs.Engine("gpu"), rs.Engine("sycl") or make_engine(device, context)'
-    raise InvalidArguments(f"sycl_interop.{what}: the engine is no SYCL device", why=f"{why} (P08)", hint=hint)
+    raise InvalidArguments(
+        f"sycl_interop.{what}: the engine is no SYCL device", why=f"{why} (P08)", hint=hint
+    )
 
 
 def _check_is(what: str, name: str, given: object, kind: type) -> None:

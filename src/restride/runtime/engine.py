@@ -91,6 +91,12 @@ class Engine:
         raise AttributeError(f"an Engine cannot be changed: {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._device is not None and not self._device.is_default:
+            raise InvalidArguments(
+                f"Engine: {self} cannot be copied or pickled",
+                why="its context, or its part of a device, is of this process alone",
+                hint="pickle an engine of a whole device in its default context",
+            )
         return Engine, (self.name, self._index)
 
     def __repr__(self) -> str:

@@ -39,8 +39,9 @@ class SyclDevice:
     def __init__(self, sdk: Sdk, device: Any, context: Any) -> None:
         self.sdk, self.device, self.context = sdk, device, context
         self.queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
-        backend, word, number = device.filter_string.split(":")
-        self.name, self.index, self.word = f"sycl:{backend}:{word}", int(number), word
+        self.word, (self.name, self.index) = device.device_type.name, _named(device)
+        # Others cannot be opened again by their names.
+        self.is_default = device.parent_device is None and context == default_context(sdk, device)
         self.has_double = bool(device.has_aspect_fp64)
         widths = list(device.sub_group_sizes) or [1]
         self.facts = Device(
@@ -227,6 +228,12 @@ def device_in(sdk: Sdk, device: Any, context: Any) -> SyclDevice:
         if key not in _devices:
             _devices[key] = SyclDevice(sdk, device, context)
         return _devices[key]
+
+
+def _named(device: Any) -> tuple[str, int]:
+    """What an engine of the device is called; a part of a device has no number of its own."""
+    name = f"sycl:{device.backend.name}:{device.device_type.name}"
+    return name, 0 if device.parent_device else int(device.filter_string.rpartition(":")[2])
 
 
 def why_none() -> tuple[str, str]:
