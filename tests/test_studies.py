@@ -36,9 +36,9 @@ def test_the_page_tells_everything() -> None:
     for words in (
         "# Looking inside",
         "- processor: a processor",
-        "| MB moved, 1 thread | memcpy | f32 nchw→nhwc | ± |",
-        "| 4e+03 | 4.0 | 4.0 (2) | 10% |",
-        "Left out: 8000 MB, there is no room.",
+        "| moved, 1 thread | memcpy | f32 nchw→nhwc | ± |",
+        "| 4 GB | 4.0 | 4.0 (2) | 10% |",
+        "Left out: 8 GB, there is no room.",
         "off by a factor of 2.00",
         "| a loop | 1 | 1.0 | 10% |",
         "| f32 nchw→nhwc | jit:avx2 | 1000 | 50 | – | 20.0 | 0.500 |",

@@ -8,18 +8,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..cli.main import main as command
 from ..runtime.pool import available_processors
 from . import chart, curves, figures, machine, report, rows, studies
+from .driver import main as driver
 from .peers import PEERS, NumPy, Peer, open_peers
 from .problem import Problem
 from .suite import Bench, Row
 
 _QUICK_BYTES, _LARGEST, _QUICK_LARGEST = 4_000_000, 1_000_000_000, 16_000_000
 _GROWTH = "growth"
+_DRIVER = (
+    "With --reorder or --shuffle: oneDNN benchdnn's grammar; restride bench --reorder --help tells more."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Exit status 1 where an answer was wrong, 2 for a usage error."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if driver.is_driver(words):
+        return driver.main(words)
     options = _parse(arguments)
     chosen = rows.select(rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE), options.rows)
     small = [name for name in (*figures.FIGURES, _GROWTH) if re.search(options.rows, name)]
@@ -37,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m restride.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="restride bench", description=__doc__, epilog=_DRIVER)
     cores = available_processors()
     add = parser.add_argument
     add(
@@ -192,4 +200,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(["bench", *sys.argv[1:]]))

@@ -9,7 +9,7 @@ from typing import Any
 from ..targets.isa import CacheSizes, host_caches
 from .ladder import Rung
 from .roofline import MEMCPY, Point
-from .studies import Studies
+from .studies import Studies, size_words
 
 _COLOURS = ("#c1272d", "#1f5fa8", "#3a8f4a", "#e08b00")
 _DARK, _PALE, _GREY = "#333333", "#e6e6e6", "#7d8a96"
@@ -20,7 +20,6 @@ _STYLE = {
     "axes.spines.right": False,
     "svg.hashsalt": "restride",
 }
-_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
 
 def draw(found: Studies, folder: Path) -> list[Path]:
@@ -83,7 +82,7 @@ def _draw_sizes(axis: Any, points: Sequence[Point], caches: CacheSizes) -> None:
     axis.set_ylim(bottom=0)
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
     axis.set_xlabel("bytes moved")
-    axis.xaxis.set_major_formatter(lambda size, _: _size(size))
+    axis.xaxis.set_major_formatter(lambda size, _: size_words(size))
     _draw_caches(axis, caches)
 
 
@@ -122,7 +121,7 @@ def _ladder(pyplot: Any, found: Studies) -> Any:
     axis.invert_yaxis()
     axis.tick_params(axis="y", length=0)
     axis.set_xlabel("GB/s, bytes read and written")
-    axis.set_title(_title(f"f32 nchw→nhwc, {_size(rungs[0].moved)} moved", found), loc="left")
+    axis.set_title(_title(f"f32 nchw→nhwc, {size_words(rungs[0].moved)} moved", found), loc="left")
     return figure
 
 
@@ -136,8 +135,3 @@ def _title(words: str, found: Studies) -> str:
     machine = found.about.get("machine", {})
     where = f"{machine.get('processor', '?')}, {machine.get('instructions', '?')}"
     return f"{words}  ({'QUICK RUN, not to be quoted' if found.is_quick else where})"
-
-
-def _size(nbytes: float) -> str:
-    unit, name = next(((u, n) for u, n in _UNITS if nbytes >= u), (1.0, "B"))
-    return f"{nbytes / unit:.3g} {name}"

@@ -15,6 +15,7 @@ from .ladder import Rung
 from .report import table
 from .roofline import Point, Roofline
 
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 STUDIES = ("roofline", "ladder", "instructions")
 
 
@@ -99,7 +100,7 @@ def _facts(found: Studies) -> str:
 def _roofline(found: Roofline) -> str:
     counts = sorted({point.threads for point in found.points})
     parts = [_over_size([p for p in found.points if p.threads == count]) for count in counts]
-    parts += [f"Left out: {moved / 1e6:.0f} MB, {why}." for moved, why in found.left_out]
+    parts += [f"Left out: {size_words(moved)}, {why}." for moved, why in found.left_out]
     error = roofline.mean_error(found.points)
     if error:
         parts.append(
@@ -111,11 +112,11 @@ def _roofline(found: Roofline) -> str:
 def _over_size(points: Sequence[Point]) -> str:
     kernels = list(dict.fromkeys(point.kernel for point in points))
     rows = [
-        [f"{same[0].moved / 1e6:.3g}", *(_cell(point) for point in same), f"{_spread(same):.0%}"]
+        [size_words(same[0].moved), *(_cell(point) for point in same), f"{_spread(same):.0%}"]
         for same in _by_size(points, len(kernels))
     ]
     threads = points[0].threads
-    head = [f"MB moved, {threads} thread{'s' * (threads > 1)}", *kernels, "±"]
+    head = [f"moved, {threads} thread{'s' * (threads > 1)}", *kernels, "±"]
     return table(head, rows)
 
 
@@ -128,6 +129,12 @@ def _cell(point: Point) -> str:
     return f"{point.rate / 1e9:.1f}{foretold}" if not point.wrong else "**wrong**"
 
 
+def size_words(nbytes: float) -> str:
+    """A number of bytes in decimal units, such as "103 MB"."""
+    unit, name = next(((u, n) for u, n in _UNITS if nbytes >= u), (1.0, "B"))
+    return f"{nbytes / unit:.3g} {name}"
+
+
 def _spread(points: Sequence[Point]) -> float:
     """Half the distance of the quartiles, of the one where it is largest."""
     return max(point.seconds.relative for point in points) / 2
@@ -138,7 +145,7 @@ def _ladder(rungs: Sequence[Rung]) -> str:
         [rung.name, str(rung.threads), f"{rung.rate / 1e9:.1f}", f"{rung.seconds.relative / 2:.0%}"]
         for rung in rungs
     ]
-    about = f"{ladder.WORK.name}, {rungs[0].moved / 1e6:.0f} MB moved.\n\n" if rungs else ""
+    about = f"{ladder.WORK.name}, {size_words(rungs[0].moved)} moved.\n\n" if rungs else ""
     return about + table(["with", "threads", "GB/s", "±"], rows)
 
 
@@ -159,4 +166,4 @@ def _instructions(found: Counts) -> str:
     return table(head, rows) + missing
 
 
-__all__ = ["STUDIES", "Studies", "as_json", "as_markdown", "write"]
+__all__ = ["STUDIES", "Studies", "as_json", "as_markdown", "size_words", "write"]

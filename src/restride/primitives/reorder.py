@@ -180,10 +180,6 @@ class Reorder(MovingPrimitive):
             raise _usage("a primitive descriptor has its attributes already")
         self._hold(args[0] if is_made else ReorderPrimitiveDesc(*args, attr=attr), empty=not args)
 
-    def get_primitive_desc(self) -> ReorderPrimitiveDesc:
-        """The primitive descriptor."""
-        return self._pd  # type: ignore[no-any-return]
-
     def execute_sycl(self, stream: Stream, src: Memory, dst: Memory, deps: Any = ()) -> Event:
         """Run on a SYCL stream and return its event. Raises InvalidArguments on every other engine (P08)."""
         self._check_usable()
