@@ -58,8 +58,12 @@ def _roofline(pyplot: Any, found: Studies) -> Any:
         1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
     )
     for axis, count in zip(axes[0], counts, strict=True):
-        _draw_sizes(axis, [point for point in points if point.threads == count], host_caches())
+        _draw_sizes(axis, [point for point in points if point.threads == count])
         axis.set_title(f"{count} thread{'s' * (count > 1)}", loc="left")
+    # Only now do the axes, which share their height, know it.
+    axes[0][0].set_ylim(bottom=0)
+    for axis in axes[0]:
+        _draw_caches(axis, host_caches())
     axes[0][0].set_ylabel("GB/s, bytes read and written")
     handles, words = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, words, loc="lower center", ncols=3, frameon=False, bbox_to_anchor=(0.5, -0.12))
@@ -67,7 +71,7 @@ def _roofline(pyplot: Any, found: Studies) -> Any:
     return figure
 
 
-def _draw_sizes(axis: Any, points: Sequence[Point], caches: CacheSizes) -> None:
+def _draw_sizes(axis: Any, points: Sequence[Point]) -> None:
     kernels = [name for name in dict.fromkeys(point.kernel for point in points) if name != MEMCPY]
     colours = {MEMCPY: _DARK, **dict(zip(kernels, _COLOURS, strict=False))}
     for name, colour in colours.items():
@@ -79,11 +83,9 @@ def _draw_sizes(axis: Any, points: Sequence[Point], caches: CacheSizes) -> None:
         _draw_foretold(axis, of, colour)
     axis.plot([], [], ":", color=_GREY, label="foretold")
     axis.set_xscale("log")
-    axis.set_ylim(bottom=0)
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
     axis.set_xlabel("bytes moved")
     axis.xaxis.set_major_formatter(lambda size, _: size_words(size))
-    _draw_caches(axis, caches)
 
 
 def _slowest(point: Point) -> float:
