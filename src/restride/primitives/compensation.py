@@ -8,27 +8,23 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from math import prod
 from typing import Any
-
-import numpy as np
 
 from ..desc.attr import Compensation
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.reduction import Op, interpret, reduction_of
-from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reduction import SumProgram
 from ..runtime.reference import storage
 from .args import ARG_DST_1, ARG_DST_2, name_of
 from .base import check_destination, check_memory
-from .feeding import Extras
+from .feeding import Entry, Extras
 
-Sum = Callable[[Memory], Array]
 _TYPES = (DataType.s8, DataType.u8, DataType.s32)
 
 
@@ -77,35 +73,57 @@ def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, dst: 
                 )
 
 
-def sums_of(wanted: Compensation, dst: MemoryDesc, engine: Engine) -> Sum:
-    """A function that gives -1 times the sums of a destination, s32 modulo 2**32."""
-    if engine.kind == "reference":
-        reduction = reduction_of(dst, wanted.mask, Op.total)
-        return lambda memory: interpret(reduction, storage(memory), -1)[0]
-    program = SumProgram(dst, wanted.mask, -1, padded=True)
-    return lambda memory: program.sums(memory._address)
+class Sums:
+    """What finds the sums of one destination, s32 modulo 2**32, and where they go."""
+
+    def __init__(self, wanted: Compensation, dst: MemoryDesc, engine: Engine) -> None:
+        self.outputs = compensation_descs(wanted, dst)
+        self._factors = {arg: -128 if arg == ARG_DST_1 else -1 for arg in self.outputs}
+        self._reduction = reduction_of(dst, wanted.mask, Op.total)
+        self._programs: tuple[SumProgram, ...] = ()
+        if engine.kind != "reference":
+            made = (SumProgram(dst, wanted.mask, factor, padded=True) for factor in self._factors.values())
+            self._programs = tuple(made)
+
+    def write(self, dst: Memory, extras: Extras) -> None:
+        """Find the sums of a destination that has been written."""
+        if self._programs:
+            self.write_at(dst._address, [extras[arg]._address for arg in self.outputs])
+            return
+        for arg, factor in self._factors.items():
+            held = extras[arg].data
+            if held is not None:
+                held[:] = interpret(self._reduction, storage(dst), factor)[0].reshape(-1)
+
+    def write_at(self, dst: int, outputs: Sequence[int]) -> None:
+        """The same on addresses of checked memories, those of the outputs in their order."""
+        for program, address in zip(self._programs, outputs, strict=True):
+            program.run(dst, address)
 
 
 class Compensated:
     """A solved reorder that also writes the sums of its destination."""
 
-    def __init__(self, inner: Any, wanted: Compensation, engine: Engine) -> None:
-        dst: MemoryDesc = inner.problem.dst
+    def __init__(self, inner: Any, sums: Sums) -> None:
         self._inner, self.problem, self.chain = inner, inner.problem, inner.chain
         self.name, self.why = inner.name, inner.why
         self.scratch_bytes = getattr(inner, "scratch_bytes", 0)
-        self.outputs = compensation_descs(wanted, dst)
-        self._sums = sums_of(wanted, dst, engine)
+        self.outputs, self._sums = sums.outputs, sums
+
+    def with_values(self, problem: Any) -> Compensated:
+        """The same sums for the values of a problem of the same structure."""
+        return Compensated(self._inner.with_values(problem), self._sums)
 
     def prepare(self) -> None:
         """Compile the reorder; sums take a second step, so that there is no direct call."""
         self._inner.prepare()
 
+    def entry(self) -> Entry | None:
+        """What a run on addresses needs; None on the reference engine."""
+        entry: Entry | None = self._inner.entry()
+        return entry and entry._replace(outputs=tuple(self.outputs), finish=self._sums.write_at)
+
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         self._inner.run(src, dst, extras)
-        found = np.asarray(self._sums(dst)).reshape(-1)
-        for arg in self.outputs:
-            held = extras[arg].data
-            if held is not None:
-                held[: found.size] = found if arg == ARG_DST_2 else found * np.int32(128)
+        self._sums.write(dst, extras)

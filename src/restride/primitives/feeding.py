@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,21 @@ from .chain import Chain, Feed
 __all__ = ["check_feeds", "fill_params", "operand_arrays"]
 
 Extras = Mapping[int, Memory]
+
+
+class Entry(NamedTuple):
+    """What a run on addresses needs: `call(src, dst, params)`, then `finish(dst, outputs)` if there is one.
+
+    `params` is the address of parameters that are all known, good while `owner` lives; where the chain reads
+    memories they are put together for each run. `outputs`: the arguments that `finish` writes.
+    """
+
+    call: Callable[[int, int, int], None]
+    chain: Chain
+    params: int
+    outputs: tuple[int, ...] = ()
+    finish: Callable[[int, Sequence[int]], None] | None = None
+    owner: object = None
 
 
 def check_feeds(kind: str, chain: Chain, extras: Extras, engine: Engine, dst: Memory) -> None:
@@ -89,9 +105,15 @@ def _address(feed: Feed, extras: Extras, held: list[object]) -> int:
         spread = _spread(memory)
         held.append(spread)
         return address_of(spread)
-    # Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
-    skipped = 0 if feed.desc is not None else memory.desc.offset0 * memory.desc.data_type.bits // 8
-    return memory._address + skipped
+    return memory._address + skipped_bytes(feed, memory.desc)
+
+
+def skipped_bytes(feed: Feed, md: MemoryDesc) -> int:
+    """How far behind element offset 0 of a memory its kernel begins.
+
+    Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
+    """
+    return 0 if feed.desc is not None else md.offset0 * md.data_type.bits // 8
 
 
 def _spread(memory: Memory) -> Array:

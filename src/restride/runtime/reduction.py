@@ -130,7 +130,7 @@ class SumProgram:
     `shape` are the kept dims, padded ones where `padded`: sums of padding are 0. Raises as `reduction_of`.
     """
 
-    __slots__ = ("_cut", "_factor", "_is_direct", "_program", "shape")
+    __slots__ = ("_cut", "_factor", "_is_direct", "_nbytes", "_program", "shape")
 
     def __init__(self, md: MemoryDesc, keep_mask: int, factor: int, padded: bool) -> None:
         self._program = _program(md, keep_mask, Op.total)
@@ -140,13 +140,12 @@ class SumProgram:
         self.shape = whole if padded else logical
         self._cut = tuple(map(slice, self.shape))
         self._is_direct = lowered is not None and lowered.planes == 1 and self.shape == whole
+        self._nbytes = 4 * prod(self.shape)
 
     def run(self, src_address: int, out_address: int) -> None:
-        """Overwrite the s32 array of `shape`, row-major, at `out_address` (4-byte aligned): factor * sum,
-        modulo 2**32.
-        """
-        if self._is_direct:
-            ctypes.memset(out_address, 0, 4 * prod(self.shape))
+        """Overwrite the s32 array of `shape`, row-major, at `out_address`: factor * sum, modulo 2**32."""
+        if self._is_direct and out_address % 4 == 0:
+            ctypes.memset(out_address, 0, self._nbytes)
             self._program.fold(src_address, out_address, self._factor)
             return
         found = self.sums(src_address)
