@@ -131,7 +131,7 @@ class MovingPrimitive(PrimitiveHandle):
         impl = self._check_both(impl, src, dst)
         check_destination(self.kind, dst)
         self._check_overlap(src, dst)
-        self._check_more(impl, extras, dst)
+        self._check_more(impl, extras, src, dst)
         check_scratchpad(self.kind, self._pd, src, dst, extras)
         start = time.perf_counter()
         impl.run(src, dst, extras)
@@ -150,7 +150,7 @@ class MovingPrimitive(PrimitiveHandle):
         check_memory(self.kind, _name(self.writes), dst, self._dst, dst_engine)
         return impl
 
-    def _check_more(self, impl: Any, extras: Mapping[int, Memory], dst: Memory) -> None:
+    def _check_more(self, impl: Any, extras: Mapping[int, Memory], src: Memory, dst: Memory) -> None:
         """Check the memories beside the two."""
 
     def _engines(self) -> tuple[Engine, Engine, Engine]:

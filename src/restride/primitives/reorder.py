@@ -210,11 +210,11 @@ class Reorder(MovingPrimitive):
             check_fits(self.kind, name, memory, md)
         return impl.concrete(src, dst)
 
-    def _check_more(self, impl: Any, extras: Extras, dst: Memory) -> None:
+    def _check_more(self, impl: Any, extras: Extras, src: Memory, dst: Memory) -> None:
         engine, _, _ = self._engines()
         check_feeds(self.kind, impl.chain, extras, engine, dst)
         if impl.outputs:
-            check_outputs(self.kind, impl.outputs, extras, dst)
+            check_outputs(self.kind, impl.outputs, extras, src, dst)
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not overlaps(src, dst):
