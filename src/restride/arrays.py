@@ -14,9 +14,11 @@ import numpy as np
 
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
-from .errors import InvalidArguments
-from .frameworks import recipes
+from .errors import Error, InvalidArguments
+from .frameworks import attributed, recipes
 from .frameworks.arithmetic import Arithmetic, Bound, bind
+from .frameworks.asked import Asked, read
+from .frameworks.attributed import Attributed
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
 from .frameworks.recipes import Recipe, data_address, overlapping
@@ -24,6 +26,7 @@ from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
 from .runtime.alloc import Array
+from .runtime.cpu import packed_address
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -83,12 +86,14 @@ def reorder(
     >>> rs.reorder(x, "nChw16c", dtype="s8").desc.padded_dims
     (1, 16, 3, 4)
     """
-    given = None
     if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
         applied: Applied | None = COPY
     else:
-        given = Arithmetic(scale, zero_point, axis, beta, post_ops)
-        applied = given.simple()
+        if zero_point is not None or post_ops is not None or axis is not None:
+            made = _attributed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out, engine)
+            if made is not None:
+                return made
+        applied = Arithmetic(scale, zero_point, axis, beta, post_ops).simple()
     if applied and type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES:
         if type(dst) is not str:
             dst = format_key(dst)
@@ -98,7 +103,7 @@ def reorder(
             return _into_new(x, dst, dtype, applied)
         if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
             return _into_array(x, dst, dtype, applied, out)
-    return _general(x, dst, src, dtype, given or Arithmetic(), out, engine)
+    return _general(x, dst, src, dtype, Arithmetic(scale, zero_point, axis, beta, post_ops), out, engine)
 
 
 # --- the warm path: NumPy in, NumPy or a new Memory out ---------------------------------------------------
@@ -128,6 +133,50 @@ def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) ->
         _run_reported(recipe, source, target, applied)
     else:
         recipe.run(source, target, applied.params)
+    return out
+
+
+def _attributed(
+    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | None
+) -> Any:
+    """The result of a call that computes; None, with nothing written, where only the general path knows."""
+    is_plain = type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES
+    is_told = flags.profile_exec or flags.profile_create
+    asked = read(*given) if is_plain and not is_told else None
+    if asked is None:
+        return None
+    try:
+        to, kind = dst if type(dst) is str else format_key(dst), dtype if dtype is None else type_key(dtype)
+        if out is None:
+            return _computed_new(attributed.for_new(x, to, kind, given, asked), x, asked)
+        if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
+            return _computed_out(attributed.for_out(x, out, to, kind, given, asked), x, out, asked)
+    except Error:
+        pass  # the general path says it in full
+    return None
+
+
+def _computed_new(found: Attributed | None, x: Array, asked: Asked) -> Any:
+    if found is None:
+        return None
+    recipe, packing = found
+    source = data_address(x) - recipe.below
+    target, result = recipe.make()
+    words = packing.packed(asked)
+    recipe.run(source, target, packed_address(words))
+    return result
+
+
+def _computed_out(found: Attributed | None, x: Array, out: Array, asked: Asked) -> Any:
+    if found is None or not out.flags.writeable:
+        return None
+    recipe, packing = found
+    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    recipe.check_apart(source, target)
+    if not packing.is_apart(asked, *recipe.span(target)):
+        return None
+    words = packing.packed(asked)
+    recipe.run(source, target, packed_address(words))
     return out
 
 

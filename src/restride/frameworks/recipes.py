@@ -82,6 +82,10 @@ class OutRecipe(Recipe):
         self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
         self._in_place = is_same_place(problem.src, problem.dst)
 
+    def span(self, dst: int) -> tuple[int, int]:
+        """The first byte that is written, and the one behind the last."""
+        return dst + self._dst[0], dst + self._dst[1]
+
     def check_apart(self, src: int, dst: int) -> None:
         """Raise InvalidArguments where writing could change the source before it is read (N9)."""
         if src + self._src[0] >= dst + self._dst[1] or dst + self._dst[0] >= src + self._src[1]:

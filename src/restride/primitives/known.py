@@ -35,7 +35,8 @@ class Known:
     """A run that has been checked.
 
     `engine` is the primitive's, `ends` are those of source and destination. `is_plain`: there are no other
-    memories, `params` is what kernels read. `types`: of the keys of its argument map. `words`: what kernels read, with zeros where addresses of memories go.
+    memories, `params` is what kernels read. `types`: of the keys of an argument map. `words`: what kernels
+    read, with zeros where addresses of memories go.
     """
 
     src: MemoryDesc

@@ -159,6 +159,7 @@ class Params:
         self.address = ctypes.addressof(self._slots)
 
 
+@functools.cache
 def packer(operands: int, scalars: int) -> Callable[..., bytes]:
     """A function that puts addresses and then scalars as `Params` does, several times as fast.
 
