@@ -21,11 +21,11 @@ from .frameworks.asked import Asked, read
 from .frameworks.attributed import Attributed
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
-from .frameworks.recipes import Recipe, data_address, overlapping
+from .frameworks.recipes import Recipe, overlapping
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
-from .runtime.alloc import Array
+from .runtime.alloc import Array, address_of
 from .runtime.cpu import packed_address
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
@@ -113,7 +113,7 @@ def _into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
     if applied.is_summed:
         raise _beta_without_out()
     recipe = recipes.for_new(x.shape, x.strides, x.dtype, dst, dtype, applied.is_scaled)
-    source = data_address(x) - recipe.below
+    source = address_of(x) - recipe.below
     target, result = recipe.make()
     if flags.profile_exec or flags.profile_create:
         _run_reported(recipe, source, target, applied)
@@ -125,7 +125,7 @@ def _into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
 def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) -> Array:
     kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
     recipe = recipes.for_out(*kinds, dst, dtype, applied.is_scaled, applied.is_summed)
-    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
     if not out.flags.writeable:
         raise _read_only(recipe.problem)
     recipe.check_apart(source, target)
@@ -160,7 +160,7 @@ def _computed_new(found: Attributed | None, x: Array, asked: Asked) -> Any:
     if found is None:
         return None
     recipe, packing = found
-    source = data_address(x) - recipe.below
+    source = address_of(x) - recipe.below
     target, result = recipe.make()
     words = packing.packed(asked)
     recipe.run(source, target, packed_address(words))
@@ -171,7 +171,7 @@ def _computed_out(found: Attributed | None, x: Array, out: Array, asked: Asked) 
     if found is None or not out.flags.writeable:
         return None
     recipe, packing = found
-    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
     recipe.check_apart(source, target)
     if not packing.is_apart(asked, *recipe.span(target)):
         return None

@@ -5,6 +5,8 @@ A recipe holds the program and where each value of a call goes; a warm call pack
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from operator import itemgetter, sub
 from typing import Any, NamedTuple
 
 from ..desc.attr import Attr
@@ -13,7 +15,7 @@ from ..desc.post_ops import BinaryOp, EltwiseOp
 from ..primitives.args import ARG_SRC
 from ..primitives.chain import Chain
 from ..primitives.problem import Problem, check_problem
-from ..runtime.alloc import Array, extent
+from ..runtime.alloc import Array, address_of, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.cpu import packer
 from ..runtime.describe import TARGET, describe_kind
@@ -21,7 +23,7 @@ from ..runtime.engine import Engine
 from .arithmetic import Arithmetic, Bound, bind
 from .asked import Asked
 from .formats import out_desc, target_desc
-from .recipes import NewRecipe, OutRecipe, data_address
+from .recipes import NewRecipe, OutRecipe
 
 _CPU = Engine("cpu")
 Places = list[int]
@@ -32,31 +34,27 @@ Given = tuple[Any, ...]
 class Packing:
     """Where the values and arrays of a call go among the words that its kernel reads."""
 
-    __slots__ = ("_array_places", "_below", "_pack", "_places", "_spans", "_words")
+    __slots__ = ("_below", "_order", "_pack", "_spans", "_usual")
 
     def __init__(self, problem: Problem, bound: Bound, asked: Asked) -> None:
         chain = problem.chain()
-        self._words: list[Any] = [*[0] * len(chain.feeds), *chain.scalars]
         self._pack = packer(len(chain.feeds), len(chain.scalars))
-        self._places = _scalar_places(problem.attr, chain, asked)
-        self._array_places = _array_places(problem.attr, chain, asked)
-        memories = [bound.extras[chain.feeds[place].arg] for place in self._array_places]
+        arrays, values = _array_places(problem.attr, chain, asked), _scalar_places(problem.attr, chain, asked)
+        self._usual = chain.scalars
+        self._order = _picker(arrays, values, len(chain.feeds) + len(chain.scalars))
+        memories = [bound.extras[chain.feeds[place].arg] for place in arrays]
         self._below = list(map(_below, asked.arrays))
         self._spans = [extent(memory.desc)[:2] for memory in memories]
 
     def packed(self, asked: Asked) -> bytes:
         """The words for the values of a call, which must outlive them."""
-        words = self._words.copy()
-        for place, value in zip(self._places, asked.values, strict=True):
-            words[place] = value
-        for place, below, array in zip(self._array_places, self._below, asked.arrays, strict=True):
-            words[place] = data_address(array) - below
-        return self._pack(*words)
+        addresses = map(sub, map(address_of, asked.arrays), self._below)
+        return self._pack(*self._order((*addresses, *asked.values, *self._usual)))
 
     def is_apart(self, asked: Asked, low: int, high: int) -> bool:
         """True where no array of a call has a byte from `low` up to `high`."""
         for (first, last), below, array in zip(self._spans, self._below, asked.arrays, strict=True):
-            start = data_address(array) - below
+            start = address_of(array) - below
             if start + first < high and low < start + last:
                 return False
         return True
@@ -94,6 +92,17 @@ def _array_places(attr: Attr, chain: Chain, asked: Asked) -> Places:
     if isinstance(asked.structure[0], int) and not _is_of_src(attr):
         places = [places[-1], *places[:-1]]
     return places
+
+
+def _picker(arrays: Places, values: Places, count: int) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
+    """A function from addresses, values and usual scalars, in a row, to the words that a kernel reads."""
+    given = [*arrays, *values]
+    # Word i, a scalar that no value is for, is usual scalar i - len(arrays), and these begin at len(given).
+    usual = len(values)
+    picked = [given.index(word) if word in given else usual + word for word in range(count)]
+    if picked == list(range(count)):
+        return lambda row: row[:count]
+    return itemgetter(*picked) if len(picked) > 1 else lambda row: [row[at] for at in picked]
 
 
 def _below(array: Array) -> int:

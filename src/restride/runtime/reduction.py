@@ -22,6 +22,7 @@ from ..targets.cpu import ENTRY, WHOLE, load_kernel
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library
 from ..targets.reduction import LoweredReduction, lower_reduction
+from .alloc import address_of
 from .cache import LruCache, shared_cache
 from .native import native_call
 from .pool import default_pool
@@ -83,7 +84,7 @@ class _Program:
         if self.lowered is None:
             return interpret(self.reduction, self._storage(src), factor.value)
         planes = new_planes(self.reduction, self.lowered.planes)
-        self.fold(src, planes.ctypes.data, factor)
+        self.fold(src, address_of(planes), factor)
         return finish(self.reduction, planes)
 
     def fold(self, src: int, planes: int, factor: _Factor) -> None:
@@ -149,7 +150,7 @@ class SumProgram:
             self._program.fold(src_address, out_address, self._factor)
             return
         found = self.sums(src_address)
-        ctypes.memmove(out_address, found.ctypes.data, found.nbytes)
+        ctypes.memmove(out_address, address_of(found), found.nbytes)
 
     def sums(self, src_address: int) -> Array:
         """The same as a new int32 array."""
