@@ -17,8 +17,7 @@ from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frameworks import attributed, recipes
 from .frameworks.arithmetic import Arithmetic, Bound, bind
-from .frameworks.asked import Asked, read
-from .frameworks.attributed import Attributed
+from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
 from .frameworks.recipes import Recipe, overlapping
@@ -26,7 +25,6 @@ from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
 from .runtime.alloc import Array, address_of
-from .runtime.cpu import packed_address
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -148,36 +146,12 @@ def _attributed(
     try:
         to, kind = dst if type(dst) is str else format_key(dst), dtype if dtype is None else type_key(dtype)
         if out is None:
-            return _computed_new(attributed.for_new(x, to, kind, given, asked), x, asked)
+            return attributed.into_new(x, to, kind, given, asked)
         if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
-            return _computed_out(attributed.for_out(x, out, to, kind, given, asked), x, out, asked)
+            return attributed.into_array(x, out, to, kind, given, asked)
     except Error:
         pass  # the general path says it in full
     return None
-
-
-def _computed_new(found: Attributed | None, x: Array, asked: Asked) -> Any:
-    if found is None:
-        return None
-    recipe, packing = found
-    source = address_of(x) - recipe.below
-    target, result = recipe.make()
-    words = packing.packed(asked)
-    recipe.run(source, target, packed_address(words))
-    return result
-
-
-def _computed_out(found: Attributed | None, x: Array, out: Array, asked: Asked) -> Any:
-    if found is None or not out.flags.writeable:
-        return None
-    recipe, packing = found
-    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
-    recipe.check_apart(source, target)
-    if not packing.is_apart(asked, *recipe.span(target)):
-        return None
-    words = packing.packed(asked)
-    recipe.run(source, target, packed_address(words))
-    return out
 
 
 def _run_reported(recipe: Recipe, source: int, target: int, applied: Applied) -> None:

@@ -17,7 +17,7 @@ from ..primitives.chain import Chain
 from ..primitives.problem import Problem, check_problem
 from ..runtime.alloc import Array, address_of, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from ..runtime.cpu import packer
+from ..runtime.cpu import packed_address, packer
 from ..runtime.describe import TARGET, describe_kind
 from ..runtime.engine import Engine
 from .arithmetic import Arithmetic, Bound, bind
@@ -120,19 +120,35 @@ class Attributed(NamedTuple):
     packing: Packing
 
 
-def for_new(x: Array, dst: Any, to: Any, given: Given, asked: Asked) -> Attributed | None:
-    """How to do a call whose result is new; None where there is no short way."""
+def into_new(x: Array, dst: Any, to: Any, given: Given, asked: Asked) -> Any:
+    """The new result of a call; None where there is no short way. Raises for what does not fit."""
     key = (x.shape, x.strides, x.dtype, dst, to, asked.structure)
-    found = _recipes.get(key)
-    return found if found is not None else _keep(key, _make_new(key, given, asked))
+    found = _recipes.get(key) or _keep(key, _make_new(key, given, asked))
+    if found is None:
+        return None
+    recipe, packing = found
+    source = address_of(x) - recipe.below
+    target, result = recipe.make()
+    words = packing.packed(asked)
+    recipe.run(source, target, packed_address(words))
+    return result
 
 
-def for_out(x: Array, out: Array, dst: Any, to: Any, given: Given, asked: Asked) -> Attributed | None:
-    """How to do a call that writes an array."""
+def into_array(x: Array, out: Array, dst: Any, to: Any, given: Given, asked: Asked) -> Any:
+    """`out`, written; None, with nothing written, where there is no short way. Raises as `into_new`."""
     kind = (out.shape, out.strides, out.dtype)
     key = (x.shape, x.strides, x.dtype, dst, to, asked.structure, kind)
-    found = _recipes.get(key)
-    return found if found is not None else _keep(key, _make_out(key, given, asked))
+    found = _recipes.get(key) or _keep(key, _make_out(key, given, asked))
+    if found is None or not out.flags.writeable:
+        return None
+    recipe, packing = found
+    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
+    recipe.check_apart(source, target)
+    if not packing.is_apart(asked, *recipe.span(target)):
+        return None
+    words = packing.packed(asked)
+    recipe.run(source, target, packed_address(words))
+    return out
 
 
 _recipes: dict[tuple[Any, ...], Attributed] = {}

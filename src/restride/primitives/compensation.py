@@ -8,15 +8,19 @@ them.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from ..desc.attr import Compensation
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.reduction import Op, interpret, reduction_of
+from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reduction import SumProgram
@@ -80,27 +84,37 @@ class Sums:
 
     def __init__(self, wanted: Compensation, dst: MemoryDesc, engine: Engine) -> None:
         self.outputs = compensation_descs(wanted, dst)
-        self._factors = {arg: -128 if arg == ARG_DST_1 else -1 for arg in self.outputs}
+        # Where both are wanted one pass is enough: -128 times a sum is 128 times -1 times it.
+        self._factor = -1 if wanted.zero_point else -128
         self._reduction = reduction_of(dst, wanted.mask, Op.total)
-        self._programs: tuple[SumProgram, ...] = ()
-        if engine.kind != "reference":
-            made = (SumProgram(dst, wanted.mask, factor, padded=True) for factor in self._factors.values())
-            self._programs = tuple(made)
+        is_compiled = engine.kind != "reference"
+        self._program = SumProgram(dst, wanted.mask, self._factor, padded=True) if is_compiled else None
+        self._row: Any = ctypes.c_int32 * self._reduction.outputs
 
     def write(self, dst: Memory, extras: Extras) -> None:
         """Find the sums of a destination that has been written."""
-        if self._programs:
-            self.write_at(dst._address, [extras[arg]._address for arg in self.outputs])
-            return
-        for arg, factor in self._factors.items():
-            held = extras[arg].data
-            if held is not None:
-                held[:] = interpret(self._reduction, storage(dst), factor)[0].reshape(-1)
+        outputs = [extras[arg] for arg in self.outputs]
+        if self._program is not None:
+            self.write_at(dst._address, [memory._address for memory in outputs])
+        elif self._reduction.outputs:
+            found = interpret(self._reduction, storage(dst), self._factor)[0].reshape(-1)
+            self._at(outputs[-1]._address)[:] = found
+            self._multiply(outputs[0]._address, outputs[-1]._address)
 
     def write_at(self, dst: int, outputs: Sequence[int]) -> None:
         """The same on addresses of checked memories, those of the outputs in their order."""
-        for program, address in zip(self._programs, outputs, strict=True):
-            program.run(dst, address)
+        assert self._program is not None
+        self._program.run(dst, outputs[-1])
+        self._multiply(outputs[0], outputs[-1])
+
+    def _multiply(self, first: int, last: int) -> None:
+        """Make -128 times the sums of -1 times them, where both are wanted."""
+        if first != last:
+            np.multiply(self._at(last), np.int32(128), out=self._at(first))
+
+    def _at(self, address: int) -> Array:
+        """The sums at an address."""
+        return np.frombuffer(self._row.from_address(address), np.int32)
 
 
 class Compensated:

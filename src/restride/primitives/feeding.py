@@ -27,8 +27,12 @@ __all__ = ["check_feeds", "fill_params", "operand_arrays"]
 Extras = Mapping[int, Memory]
 
 
+def _nothing(dst: int, outputs: Sequence[int]) -> None:
+    """There is no second step."""
+
+
 class Entry(NamedTuple):
-    """What a run on addresses needs: `call(src, dst, params)`, then `finish(dst, outputs)` if there is one.
+    """What a run on addresses needs: `call(src, dst, params)`, then `finish(dst, outputs)`.
 
     `params` is the address of parameters that are all known, good while `owner` lives; where the chain reads
     memories they are put together for each run. `outputs`: the arguments that `finish` writes.
@@ -38,7 +42,7 @@ class Entry(NamedTuple):
     chain: Chain
     params: int
     outputs: tuple[int, ...] = ()
-    finish: Callable[[int, Sequence[int]], None] | None = None
+    finish: Callable[[int, Sequence[int]], None] = _nothing
     owner: object = None
 
 

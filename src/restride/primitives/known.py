@@ -5,12 +5,12 @@ What is remembered are descriptors and machine code, no memory and no value: it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
-from ..runtime.alloc import address_of
+from ..runtime.alloc import Buffer, address_of
 from ..runtime.cpu import packed_address, packer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -45,6 +45,7 @@ class Known:
     ends: tuple[Engine, Engine]
     entry: Entry
     call: Callable[[int, int, int], None]
+    finish: Callable[[int, Sequence[int]], None]
     params: int
     is_plain: bool
     types: list[type]
@@ -77,7 +78,7 @@ class Known:
         if self.is_plain:
             self.call(read[0], written[0], self.params)
             return True
-        words, held = list(self.words), list[object]()
+        words, memories, held = list(self.words), [src, dst], [read, written]
         for arg, desc, word, skipped in self.reads:
             memory = args.get(arg)
             if (
@@ -90,22 +91,20 @@ class Known:
             ):
                 return False
             words[word] = buffer[0] + skipped
+            memories.append(memory)
             held.append(buffer)
-        if not self.writes:
-            packed = self.pack(*words)
-            self.call(read[0], written[0], packed_address(packed))
-            return True
-        outputs = self._outputs(src, dst, args)
-        if outputs is None or self.entry.finish is None:
+        outputs = self._outputs(memories, args) if self.writes else ()
+        if outputs is None:
             return False
         packed = self.pack(*words)
         self.call(read[0], written[0], packed_address(packed))
-        self.entry.finish(written[0], [buffer[0] for buffer in outputs])
+        if outputs:
+            self.finish(written[0], [buffer[0] for buffer in outputs])
         return True
 
-    def _outputs(self, src: Memory, dst: Memory, args: Args) -> list[Any] | None:
+    def _outputs(self, apart: list[Memory], args: Args) -> list[Buffer] | None:
         """The buffers that are written beside the destination; None where one has to be looked at."""
-        held, apart = list[Any](), [src, dst, *(args[arg] for arg, *_ in self.reads)]
+        held = list[Buffer]()
         for arg, desc in self.writes:
             memory = args.get(arg)
             if (
@@ -115,9 +114,11 @@ class Known:
                 or memory._mapped
                 or (buffer := memory._buffer) is None
                 or buffer[2]
-                or any(memory._lo < other._hi and other._lo < memory._hi for other in apart)
             ):
                 return None
+            for other in apart:
+                if memory._lo < other._hi and other._lo < memory._hi:
+                    return None
             held.append(buffer)
             apart.append(memory)
         return held
@@ -146,6 +147,7 @@ def known_of(entry: Entry, src: Memory, dst: Memory, engines: Engines, extras: E
         engines[1:],
         entry,
         entry.call,
+        entry.finish,
         entry.params,
         not (reads or writes),
         types,
