@@ -1,4 +1,4 @@
-"""Elements of 4 bits in registers: a byte for each, with its sign. In memory the first of two is the low half (M18).
+"""Elements of 4 bits in registers: a byte for each, with its sign. In memory the low half comes first (M18).
 
 What begins at a whole byte has a pointer. An operand whose tiles may begin in the midst of one has a count of
 halves instead: twice its address, and 1 more for a high half.
@@ -10,7 +10,7 @@ from ..dtypes import DataType
 from .builder import Builder, Value, i64, lanes_of, vector
 
 HALVES = 8
-"""Bits by which such a count moves for each element, where a pointer moves by bytes of 8: one to an element."""
+"""Bits by which such a count moves for each element, where a pointer moves by bytes."""
 
 
 def halves_at(b: Builder, pointer: Value) -> Value:

@@ -192,7 +192,7 @@ def _chain(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine) -> P
         chain.append_sum(beta)
     if isinstance(given.post_ops, PostOps):
         return _copied(chain, given.post_ops)
-    for entry in _entries(given.post_ops):
+    for entry in entries_of(given.post_ops):
         _append(chain, made, entry, dst, engine)
     return chain
 
@@ -211,7 +211,8 @@ def _copied(chain: PostOps, given: PostOps) -> PostOps:
     return whole
 
 
-def _entries(post_ops: Any) -> Iterable[Any]:
+def entries_of(post_ops: Any) -> Iterable[Any]:
+    """The entries of a chain: one alone, or several in a list or tuple."""
     if post_ops is None:
         return ()
     if isinstance(post_ops, str):
