@@ -49,10 +49,13 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
     if nest.moved_bytes <= _SMALL_BYTES or not order:
         return Order((), tuple(order))
     inner = order[-2:]
-    outer = [Grid(i, 1) for i in order[:-2]]
+    further = _further(nest, inner, order[:-2])
+    outer = [Grid(i, 1) for i in order[:-2] if i not in further]
     blocks = {index: _tiles(nest, chunks, index) for index in inner}
     if len(inner) > 1:
         inner = _block(nest, chunks, inner, blocks, machine)
+    at = inner.index(order[-1])
+    inner, blocks = [*inner[:at], *further, *inner[at:]], {**blocks, **further}
     _cut_for_threads(nest, chunks, outer, blocks)
     cuts = [Grid(i, blocks[i]) for i in inner if blocks[i] < _tiles(nest, chunks, i)]
     return Order((*outer, *cuts), tuple(inner))
@@ -76,6 +79,21 @@ def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:
     before = _continuation(nest, chunks, "dst", loops)
     tail = [i for i in dict.fromkeys((before, last)) if i is not None]
     return [i for i in loops if i not in tail] + tail
+
+
+def _further(nest: LoopNest, inner: list[int], outer: list[int]) -> dict[int, int]:
+    """The axis where the source goes on when the last of `inner` ends before a run does, if it is an outer
+    one, and how many steps of it make a run.
+    """
+    along = contiguous(nest, "src")
+    if len(inner) < 2 or inner[-1] not in along:
+        return {}
+    place = along.index(inner[-1]) + 1
+    run = prod(nest.axes[i].extent for i in along[:place]) * nest.src_type.bits // 8
+    if run >= _RUN_BYTES or along[place : place + 1] not in ([i] for i in outer):
+        return {}
+    index = along[place]
+    return {index: _even(nest.axes[index].extent, _RUN_BYTES // run)}
 
 
 def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -> int | None:
