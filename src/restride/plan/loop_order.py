@@ -109,17 +109,27 @@ def _block(
 ) -> list[int]:
     """Cut the two inner loops so that both sides see runs of `_RUN_BYTES`, and order them.
 
-    Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But where all of it is
-    in the cache, and a tile reads only part of a line, the rest of the line comes next.
+    Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But rows of the source
+    that are no longer than a run are read to their end, so that memory is read in one stretch (not where all
+    of it is near: there it costs). And where all of it is in the cache, and a tile reads only part of a line,
+    the rest of the line comes next.
     """
     across, along = inner
     read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type)
     written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type)
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
-    is_part = chunks[along] * nest.src_type.bits < machine.line * 8 and _reach(nest.axes[along].src) == 1
     steps = {index: _reach(nest.axes[index].dst) * chunks[index] for index in inner}
-    by_source = steps[along] < steps[across] or (is_part and nest.moved_bytes < machine.l3)
+    is_whole_row = blocks[along] == _tiles(nest, chunks, along)
+    by_source = steps[along] < steps[across] or _reads_on(nest, chunks, along, is_whole_row, machine)
     return [across, along] if by_source else [along, across]
+
+
+def _reads_on(nest: LoopNest, chunks: Chunks, along: int, is_whole_row: bool, machine: Machine) -> bool:
+    """True where the rest of a source row is better read before other rows."""
+    if _reach(nest.axes[along].src) != 1:
+        return False
+    is_part = chunks[along] * nest.src_type.bits < machine.line * 8
+    return (is_whole_row and nest.moved_bytes >= machine.l2) or (is_part and nest.moved_bytes < machine.l3)
 
 
 def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:
