@@ -10,7 +10,7 @@ import restride as rs
 from restride.plan.compute import Compute, Step, linear
 from restride.plan.reorder import reorder_nest
 from restride.plan.work_items import Device
-from restride.targets.spirv import has_unique_numbers, lower, spirv_code
+from restride.targets.spirv import has_unique_numbers, lower, renumbered, spirv_code
 
 MAGIC = 0x07230203
 DIMS = (2, 17, 33, 40)
@@ -42,8 +42,8 @@ def test_every_module_has_a_number_for_each_thing():
     assert all(has_unique_numbers(spirv_code(lowered)) for _ in range(30))
 
 
-def module(*instructions):
-    words = [MAGIC, 0, 0, 9, 0]
+def module(*instructions, bound=9):
+    words = [MAGIC, 0, 0, bound, 0]
     for op, *operands in instructions:
         words += [len(operands) + 1 << 16 | op, *operands]
     return struct.pack(f"<{len(words)}I", *words)
@@ -61,3 +61,10 @@ def module(*instructions):
 )
 def test_clashing_numbers_are_seen(instructions, is_sound):
     assert has_unique_numbers(module(*instructions)) is is_sound
+
+
+def test_blocks_get_numbers_of_their_own():
+    clashing = module((5, 2, 7), (21, 2, 32, 0), (248, 2), (250, 6, 2, 3), (248, 3), (249, 2))
+    mended = renumbered(clashing)
+    assert has_unique_numbers(mended)
+    assert mended == module((21, 2, 32, 0), (248, 9), (250, 6, 9, 10), (248, 10), (249, 9), bound=11)

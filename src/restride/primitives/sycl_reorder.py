@@ -15,7 +15,7 @@ from ..runtime.device_memory import check_alive
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.sycl import Place, SyclDevice, pending
-from ..runtime.sycl_program import Given, Run, SyclProgram
+from ..runtime.sycl_program import Given, Run, SyclProgram, spread_whole
 from .chain import Chain, Feed
 
 Extras = Mapping[int, Memory]
@@ -39,6 +39,9 @@ class SyclMove:
         """Compile; there is no direct call."""
         self.program.prepare()
 
+    def entry(self) -> None:
+        """There is nothing to call."""
+
     def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
         """Submit on checked memories; the event."""
         source, target = place_of(run, src), place_of(run, dst)
@@ -51,7 +54,7 @@ class SyclReorder(SyclMove):
     """A reorder on a device, or between it and another engine.
 
     A source elsewhere is copied to the device as it is. A destination on the host is written there: the
-    source is copied to the host, and `solve_on(engine)` does the rest, before the call returns.
+    source is copied to the host, and `solve(problem, engine)` does the rest, before the call returns.
     """
 
     def __init__(
@@ -59,11 +62,16 @@ class SyclReorder(SyclMove):
         problem: Any,
         nest: LoopNest,
         chain: Chain,
-        device: SyclDevice,
-        solve_on: Callable[[Engine], Any],
+        engine: Engine,
+        solve: Callable[[Any, Engine], Any],
     ) -> None:
-        super().__init__(problem, nest, chain, device)
-        self._solve_on = solve_on
+        assert engine._device is not None
+        super().__init__(problem, nest, chain, engine._device)
+        self._engine, self._solve = engine, solve
+
+    def with_values(self, problem: Any) -> Any:
+        """The same for the values of a problem of the same structure."""
+        return self._solve(problem, self._engine)
 
     def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
         """Submit on checked memories; the event."""
@@ -71,7 +79,7 @@ class SyclReorder(SyclMove):
             return super().submit(run, src, dst, extras)
         read = fetched(run, src, dst.engine)
         held = {arg: fetched(run, memory, dst.engine) for arg, memory in extras.items()}
-        impl = self._solve_on(dst.engine)
+        impl = self._solve(self.problem, dst.engine)
         impl.prepare()
         impl.run(read, dst, held)
         return run.end()
@@ -145,21 +153,13 @@ class Feeder:
 
 def _operand(run: Run, feed: Feed, extras: Extras) -> Place:
     memory = extras[feed.arg]
-    if feed.data_type.bits == 4:
-        return _spread(run, memory)
     place = place_of(run, memory)
     if place is None:
         raise InvalidArguments("execute: an operand has no elements", where=str(memory.desc))
     # Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
-    skipped = 0 if feed.desc is not None else memory.desc.offset0 * memory.desc.data_type.bits // 8
-    return Place(place.usm, place.at + skipped)
-
-
-def _spread(run: Run, memory: Memory) -> Place:
-    """4-bit zero points, each in a byte of its own, by way of the host."""
-    for event in run.deps:
-        event.wait()
-    values = memory.to_numpy().reshape(-1).astype(np.int8).view(np.uint8)
-    room = run.room(values.size)
-    run.copy(room.usm, values, values.size)
-    return room
+    skipped = 0 if feed.desc is not None else memory.desc.offset0
+    data_type = memory.desc.data_type
+    if data_type.bits == 4:
+        wide = spread_whole(run, place, data_type)
+        return Place(wide.usm, wide.at + skipped)
+    return Place(place.usm, place.at + skipped * data_type.bits // 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..dtypes import DataType
@@ -80,6 +80,7 @@ class SyclProgram:
 
     def __init__(self, nest: LoopNest, device: SyclDevice, src_span: Span, dst_span: Span) -> None:
         self.device, self._spread = device, None
+        nest = _with_wide_operands(nest)
         self.plan = None if nest.is_empty else plan_items(nest, device.facts)
         if self.plan is not None and self.plan.splits_bytes:
             self._spread = _SpreadSteps(nest, device, spread(nest, src_span, dst_span))
@@ -167,6 +168,20 @@ class _Line:
         room = self.room(run)
         self.submit(run, Place(packed.usm, packed.at + self.byte), room)
         return room
+
+
+def spread_whole(run: Run, packed: Place, data_type: DataType) -> Place:
+    """All 4-bit elements of a USM in bytes of their own, as operands are read."""
+    line_of = _Line(data_type, wide_type(data_type), (0, 2 * int(packed.usm.nbytes)), run.device)
+    return Place(line_of.wide(run, Place(packed.usm)).usm, 2 * packed.at)
+
+
+def _with_wide_operands(nest: LoopNest) -> LoopNest:
+    """The nest with operands of 4 bits in bytes of their own."""
+    operands = tuple(
+        replace(x, data_type=wide_type(x.data_type)) if x.data_type.bits == 4 else x for x in nest.operands
+    )
+    return replace(nest, operands=operands)
 
 
 def _program(nest: LoopNest, device: SyclDevice) -> SyclProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ from .llvm import LLVM_LOCK, initialised, inlined_module
 __all__ = ["ENTRY", "Spirv", "lower", "spirv_code"]
 
 _TRIPLE = "spirv64-unknown-unknown"
-_TRIES = 64
 # Of the SPIR-V format: words before the first instruction; instructions by their numbers.
-_HEADER_WORDS, _LABEL = 5, 248
+_HEADER_WORDS, _BOUND = 5, 3
+_NAME, _PHI, _LABEL = 5, 245, 248
+# Blocks, jumps and choices: which of their words stand for blocks.
+_LABEL_PLACES = {_LABEL: (1,), 249: (1,), 250: (2, 3)}
 _TYPES = range(19, 40)
 # Constants, functions, parameters, variables: the result's number stands behind that of its type.
 _VALUES = frozenset((41, 42, 43, 44, 46, 54, 55, 59))
@@ -65,22 +68,52 @@ def lower(nest: LoopNest, device: Device) -> Spirv:
 
 
 def spirv_code(lowered: Spirv) -> bytes:
-    """SPIR-V of what was lowered. Raises RuntimeFailure where LLVM does not accept the text.
-
-    Now and then LLVM 22 gives a type and a block one number, by the addresses of its own objects. Drivers
-    crash on such code: it is recognised here, and made again.
-    """
+    """SPIR-V of what was lowered. Raises RuntimeFailure where LLVM does not accept the text."""
     text = lowered.ir()
     with LLVM_LOCK:
-        for _ in range(_TRIES):
-            code = _compiled(text)
-            if has_unique_numbers(code):
-                return code
+        code = renumbered(_compiled(text))
+    if has_unique_numbers(code):
+        return code
     raise RuntimeFailure(
         "LLVM failed to make SPIR-V",
         why="its numbers clash",
         hint="use another version of llvmlite, or rs.Engine('cpu')",
     )
+
+
+def renumbered(code: bytes) -> bytes:
+    """A module whose blocks have numbers of their own, and whose names for people are left out.
+
+    LLVM 22 may give a block the number of a type, by the addresses of its own objects, and drivers crash on
+    such code. What stands for a block is known by its place in an instruction.
+    """
+    words = list(struct.unpack(f"<{len(code) // 4}I", code))
+    fresh: dict[int, int] = {}
+    kept = words[:_HEADER_WORDS]
+    for instruction in _instructions(words):
+        op = instruction[0] & 0xFFFF
+        for place in _label_places(op, len(instruction)):
+            number = instruction[place]
+            instruction[place] = fresh.setdefault(number, words[_BOUND] + len(fresh))
+        if op != _NAME:
+            kept += instruction
+    kept[_BOUND] += len(fresh)
+    return struct.pack(f"<{len(kept)}I", *kept)
+
+
+def _instructions(words: list[int]) -> Iterator[list[int]]:
+    at = _HEADER_WORDS
+    while at < len(words):
+        size = max(words[at] >> 16, 1)
+        yield words[at : at + size]
+        at += size
+
+
+def _label_places(op: int, size: int) -> Sequence[int]:
+    """The words of an instruction that stand for blocks."""
+    if op == _PHI:
+        return range(4, size, 2)
+    return _LABEL_PLACES.get(op, ())
 
 
 def _compiled(text: str) -> bytes:
@@ -95,17 +128,15 @@ def _compiled(text: str) -> bytes:
 
 def has_unique_numbers(code: bytes) -> bool:
     """True where no block of a SPIR-V module has the number of a type, constant, variable or function."""
-    words = struct.unpack(f"<{len(code) // 4}I", code)
+    words = list(struct.unpack(f"<{len(code) // 4}I", code))
     seen: set[int] = set()
     labels: list[int] = []
-    at = _HEADER_WORDS
-    while at < len(words):
-        op, size = words[at] & 0xFFFF, words[at] >> 16
+    for instruction in _instructions(words):
+        op = instruction[0] & 0xFFFF
         if op == _LABEL:
-            labels.append(words[at + 1])
+            labels.append(instruction[1])
         elif op in _TYPES:
-            seen.add(words[at + 1])
+            seen.add(instruction[1])
         elif op in _VALUES:
-            seen.add(words[at + 2])
-        at += max(size, 1)
+            seen.add(instruction[2])
     return len(set(labels)) == len(labels) and seen.isdisjoint(labels)
