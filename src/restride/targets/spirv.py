@@ -17,6 +17,7 @@ from .llvm import LLVM_LOCK, initialised, inlined_module
 __all__ = ["ENTRY", "Spirv", "lower", "spirv_code"]
 
 _TRIPLE = "spirv64-unknown-unknown"
+_TRIES = 64
 # Of the SPIR-V format: words before the first instruction; instructions by their numbers.
 _HEADER_WORDS, _BOUND = 5, 3
 _NAME, _PHI, _LABEL = 5, 245, 248
@@ -68,12 +69,17 @@ def lower(nest: LoopNest, device: Device) -> Spirv:
 
 
 def spirv_code(lowered: Spirv) -> bytes:
-    """SPIR-V of what was lowered. Raises RuntimeFailure where LLVM does not accept the text."""
-    text = lowered.ir()
+    """SPIR-V of what was lowered. Raises RuntimeFailure where LLVM does not accept the text.
+
+    LLVM 22 may give two blocks one number, by the addresses of its own objects; then it is asked again, with
+    the earlier objects still there, so that the new ones are elsewhere.
+    """
+    text, kept = lowered.ir(), list[object]()
     with LLVM_LOCK:
-        code = renumbered(_compiled(text))
-    if has_unique_numbers(code):
-        return code
+        for _ in range(_TRIES):
+            code = renumbered(_compiled(text, kept))
+            if has_unique_numbers(code):
+                return code
     raise RuntimeFailure(
         "LLVM failed to make SPIR-V",
         why="its numbers clash",
@@ -116,12 +122,15 @@ def _label_places(op: int, size: int) -> Sequence[int]:
     return _LABEL_PLACES.get(op, ())
 
 
-def _compiled(text: str) -> bytes:
+def _compiled(text: str, kept: list[object]) -> bytes:
+    """SPIR-V as LLVM makes it; what it was made of is `kept`."""
     binding = initialised()
     try:
         # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own.
         machine = binding.Target.from_triple(_TRIPLE).create_target_machine(opt=1)
-        return bytes(machine.emit_object(inlined_module(text, machine)))
+        module = inlined_module(text, machine)
+        kept += [module, machine]
+        return bytes(machine.emit_object(module))
     except RuntimeError as error:
         raise RuntimeFailure("LLVM failed to make SPIR-V", why=str(error)) from error
 
