@@ -45,11 +45,12 @@ class GuardedWriter(NestWriter):
     ) -> tuple[Cursor, tuple[Value, ...]]:
         """The cursor and the bounded indices at one position of an axis."""
         axis = self.nest.axes[index]
+        moved = self.moved(index, position, cursor, (1, 1))
         here = tuple(
             self.b.op("add", value, self.b.op("mul", position, i64(axis.step))) if i == axis.bound else value
             for i, value in enumerate(at)
         )
-        return self.moved(index, position, cursor, (1, 1)), here
+        return moved, here
 
     def element(self, cursor: Cursor, at: tuple[Value, ...]) -> None:
         """One element, at these indices of the bounded dimensions: moved, set to zero, or left alone."""
