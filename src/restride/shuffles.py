@@ -181,7 +181,7 @@ def _run_memories(
     )
     for name, memory, desc in zip(("x", "out"), memories, (problem.src, problem.dst), strict=True):
         check_memory(rule.call, name, memory, desc, engine)
-    check_destination(rule.call, memories[1])
+    check_destination(rule.call, memories[1], "out")
     if share_bytes(*memories):
         raise overlapping(rule, problem)
     start = time.perf_counter()

@@ -9,21 +9,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..primitives.shuffle_problem import ShuffleProblem, check_shuffle
 from ..runtime.alloc import Array, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.describe import Described, Subject, describe_kind
+from .carriers import NumpyType, carried
 from .formats import target_desc
 from .groups import Rule
-from .recipes import NumpyType, Run, Shape, maker
-
-_CARRIERS = {1: DataType.u8, 2: DataType.f16, 4: DataType.f32, 8: DataType.f64}
-# Numbers of NumPy's own, complex ones among them; those of ml_dtypes are void to NumPy.
-_KINDS = "biufc"
+from .recipes import Run, Shape, maker
 
 
 class ShuffleRecipe:
@@ -69,13 +63,6 @@ def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
         why="elements would be written before they are read: a shuffle is not done in place (S18)",
         hint="pass another array, or leave out out",
     )
-
-
-def carried(dtype: NumpyType) -> NumpyType:
-    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it."""
-    is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
-    carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
-    return dtype if carrier is None or carrier.numpy is None else carrier.numpy
 
 
 def _described(kind: tuple[Shape, Shape, NumpyType], subject: Subject) -> Described:

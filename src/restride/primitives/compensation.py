@@ -58,13 +58,13 @@ def compensation_descs(wanted: Compensation, dst: MemoryDesc) -> dict[int, Memor
     return {arg: md for arg, is_wanted in asked if is_wanted}
 
 
-def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, src: Memory, dst: Memory) -> None:
+def check_outputs(call: str, descs: dict[int, MemoryDesc], extras: Extras, src: Memory, dst: Memory) -> None:
     """Raise InvalidArguments unless the memories of the sums are right, writable and apart."""
     engine: Engine = dst.engine
     for arg, md in descs.items():
         memory = extras[arg]
-        check_memory(kind, f"argument {name_of(arg)}", memory, md, engine)
-        check_destination(kind, memory)
+        check_memory(call, f"argument {name_of(arg)}", memory, md, engine)
+        check_destination(call, memory)
     others = {"src": src, "dst": dst} | {name_of(arg): memory for arg, memory in extras.items()}
     for arg in descs:
         name = name_of(arg)
@@ -72,7 +72,7 @@ def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, src: 
         for at, other in others.items():
             if sums._lo < other._hi and other._lo < sums._hi:
                 raise InvalidArguments(
-                    f"{kind}.execute: the sums {name} overlap {at}",
+                    f"{call}: the sums {name} overlap {at}",
                     where=f"{sums.desc}; {other.desc}",
                     why="one would overwrite the other (N9)",
                     hint="sums have a memory of their own, or lie behind the destination's md.size bytes",

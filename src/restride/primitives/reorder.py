@@ -197,19 +197,20 @@ class Reorder(MovingPrimitive):
         if not isinstance(impl, RuntimeReorder):
             return super()._check_both(impl, src, dst)
         _, src_engine, dst_engine = self._engines()
+        call = f"{self.kind}.execute"
         for name, memory, md, engine in (
             ("src", src, self._src, src_engine),
             ("dst", dst, self._dst, dst_engine),
         ):
-            check_memory(self.kind, name, memory, getattr(memory, "desc", md), engine)
-            check_fits(self.kind, name, memory, md)
+            check_memory(call, name, memory, getattr(memory, "desc", md), engine)
+            check_fits(call, name, memory, md)
         return impl.concrete(src, dst)
 
     def _check_more(self, impl: Any, extras: Extras, src: Memory, dst: Memory) -> None:
-        engine, _, _ = self._engines()
-        check_feeds(self.kind, impl.chain, extras, engine, dst)
+        engine, call = self._engines()[0], f"{self.kind}.execute"
+        check_feeds(call, impl.chain, extras, engine, dst)
         if impl.outputs:
-            check_outputs(self.kind, impl.outputs, extras, src, dst)
+            check_outputs(call, impl.outputs, extras, src, dst)
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not overlaps(src, dst):

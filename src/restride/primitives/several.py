@@ -21,6 +21,7 @@ from .execution import share_bytes
 from .feeding import Extras
 from .handle import PrimitiveHandle, described
 from .scratchpad import check_scratchpad
+from .several_checks import Names
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
@@ -106,9 +107,9 @@ class SeveralPrimitive(PrimitiveHandle):
         args = srcs if dst is None else self._numbered(srcs, dst)
         sources, dst, extras = self._parse(args)
         check_stream(self.kind, stream, engine)
-        check_run(self.kind, (sources, dst, extras), impl, engine)
+        check_run(Names(f"{self.kind}.execute"), (sources, dst, extras), impl, engine)
         others = {**dict(enumerate(sources[1:], ARG_MULTIPLE_SRC + 1)), **extras}
-        check_scratchpad(self.kind, self._pd, sources[0], dst, others)
+        check_scratchpad(f"{self.kind}.execute", self._pd, sources[0], dst, others)
         start = time.perf_counter()
         impl.run(sources, dst, extras)
         if flags.profile_exec:
@@ -144,23 +145,25 @@ class SeveralPrimitive(PrimitiveHandle):
         return self._impl
 
 
-def check_run(kind: str, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine) -> None:
+def check_run(
+    names: Names, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine
+) -> None:
     """Raise InvalidArguments unless memories are the problem's, and apart where they must be (N9, N10)."""
     sources, dst, extras = given
     problem = impl.problem
     for i, (memory, desc) in enumerate(zip(sources, problem.srcs, strict=True)):
-        check_memory(kind, f"source {i}", memory, desc, engine)
-    check_memory(kind, "dst", dst, problem.dst, engine)
-    check_destination(kind, dst)
+        check_memory(names.call, names.source(i), memory, desc, engine)
+    check_memory(names.call, names.dst, dst, problem.dst, engine)
+    check_destination(names.call, dst, names.written)
     for i, memory in enumerate(sources):
         if share_bytes(memory, dst) and not impl.is_in_place(i, memory, dst):
             raise InvalidArguments(
-                f"{kind}.execute: source {i} and the destination overlap",
-                where=f"source {i} {memory.desc}; dst {dst.desc}",
+                f"{names.call}: {names.source(i)} and {names.written} overlap",
+                where=f"{names.source(i)} {memory.desc}; {names.dst} {dst.desc}",
                 why="elements would be written before they are read (N9)",
                 hint=impl.in_place_hint,
             )
-    impl.check_extras(kind, extras, engine, dst)
+    impl.check_extras(names.call, extras, engine, dst)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------
