@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -18,18 +19,22 @@ from ..desc.attr import Compensation
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..plan.compute import Compute
+from ..plan.nibbles import wide_type
 from ..plan.reduction import Op, interpret, reduction_of
+from ..plan.reorder import reorder_nest
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reduction import SumProgram
-from ..runtime.reference import storage
+from ..runtime.reference import run_nest, storage
+from ..runtime.spread import make_program
 from .args import ARG_DST_1, ARG_DST_2, name_of
 from .base import check_destination, check_memory
 from .feeding import Extras
 
 Sum = Callable[[Memory], Array]
-_TYPES = (DataType.s8, DataType.u8, DataType.s32)
+_TYPES = (DataType.s8, DataType.u8, DataType.s32, DataType.s4, DataType.u4)
 
 
 def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> None:
@@ -38,7 +43,7 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
         raise InvalidArguments(
             f"reorder: compensation of {dst.data_type}",
             where=where,
-            why="sums are of a quantised destination, s8, u8 or s32",
+            why="sums are of a quantised destination, s8, u8, s32, s4 or u4",
             hint="quantise to s8",
         )
     if wanted.mask >> dst.ndims:
@@ -79,11 +84,35 @@ def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, dst: 
 
 def sums_of(wanted: Compensation, dst: MemoryDesc, engine: Engine) -> Sum:
     """A function that gives -1 times the sums of a destination, s32 modulo 2**32."""
+    if dst.data_type.bits == 4:
+        return _sums_of_bytes(wanted, dst, engine)
     if engine.kind == "reference":
         reduction = reduction_of(dst, wanted.mask, Op.total)
         return lambda memory: interpret(reduction, storage(memory), -1)[0]
     program = SumProgram(dst, wanted.mask, -1, padded=True)
     return lambda memory: program.sums(memory._address)
+
+
+def _sums_of_bytes(wanted: Compensation, dst: MemoryDesc, engine: Engine) -> Sum:
+    """The sums of 4-bit elements, which are spread first to a byte each; their padding is zero there too."""
+    md = dst.as_type(wide_type(dst.data_type))
+    sums, spread = sums_of(wanted, md, engine), _mover(dst, md, engine)
+
+    def spread_and_sum(packed: Memory) -> Array:
+        wide = Memory(md, engine)
+        spread(packed, wide)
+        return sums(wide)
+
+    return spread_and_sum
+
+
+def _mover(src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> Callable[[Memory, Memory], None]:
+    """A function that reorders."""
+    nest = reorder_nest(src, dst, Compute())
+    if engine.kind == "reference":
+        return functools.partial(run_nest, nest)
+    runner = make_program(nest, src.nelems, src.extent_range(), dst.extent_range(), is_read_next=True)
+    return lambda read, written: runner.run(read._address, written._address, 0)
 
 
 class Compensated:
