@@ -1,5 +1,4 @@
-"""Elements of 4 bits in registers: a byte for each, with its sign. In memory two share a byte, the first in
-the low half (M18).
+"""Elements of 4 bits in registers: a byte for each, with its sign. In memory the low half comes first (M18).
 
 What begins at a whole byte has a pointer. An operand whose tiles may begin in the midst of one has a count of
 halves instead: twice its address, and 1 more for a high half.
@@ -11,7 +10,7 @@ from ..dtypes import DataType
 from .builder import Builder, Value, i64, lanes_of, vector
 
 HALVES = 8
-"""The bits of an element as such a count moves: where a pointer moves by a byte, it moves by 1."""
+"""Bits by which such a count moves for each element, where a pointer moves by bytes."""
 
 
 def halves_at(b: Builder, pointer: Value) -> Value:

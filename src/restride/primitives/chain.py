@@ -72,6 +72,10 @@ class Chain:
         return {feed.arg: feed.memory_desc() for feed in self.feeds if feed.values is None}
 
 
+NOTHING = Chain(Compute(), (), ())
+"""The chain of what is only moved."""
+
+
 class _Writer:
     """A chain while it is written."""
 

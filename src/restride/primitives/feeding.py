@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,25 @@ from .chain import Chain, Feed
 __all__ = ["check_feeds", "fill_params", "operand_arrays"]
 
 Extras = Mapping[int, Memory]
+
+
+def _nothing(dst: int, outputs: Sequence[int]) -> None:
+    """There is no second step."""
+
+
+class Entry(NamedTuple):
+    """What a run on addresses needs: `call(src, dst, params)`, then `finish(dst, outputs)`.
+
+    `params` is the address of parameters that are all known, good while `owner` lives; where the chain reads
+    memories they are put together for each run. `outputs`: the arguments that `finish` writes.
+    """
+
+    call: Callable[[int, int, int], None]
+    chain: Chain
+    params: int
+    outputs: tuple[int, ...] = ()
+    finish: Callable[[int, Sequence[int]], None] = _nothing
+    owner: object = None
 
 
 def check_feeds(kind: str, chain: Chain, extras: Extras, engine: Engine, dst: Memory) -> None:
@@ -88,16 +108,21 @@ def _address(feed: Feed, extras: Extras, held: list[object]) -> int:
         return address_of(feed.values)
     memory = extras[feed.arg]
     held.append(memory._buffer)
-    if feed.desc is not None:
-        return memory._address  # where a binary operand begins is in the nest
-    # Scales and zero points begin at their first value.
-    whole, half = divmod(memory.desc.offset0 * memory.desc.data_type.bits, 8)
-    if not half:
-        return memory._address + whole
+    at = memory._address + skipped_bytes(feed, memory.desc)
+    if feed.desc is not None or not memory.desc.offset0 * memory.desc.data_type.bits % 8:
+        return at
     moved = np.empty(memory.desc.data_type.nbytes(feed.count), np.uint8)
     held.append(moved)
-    _half_on(feed.data_type, feed.count).run(memory._address + whole, address_of(moved), 0)
+    _half_on(feed.data_type, feed.count).run(at, address_of(moved), 0)
     return address_of(moved)
+
+
+def skipped_bytes(feed: Feed, md: MemoryDesc) -> int:
+    """How far behind element offset 0 of a memory its kernel begins, in whole bytes.
+
+    Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
+    """
+    return 0 if feed.desc is not None else md.offset0 * md.data_type.bits // 8
 
 
 @lru_cache(maxsize=64)
