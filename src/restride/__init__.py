@@ -16,7 +16,7 @@ from .desc.tags import MAX_NDIMS, FormatTag
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .joining import add_n, concat
-from .planned import Plan, plan
+from .planned import Measured, Plan, Prediction, plan
 from .primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_POST_OP_DW,
@@ -137,11 +137,13 @@ __all__ = [
     "Event",
     "FormatTag",
     "InvalidArguments",
+    "Measured",
     "Memory",
     "MemoryDesc",
     "OutOfMemory",
     "Plan",
     "PostOps",
+    "Prediction",
     "PrimitiveAttr",
     "PropKind",
     "Query",

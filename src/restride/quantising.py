@@ -21,19 +21,6 @@ from .runtime.reduction import amax, min_max
 
 __all__ = ["dequantize", "quantize"]
 
-# (lowest, highest, the value that 0 becomes when ranges are symmetric)
-_TARGETS = {
-    DataType.s8: (-128, 127, 0),
-    DataType.u8: (0, 255, 128),
-    DataType.s4: (-8, 7, 0),
-    DataType.u4: (0, 15, 8),
-    DataType.f8_e4m3: (-448, 448, 0),
-    DataType.f8_e5m2: (-57344, 57344, 0),
-}
-# Smaller scales would have no finite inverse.
-_SMALLEST = np.float32(2.0**-126)
-_LARGEST = np.finfo(np.float32).max
-
 
 @dataclass(frozen=True, slots=True)
 class _Range:
@@ -43,6 +30,24 @@ class _Range:
     low: int
     high: int
     middle: int
+
+
+_TARGETS = {
+    found.data_type: found
+    for found in (
+        _Range(DataType.s8, -128, 127, 0),
+        _Range(DataType.u8, 0, 255, 128),
+        _Range(DataType.s4, -8, 7, 0),
+        _Range(DataType.u4, 0, 15, 8),
+        _Range(DataType.f8_e4m3, -448, 448, 0),
+        _Range(DataType.f8_e5m2, -57344, 57344, 0),
+    )
+}
+_KINDS = {kind.name: kind for kind in _TARGETS}
+# Smaller scales would have no finite inverse.
+_SMALLEST = np.float32(2.0**-126)
+_LARGEST = np.finfo(np.float32).max
+_ONE = np.float32(1)
 
 
 def quantize(
@@ -58,8 +63,9 @@ def quantize(
                the smallest and largest value, 0 among them, so that 0 stays exact
     dst        the format of `q`; None keeps that of `x`
 
-    Only finite values make the range; as integers, infinities saturate and NaN becomes 0 (N4). Where all
-    values are 0, or none is finite, the scale is 1. Raises InvalidArguments for other types.
+    Only finite values make the range; as integers, infinities saturate and NaN becomes the zero point, which
+    stands for 0. Where all values are 0, or none is finite, the scale is 1. The zero point of f8 is 0. Raises
+    InvalidArguments for other types, and for f64 of a range that no f32 scale can express.
 
     >>> import numpy as np, restride as rs
     >>> q, scale, zero_point = rs.quantize(np.float32([[0.5, -2.0], [1.0, np.inf]]))
@@ -71,10 +77,11 @@ def quantize(
     at = None if axis is None else _axis_of(axis, source.desc)
     scale, zero = _parameters(source, at, target, symmetric)
     with np.errstate(all="ignore"):
-        inverse = np.float32(1) / scale
-    shift = zero if target.data_type.is_integral else None
-    q = reorder(x, dst, dtype=target.data_type, scale=_given(inverse), zero_point=_given(shift), axis=at)
-    return q, scale, zero
+        inverse = _ONE / scale
+    has_shift = zero if axis is None else zero.any()
+    shift, chain = (zero, "nan_to_zero") if has_shift else (None, None)
+    options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": at, "post_ops": chain}
+    return reorder(x, dst, dtype=target.data_type, **options), scale, zero
 
 
 def dequantize(
@@ -96,6 +103,10 @@ def dequantize(
     >>> rs.dequantize(np.int8([-2, 0, 3]), 0.5, 1).tolist()
     [-1.5, -0.5, 1.0]
     """
+    if scale is None:
+        raise InvalidArguments(
+            "dequantize: scale is None", why="it says what a step is worth", hint="pass quantize's"
+        )
     kind = parse_type(dtype)
     if kind.kind != "float":
         raise InvalidArguments(
@@ -110,7 +121,8 @@ def _given(value: Any) -> Any:
 
 
 def _target_of(dtype: Any, symmetric: Any) -> _Range:
-    kind = parse_type(dtype)
+    kind = _KINDS.get(dtype) if type(dtype) is str else None
+    kind = kind or parse_type(dtype)
     if kind not in _TARGETS:
         raise InvalidArguments(
             f"quantize: dtype is {kind}",
@@ -123,7 +135,7 @@ def _target_of(dtype: Any, symmetric: Any) -> _Range:
             why="floats have no zero point",
             hint="leave symmetric out",
         )
-    return _Range(kind, *_TARGETS[kind])
+    return _TARGETS[kind]
 
 
 def _source_of(x: Any) -> Memory:
@@ -163,19 +175,24 @@ def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: boo
         largest = amax(source.desc, address, keep)
         reach = min(target.middle - target.low, target.high - target.middle)
         scale = _scale(largest, reach)
-        zero = np.full(scale.shape, target.middle, np.int32)
+        zero = np.full(scale.shape, target.middle, np.int32) if scale.ndim else target.middle
     else:
         low, high = (np.float64(ends) for ends in min_max(source.desc, address, keep))
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        scale = _scale(high - low, target.high - target.low)
+        scale = _scale(high / 2 - low / 2, (target.high - target.low) / 2)
         exact = np.rint(target.low - low / scale.astype(np.float64))
         zero = np.clip(exact, target.low, target.high).astype(np.int32)
     return (scale[()], int(zero)) if axis is None else (scale, zero)
 
 
-def _scale(extent: Array, steps: int) -> Array:
+def _scale(extent: Array, steps: float) -> Array:
     """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
-    with np.errstate(all="ignore"):
-        exact = np.asarray(extent, np.float64) / steps
-        scale = np.clip(exact, _SMALLEST, _LARGEST).astype(np.float32)
-    return np.where(exact > 0, scale, np.float32(1))
+    exact = np.asarray(extent, np.float64) / steps
+    if (exact > _LARGEST).any():
+        raise InvalidArguments(
+            "quantize: the values of x reach too far",
+            why=f"a step would be worth {float(exact.max()):g}, and scales are f32",
+            hint="divide x by a power of two first",
+        )
+    scale = np.maximum(exact, _SMALLEST).astype(np.float32)
+    return np.where(exact > 0, scale, _ONE)

@@ -1,0 +1,274 @@
+"""From words to tests: state, order, lists, reset, match, nested files, reproducer lines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from restride.bench.driver.attr_text import FactorText, FlagText, PostOpText
+from restride.bench.driver.cases import ReorderCase, ShuffleCase, Strides
+from restride.bench.driver.expand import Test, expand
+from restride.cli.usage import UsageError
+
+# benchdnn's own files, where somebody has them: a folder with reorder/ and shuffle/ in it.
+_INPUTS = os.environ.get("BENCHDNN_INPUTS", "")
+_COUNTS = {
+    "reorder/test_reorder_smoke": 1152,
+    "reorder/harness_reorder_saturation": 850,
+    "reorder/test_reorder_bfloat16": 220,
+    "shuffle/test_shuffle_ci": 96,
+    "shuffle/perf_shuffle_cpu": 510,
+    "shuffle/test_shuffle_smoke": 20,
+}
+
+
+def _tests(line: str) -> tuple[Test, ...]:
+    return expand(line.split()).tests
+
+
+def _shown(line: str) -> list[str]:
+    return [test.repro for test in _tests(line)]
+
+
+@pytest.mark.parametrize("name", _COUNTS)
+def test_benchdnns_own_files_expand_to_as_many_tests(name: str) -> None:
+    path = Path(_INPUTS, name)
+    if not _INPUTS or not path.exists():
+        pytest.skip("BENCHDNN_INPUTS names no folder with this file")
+    tests = _tests(f"--{name.split('/')[0]} --batch={path}")
+    assert len(tests) == _COUNTS[name]
+    assert [again for test in tests for again in _tests(test.repro)] == list(tests)
+
+
+# --- state ---------------------------------------------------------------------------------------------
+
+
+def test_a_knob_holds_for_what_is_behind_it() -> None:
+    assert _shown("--reorder 2x3 --ddt=s8 2x3 4x5") == [
+        "--reorder 2x3",
+        "--reorder --ddt=s8 2x3",
+        "--reorder --ddt=s8 4x5",
+    ]
+
+
+def test_lists_multiply_and_the_first_knob_turns_slowest() -> None:
+    assert _shown("--reorder --dtag=ab,ba --sdt=f32,s8 2x3") == [
+        "--reorder --dtag=ab 2x3",
+        "--reorder --dtag=ba 2x3",
+        "--reorder --sdt=s8 --dtag=ab 2x3",
+        "--reorder --sdt=s8 --dtag=ba 2x3",
+    ]
+
+
+def test_reset_takes_back_the_knobs_of_the_driver_and_no_others() -> None:
+    line = "--mode=L --reorder --ddt=s8 --perf-template=csv --reset 2x3"
+    (test,) = _tests(line)
+    assert test.case == ReorderCase(dims=(2, 3))
+    assert (test.common.mode, test.common.perf_template) == ("L", "csv")
+
+
+def test_drivers_have_settings_of_their_own() -> None:
+    assert _shown("--reorder --ddt=s8 --shuffle --dt=u8 2x4 --reorder 2x3") == [
+        "--shuffle --dt=u8 2x4",
+        "--reorder --ddt=s8 2x3",
+    ]
+
+
+def test_repeats_run_a_test_again() -> None:
+    assert len(_tests("--repeats-per-prb=3 --reorder 2x3 4x5")) == 6
+
+
+def test_mode_f_is_performance_in_little_time() -> None:
+    (test,) = _tests("--mode=F --reorder 2x3")
+    assert (test.common.mode, test.common.mode_modifier, test.common.max_ms_per_prb) == ("P", "PM", 10)
+
+
+@pytest.mark.parametrize(("text", "ms"), [("5", 10), ("100", 100), ("6e4", 60000), ("99999", 60000)])
+def test_the_time_of_a_problem_is_kept_within_limits(text: str, ms: int) -> None:
+    (test,) = _tests(f"--max-ms-per-prb={text} --reorder 2x3")
+    assert test.common.max_ms_per_prb == ms
+
+
+# --- match ---------------------------------------------------------------------------------------------
+
+
+def test_match_keeps_what_the_expression_finds() -> None:
+    assert _shown("--reorder --match=s8.*2x --sdt=s8,u8 2x3 3x2") == ["--reorder --sdt=s8 2x3"]
+
+
+def test_a_typed_match_outlives_the_reset_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("--reset --sdt=s8,u8 2x3")
+    assert _shown(f"--reorder --match=u8 --batch={tmp_path / 'file'}") == ["--reorder --sdt=u8 2x3"]
+
+
+def test_a_match_in_a_file_ends_with_its_reset(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("--match=s8 --sdt=s8,u8 2x3 --reset 4x5")
+    assert _shown(f"--reorder --batch={tmp_path / 'file'}") == ["--reorder --sdt=s8 2x3", "--reorder 4x5"]
+
+
+# --- files ---------------------------------------------------------------------------------------------
+
+
+def test_files_nest_and_share_the_state(tmp_path: Path) -> None:
+    (tmp_path / "outer").write_text("--sdt=s8\n--batch=inner # from here\n2x3")
+    (tmp_path / "inner").write_text("1x1\n--ddt=u8")
+    assert _shown(f"--reorder --batch={tmp_path / 'outer'}") == [
+        "--reorder --sdt=s8 1x1",
+        "--reorder --sdt=s8 --ddt=u8 2x3",
+    ]
+
+
+def test_files_that_include_each_other_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("--batch=two")
+    (tmp_path / "two").write_text("--batch=one")
+    with pytest.raises(UsageError, match="include each other"):
+        _tests(f"--reorder --batch={tmp_path / 'one'}")
+
+
+# --- values --------------------------------------------------------------------------------------------
+
+
+def _case(line: str) -> ReorderCase:
+    (test,) = _tests(f"--reorder {line}")
+    assert isinstance(test.case, ReorderCase)
+    return test.case
+
+
+def test_scales_and_zero_points_are_read() -> None:
+    case = _case("--attr-scales=src:common:0.25+dst:per_dim_01 --attr-zero-points=src0:per_tensor:s8:8x1 2x3")
+    assert case.attr_scales == (FactorText("src", "common", 0.25), FactorText("dst", "per_dim_01"))
+    assert case.attr_zero_points == (FactorText("src", "per_tensor", None, "s8", (8, 1)),)
+
+
+def test_one_value_that_the_host_holds_is_a_common_one() -> None:
+    assert _case("--attr-scales=src:host_scalar:2 2x3").attr_scales == (FactorText("src", "host_scalar", 2),)
+    assert FactorText("src", "host_scalar", 2).mask(3) == 0
+
+
+@pytest.mark.parametrize(
+    ("knob", "pairs"),
+    [
+        ("--dt=f32:s8", [("f32", "s8")]),
+        ("--dt=bf16", [("bf16", "bf16")]),
+        ("--dt=f32:s8,f32:u8", [("f32", "s8"), ("f32", "u8")]),
+    ],
+)
+def test_types_of_source_and_destination_may_come_in_pairs(knob: str, pairs: list[tuple[str, str]]) -> None:
+    cases = [test.case for test in _tests(f"--reorder {knob} 2x3")]
+    assert [(case.sdt, case.ddt) for case in cases if isinstance(case, ReorderCase)] == pairs
+
+
+def test_the_asterisk_and_the_unused_value_of_version_2_are_read_over() -> None:
+    case = _case("--attr-scales=src:common:2*+dst:per_dim_1:0.5*:bf16 2x3")
+    assert case.attr_scales == (FactorText("src", "common", 2), FactorText("dst", "per_dim_1", None, "bf16"))
+
+
+def test_output_scales_of_version_2_are_scales_of_the_source() -> None:
+    assert _case("--attr-oscale=per_dim_1:0* 2x3").attr_scales == (FactorText("src", "per_dim_1"),)
+
+
+@pytest.mark.parametrize(
+    ("policy", "mask"),
+    [
+        ("common", 0),
+        ("per_dim_0", 1),
+        ("per_dim_1", 2),
+        ("per_dim_01", 3),
+        ("per_dim_023", 13),
+        ("per_tensor", 15),
+    ],
+)
+def test_a_policy_is_a_mask(policy: str, mask: int) -> None:
+    assert FactorText("src", policy).mask(4) == mask
+
+
+def test_post_ops_are_read() -> None:
+    case = _case("--attr-post-ops=sum:0.5:1:u8+relu:0.1+add:f32:per_dim_1:axb 2x3")
+    assert case.attr_post_ops == (
+        PostOpText("sum", ("0.5", "1", "u8")),
+        PostOpText("relu", ("0.1",)),
+        PostOpText("add", ("f32", "per_dim_1", "axb")),
+    )
+
+
+def test_an_empty_entry_of_a_list_is_the_default() -> None:
+    assert _shown("--reorder --attr-post-ops=,sum 2x3") == [
+        "--reorder 2x3",
+        "--reorder --attr-post-ops=sum 2x3",
+    ]
+
+
+def test_compensation_strides_and_names_are_read() -> None:
+    case = _case('--oflag=s8s8_comp:1+zp_comp:1 --strides=6x1: 2x3_n"some:0"')
+    assert case.oflag == (FlagText("s8s8_comp", 1), FlagText("zp_comp", 1))
+    assert case.strides == Strides((6, 1), ())
+    assert (case.dims, case.name) == ((2, 3), "some:0")
+
+
+def test_the_shuffle_is_read() -> None:
+    (test,) = _tests("--shuffle --dir=bwd_d --dt=s8 --tag=axb --group=4 --axis=2 1x2x8")
+    assert test.case == ShuffleCase(dims=(1, 2, 8), dir="BWD_D", dt="s8", tag="axb", group=4, axis=2)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("2x3", "before a driver"),
+        ("", "no driver"),
+        ("--reorder --sdtt=f32 2x3", "did you mean --sdt"),
+        ("--reorder --sdt=f33 2x3", "no such data type"),
+        ("--reorder --stag=abq 2x3", "abq"),
+        ("--reorder 2x3y", "neither a knob nor dims"),
+        ("--reorder 1x1x1x1x1x1x1x1x1x1x1x1x1", "at most 12"),
+        ("--reorder --attr-scales=src:per_oc 2x3", "please use per_dim_0 or per_dim_1"),
+        ("--reorder --attr-scales=src:common 2x3", "needs a value"),
+        ("--reorder --attr-scales=src:common:2+src:common:3 2x3", "named twice"),
+        ("--reorder --attr-zero-points=src:common:0.5 2x3", "no whole number"),
+        ("--reorder --attr-post-ops=summ 2x3", "no post-op"),
+        ("--reorder --attr-post-ops=add 2x3", "add:TYPE"),
+        ("--reorder --dt=f32:s8,s8:f32 2x3", "not all combinations"),
+        ("--reorder --oflag=comp:1 2x3", "s8s8_comp"),
+        ("--reorder --strides=3x1 2x3", "SRC:DST"),
+        ("--reorder --mode=X 2x3", "there are C, P"),
+        ("--reorder --engine=tpu 2x3", "cpu, gpu, reference"),
+        ("--reorder --peers=cublas 2x3", "no peer"),
+        ("--reorder --match=( 2x3", "regular expression"),
+        ("--shuffle --dir=FWD 2x4", "FWD_D"),
+        ("--shuffle --group=-1 2x4", "whole number"),
+        ("--reorder --start=-1 2x4", "whole number"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_before_anything_runs(line: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        _tests(line)
+    assert message in str(caught.value)
+
+
+# --- reproducer lines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--reorder 2x3",
+        "--reorder --sdt=s8 --ddt=f32 --strides=:1x2 --runtime-dim-mask=63 2x3",
+        "--reorder --attr-scales=src:common:0.1+dst:per_tensor:bf16:8x1 --attr-post-ops=sum+relu:1e-3 8x8",
+        "--reorder --attr-scales=src:common:4294967295 --oflag=s8s8_comp:1+zp_comp:1 --ddt=s8 2x3",
+        "--reorder --attr-deterministic=true --attr-scratchpad=user --def-scales=0.5,2 --skip-impl=a,b 2x3",
+        '--mode=P --fix-times-per-prb=3 --engine=reference --reorder 2x3_n"name"',
+        "--shuffle --dir=BWD_D --axis=0 --group=2 4x3",
+    ],
+)
+@pytest.mark.parametrize("canonical", [False, True])
+def test_a_reproducer_line_gives_the_same_test_again(line: str, canonical: bool) -> None:
+    knob = "--canonical=1 " if canonical else ""
+    (test,) = _tests(knob + line)
+    assert _tests(knob + test.repro) == (test,)
+
+
+def test_a_canonical_line_says_everything() -> None:
+    (short,), (full,) = _shown("--reorder 2x3"), _shown("--canonical=true --reorder 2x3")
+    assert short == "--reorder 2x3"
+    assert "--sdt=f32 --ddt=f32 --stag=abx --dtag=abx" in full

@@ -1,0 +1,129 @@
+"""Peers beside restride: what they are asked, and that their answers are the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from restride.bench.arithmetic import Arithmetic
+from restride.bench.driver.cases import ReorderCase
+from restride.bench.driver.expand import expand
+from restride.bench.driver.peer_arithmetic import arithmetic_of
+from restride.bench.driver.result import PeerTime, Status
+from restride.bench.driver.run import run
+from restride.bench.peers import Refused
+
+
+def _peers(line: str, names: str = "numpy,memcpy") -> dict[str, PeerTime]:
+    (test,) = expand(f"--mode=P --fix-times-per-prb=3 --peers={names} {line}".split()).tests
+    return {peer.name: peer for peer in run(test).peers}
+
+
+def _arithmetic(line: str) -> Arithmetic:
+    (test,) = expand(f"--reorder {line}".split()).tests
+    assert isinstance(test.case, ReorderCase)
+    return arithmetic_of(test.case)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--reorder --dtag=axb 2x3x4x5",
+        "--reorder --dtag=aBx4b 2x6x4x5",
+        "--reorder --ddt=s8 --attr-scales=src:common:0.5 --dtag=ba 6x7",
+        "--reorder --sdt=bf16 --ddt=f32 --stag=ba 6x7",
+    ],
+)
+def test_numpy_and_memcpy_are_timed_and_give_the_same_bits(line: str) -> None:
+    found = _peers(line)
+    assert list(found) == ["numpy", "memcpy"]
+    for peer in found.values():
+        assert not peer.refused
+        assert not peer.other_answer
+        assert 0 < peer.least <= peer.median
+        middle, low, high = peer.ratio
+        assert 0 < low <= middle <= high
+
+
+def test_peers_are_measured_in_mode_c_too() -> None:
+    (test,) = expand(["--fix-times-per-prb=2", "--peers=memcpy", "--reorder", "2x3"]).tests
+    result = run(test)
+    assert result.status is Status.PASSED
+    assert [peer.name for peer in result.peers] == ["memcpy"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--shuffle --group=4 2x12x3",
+        "--shuffle --dir=BWD_D --dt=s8 --tag=axb --group=3 2x12x3",
+        "--shuffle --dt=bf16 --tag=aBx4b --axis=2 --group=2 2x5x6",
+    ],
+)
+def test_shuffles_of_numpy_give_the_same_bits(line: str) -> None:
+    peer = _peers(line, "numpy")["numpy"]
+    assert not peer.refused
+    assert not peer.other_answer
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", ["onednn", "torch"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--reorder --dtag=axb 2x3x4x5",
+        "--reorder --dtag=aBx8b 2x11x4x5",
+        "--reorder --sdt=f32 --ddt=u8 --attr-scales=src:common:2 --stag=ba 6x7",
+    ],
+)
+def test_installed_peers_give_the_same_bits(name: str, line: str) -> None:
+    peer = _peers(line, name)[name]
+    if "install" in peer.refused:
+        pytest.skip(peer.refused)
+    assert not peer.refused
+    assert not peer.other_answer
+
+
+def test_what_a_peer_is_not_asked_is_said() -> None:
+    found = _peers("--reorder --attr-post-ops=relu 2x3")
+    assert found["numpy"].refused == "of post-ops, peers are asked for one sum with a scale"
+    assert not found["memcpy"].refused
+
+
+def test_the_names_of_peers_are_kept_in_order_and_a_missing_one_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    peer = _peers("--reorder 2x5", "torch")["torch"]
+    assert "torch is not installed" in peer.refused
+
+
+@pytest.mark.parametrize(
+    ("line", "arithmetic"),
+    [
+        ("2x3", Arithmetic()),
+        ("--attr-scales=src:common:2 2x3", Arithmetic(2)),
+        ("--attr-scales=src:per_dim_1+dst:per_dim_0 2x3", Arithmetic(0.5, 1, dst_axis=0)),
+        (
+            "--ddt=s8 --attr-zero-points=dst:common:3 --attr-post-ops=sum:0.5 2x3",
+            Arithmetic(None, None, 3, 0.5),
+        ),
+        ("--sdt=s8 --attr-zero-points=src:common:3 2x3", Arithmetic(zero_point=3)),
+    ],
+)
+def test_attributes_are_put_as_peers_know_them(line: str, arithmetic: Arithmetic) -> None:
+    assert _arithmetic(line) == arithmetic
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--attr-scales=dst:common:2 2x3",
+        "--attr-scales=src:per_dim_01 2x3",
+        "--attr-scales=src:per_tensor:f32:1x3 2x3",
+        "--ddt=s8 --attr-zero-points=src:common:2 2x3",
+        "--attr-post-ops=sum:1:2 2x3",
+    ],
+)
+def test_other_attributes_are_refused(line: str) -> None:
+    with pytest.raises(Refused):
+        _arithmetic(line)

@@ -1,0 +1,103 @@
+"""The lines of a report, its totals, and what they count."""
+
+from __future__ import annotations
+
+from restride.bench.driver.common import Common
+from restride.bench.driver.expand import Test, expand
+from restride.bench.driver.report import Report, peer_line, status_line
+from restride.bench.driver.result import PeerTime, Perf, Result, Status
+
+_PERF = Perf(0.5, 0.75, 1.0, 3, 0.25, 2.0, 1_000_000, 3_000_000)
+
+
+def _test(line: str = "--reorder --ddt=s8 2x3") -> Test:
+    (test,) = expand(line.split()).tests
+    return test
+
+
+def test_the_line_of_a_test_has_status_reason_errors_and_reproducer() -> None:
+    assert status_line(3, _test(), Result(Status.PASSED)) == "3:PASSED __REPRO: --reorder --ddt=s8 2x3"
+    failed = Result(Status.FAILED, "padding is not zero", 2, 6)
+    assert status_line(4, _test("--reorder 2x3"), failed) == (
+        "4:FAILED (padding is not zero) (errors:2 total:6) __REPRO: --reorder 2x3"
+    )
+
+
+def test_totals_count_what_was_refused_among_the_failed() -> None:
+    report = Report()
+    for index, status in enumerate(Status):
+        list(report.add(index, _test(), Result(status)))
+    line = list(report.closing(Common(), 1.0))[-2]
+    assert line == (
+        "tests:10 passed:3 skipped:1 mistrusted:1 unimplemented:1 invalid_arguments:1 failed:4 listed:1"
+    )
+    assert report.exit_status == 1
+
+
+def test_a_run_without_failures_has_status_0_and_no_summary() -> None:
+    report = Report()
+    list(report.add(0, _test(), Result(Status.MISTRUSTED)))
+    list(report.add(1, _test(), Result(Status.SKIPPED, "Skip start")))
+    assert report.exit_status == 0
+    assert len(list(report.closing(Common(), 1.0))) == 2
+
+
+def test_the_first_ten_failures_are_told_again() -> None:
+    report = Report()
+    for index in range(12):
+        list(report.add(index, _test(), Result(Status.FAILED, errors=1, total=6)))
+    lines = list(report.closing(Common(), 1.0))
+    assert sum("__REPRO" in line for line in lines) == 10
+    assert "... and 2 more" in lines
+    assert not any("__REPRO" in line for line in report.closing(Common(summary="no-failures"), 1.0))
+
+
+def test_stages_are_shares_of_the_time_of_all_processes() -> None:
+    report = Report(processes=2)
+    list(report.add(0, _test(), Result(Status.PASSED, stages=(("fill", 1.0), ("execute", 0.5)))))
+    last = list(report.closing(Common(), 1.0))[-1]
+    created = "create_pd: 0.00s (0%); create_prim: 0.00s (0%);"
+    assert last == f"total: 1.00s; {created} fill: 1.00s (50%); execute: 0.50s (25%);"
+
+
+def test_the_template_is_told_once_and_totals_are_the_sums_of_times() -> None:
+    report = Report()
+    test = _test("--mode=P --reorder --perf-template=%idx%:%-time% 2x3")
+    result = Result(Status.EXECUTED, impl="jit", perf=_PERF)
+    lines = [line for index in range(2) for line in report.add(index, test, result)]
+    assert lines == ["Output template: %idx%:%-time%", "0:0.5", "1:0.5"]
+    assert "total perf: min(ms):1 avg(ms):1.5" in list(report.closing(Common(), 1.0))
+
+
+def test_mismatches_come_before_the_status_and_the_verbose_level_adds_lines() -> None:
+    test = _test("-v5 --reorder 2x3")
+    result = Result(Status.FAILED, errors=1, total=6, lines=("[   0][DST][0:0] …",), impl="jit:copy")
+    assert list(Report().add(0, test, result)) == [
+        "implementation: jit:copy",
+        "[   0][DST][0:0] …",
+        "0:FAILED (errors:1 total:6) __REPRO: --reorder 2x3",
+    ]
+
+
+def test_the_summary_of_implementations_is_given_when_asked_for() -> None:
+    report = Report()
+    list(report.add(0, _test(), Result(Status.PASSED, impl="jit:copy")))
+    assert "| jit:copy : 1 (100%) |" in list(report.closing(Common(summary="impl"), 1.0))
+
+
+def test_values_hold_everything() -> None:
+    report = Report(keeps_cases=True)
+    list(report.add(0, _test("--mode=P --reorder 2x3"), Result(Status.EXECUTED, impl="jit", perf=_PERF)))
+    values = report.values(2.0)
+    assert values["totals"]["passed"] == 1
+    assert values["status"] == 0
+    assert values["perf"] == {"min_ms": 0.5, "avg_ms": 0.75}
+    (case,) = values["cases"]
+    assert (case["status"], case["implementation"], case["perf"]["rounds"]) == ("EXECUTED", "jit", 3)
+
+
+def test_a_peer_has_a_line_with_the_ratio_and_its_quartiles() -> None:
+    peer = PeerTime("onednn", "jit:uni", 0.5, 0.75, (1.5, 1.25, 2.0))
+    assert peer_line(peer) == "peer,onednn,jit:uni,0.5,0.75,x1.50 [1.25 2.00]"
+    assert peer_line(PeerTime("torch", refused="not installed")) == "peer,torch,,,,refused: not installed"
+    assert peer_line(PeerTime("numpy", ratio=(1, 1, 1), other_answer=True)).endswith(",other bits")

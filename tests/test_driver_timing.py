@@ -1,0 +1,42 @@
+"""When measuring ends, and what it tells."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import replace
+
+from restride.bench.driver.common import Common
+from restride.bench.driver.timing import measure
+
+_COMMON = Common(mode="P", max_ms_per_prb=10)
+
+
+def test_so_many_rounds_are_taken_as_asked_for() -> None:
+    calls = list[int]()
+    times = measure(lambda: calls.append(1), replace(_COMMON, fix_times_per_prb=4))
+    assert times.rounds == 4
+    assert len(calls) == 5  # one to see how long it takes
+
+
+def test_rounds_last_as_long_as_asked_for() -> None:
+    start = time.perf_counter()
+    times = measure(lambda: time.sleep(0.001), _COMMON)
+    assert time.perf_counter() - start >= 0.010
+    assert times.least >= 1.0
+    assert times.least <= times.mean <= times.most
+
+
+def test_a_slow_call_gets_five_rounds() -> None:
+    assert measure(lambda: time.sleep(0.01), _COMMON).rounds == 5
+
+
+def test_a_short_call_is_timed_many_at_a_time() -> None:
+    assert measure(lambda: None, _COMMON).rounds > 1000
+
+
+def test_the_collector_rests_meanwhile_and_goes_on_afterwards() -> None:
+    states = list[bool]()
+    measure(lambda: states.append(gc.isenabled()), replace(_COMMON, fix_times_per_prb=2))
+    assert states[1:] == [False, False]
+    assert gc.isenabled()
