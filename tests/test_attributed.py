@@ -47,8 +47,8 @@ CALLS = {
         lambda i: np.abs(X),
     ),
     "usual numbers, and given ones": (
-        lambda i: rs.reorder(X, None, scale=i, post_ops=["hardsigmoid", ("linear", i)]),
-        lambda i: f32(i) * np.clip(f32(1 / 6) * (f32(i) * X) + f32(0.5), f32(0), f32(1)),
+        lambda i: rs.reorder(X, None, scale=i + 1, post_ops=["hardsigmoid", ("linear", i)]),
+        lambda i: f32(i) * np.clip(f32(1 / 6) * (f32(i + 1) * X) + f32(0.5), f32(0), f32(1)),
     ),
     "operands": (
         lambda i: rs.reorder(X, "ba", post_ops=[("mul", ROWS[i]), ("add", i), ("max", ROWS[i][::-1])]),
