@@ -120,15 +120,49 @@ def test_a_caret_points_at_the_fault_in_a_tag(capsys: pytest.CaptureFixture[str]
     assert lines[-1] == "  hint: did you mean 'nchw'?"
 
 
-@pytest.mark.parametrize("kind", ["--svg", "--html"])
-@pytest.mark.parametrize("rest", [("out.svg",), ()])
-def test_pictures_are_refused_by_name(
-    capsys: pytest.CaptureFixture[str], kind: str, rest: tuple[str, ...]
+def test_show_writes_pictures_and_pages(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = failed(capsys, "show", "nchw", "1x2x3x4", kind, *rest)
-    assert text.startswith(f"2 error: restride show: {kind} is not provided by this version\n")
-    assert "\n  hint: " in text
-    assert not os.path.exists("out.svg")
+    monkeypatch.chdir(tmp_path)
+    made = ("--svg", "a.svg", "--html", "a.html")
+    assert answered(capsys, "show", "nChw16c", "1x17x2x2", *made) == "wrote a.svg\nwrote a.html\n"
+    assert Path("a.svg").read_text().startswith("<svg ")
+    assert Path("a.html").read_text().startswith("<!DOCTYPE html>")
+    found = json.loads(answered(capsys, "show", "ab", "1x2", "--svg", "b.svg", "--json"))
+    assert found["files"] == {"svg": "b.svg"}
+
+
+def test_show_has_a_layout_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = answered(capsys, "show", "nchw", "1x17x2x2", "--dst", "nChw16c")
+    assert text.index("abcd (nchw)") < text.index("aBcd16b (nChw16c)")
+    found = json.loads(answered(capsys, "show", "ab", "2x3", "--dst", "ba", "--json"))
+    assert (found["strides"], found["dst"]["strides"]) == ([3, 1], [1, 2])
+    answered(capsys, "show", "nchw", "1x17x2x2", "--dst", "nChw16c", "--svg", str(tmp_path / "both.svg"))
+    assert "aBcd16b (nChw16c)" in (tmp_path / "both.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("rest", "start"),
+    [
+        (("--svg",), "2 error: restride show: argument --svg: expected one argument"),
+        (("--svg", ""), "1 error: cannot write a file without a name"),
+        (("--html", "/nowhere/a.html"), "1 error: cannot write /nowhere/a.html"),
+        (("--svg", "x", "--html", "x"), "2 error: --svg and --html name the same file"),
+        (("--dst", "nchw"), "2 "),
+        (("--dst", "any"), "2 error: format 'any' says nothing"),
+    ],
+    ids=["no file", "empty name", "no folder", "same file", "other rank", "any"],
+)
+def test_what_show_cannot_write(
+    capsys: pytest.CaptureFixture[str],
+    rest: tuple[str, ...],
+    start: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert failed(capsys, "show", "ab", "1x2", *rest).startswith(start)
+    assert not list(tmp_path.iterdir())
 
 
 def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +181,7 @@ def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_show_draws_and_explain_explains(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "    64  0 0 0  16 ░░ ░░" in answered(capsys, "show", "nChw16c", "1x17x2x2")
+    assert "    64   256  0 0 0 │ 16 ░░ ░░" in answered(capsys, "show", "nChw16c", "1x17x2x2")
     assert "    c//16*64 + h*32 + w*16 + c%16\n" in answered(capsys, "explain", "nChw16c", "1x17x2x2")
     assert "s8 1x2 ab" in answered(capsys, "explain", "ab", "1x2", "--dtype", "s8")
 
@@ -260,7 +294,7 @@ def test_no_colour_but_on_a_terminal(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b" not in answered(capsys, "show", "aB16b", "1x17")
-    monkeypatch.setattr("restride.cli.output.is_terminal", lambda stream: True)
+    monkeypatch.setattr("restride.view.terminal.is_terminal", lambda stream: True)
     assert "\x1b[2m░░" in answered(capsys, "show", "aB16b", "1x17")
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in answered(capsys, "show", "aB16b", "1x17")

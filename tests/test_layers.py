@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import restride
+from restride.desc import viewer
 
 _ROOT = Path(restride.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
@@ -228,6 +229,14 @@ unwanted = ["torch", "jax", "matplotlib", "dpctl", "skimage", "cupy", "tensorflo
             "llvmlite.binding", "restride.cli", "restride.bench", "restride.view", "multiprocessing"]
 print(sorted(name for name in unwanted if name in sys.modules))
 """
+
+
+def test_descriptors_know_the_row_that_draws_them_by_a_registered_name_only() -> None:
+    above = {f"restride.{m.name}" for m in _modules() if m.top == "view"}
+    (registered,) = viewer._registered
+    assert registered in above
+    sources = [path for path in (_ROOT / "desc").glob("*.py") if "restride.view" in path.read_text("utf-8")]
+    assert not sources
 
 
 def test_importing_restride_leaves_frameworks_and_llvm_alone() -> None:
