@@ -19,7 +19,7 @@ from .svg import memory_drawing, tensor_svg
 
 __all__ = ["page"]
 
-_LINES, _CELLS = 96, 64
+_LINES, _CELLS = 64, 32
 Side = tuple[MemoryDesc, str]
 
 
@@ -29,8 +29,9 @@ def page(sides: Sequence[Side]) -> str:
     heading = " → ".join(title(*side) for side in sides)
     names = axis_names(md.ndims, tag)
     labels = ("memory",) if len(sides) == 1 else ("before", "after")
-    memories = (_memory(*side, label, i) for i, (side, label) in enumerate(zip(sides, labels, strict=True)))
-    tensor = tensor_svg([desc for desc, _ in sides], names) if all(has_layout(d) for d, _ in sides) else ""
+    descs = [desc for desc, _ in sides]
+    memories = (_memory(descs, i, sides[i][1], label) for i, label in enumerate(labels))
+    tensor = tensor_svg(descs, names) if all(map(has_layout, descs)) else ""
     bits = " ".join(str(desc.data_type.bits) for desc, _ in sides)
     return _PAGE.format(
         title=escape(heading),
@@ -45,9 +46,9 @@ def page(sides: Sequence[Side]) -> str:
     )
 
 
-def _memory(md: MemoryDesc, tag: str, label: str, number: int) -> str:
-    drawing = memory_drawing(md, tag, lines=_LINES, cells=_CELLS)
-    picture = drawing.document(f"{label}: {title(md, tag)}")
+def _memory(descs: Sequence[MemoryDesc], number: int, tag: str, label: str) -> str:
+    drawing = memory_drawing(descs[number], tag, lines=_LINES, cells=_CELLS, sides=descs)
+    picture = drawing.document(f"{label}: {title(descs[number], tag)}")
     return f'<section class="memory" data-side="{number}"><h2>{label}</h2>{picture}</section>'
 
 

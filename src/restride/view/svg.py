@@ -7,6 +7,7 @@ and has a tooltip with its whole index, its offset and its byte.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from ..desc.layout import storage_elements
 from ..desc.memory_desc import MemoryDesc
@@ -16,7 +17,8 @@ from .palette import Palette
 from .scene import ELEMENT, PADDING, Cell, Memory, Panel, Planes, Run, memory, panels
 
 _LINES, _CELLS = 32, 32
-_SIDE, _PLANES = 16, 1024
+# A tensor of more elements than this is drawn as small parts of many planes.
+_ELEMENTS, _PART = 1024, 6
 _TENSOR_WIDTH = 420
 _HEIGHT, _GAP, _BLOCK_GAP = 20, 5, 9
 _PADDING_FILL, _BEYOND_FILL = "url(#hatch)", "#ffffff"
@@ -45,8 +47,13 @@ def tensor_svg(sides: Sequence[MemoryDesc], names: str) -> str:
     return drawing.document(f"The tensor of {md}, in logical order")
 
 
-def memory_drawing(md: MemoryDesc, tag: str, *, lines: int = _LINES, cells: int = _CELLS) -> Drawing:
-    """The picture of memory, to be placed or made a document."""
+def memory_drawing(
+    md: MemoryDesc, tag: str, *, lines: int = _LINES, cells: int = _CELLS, sides: Sequence[MemoryDesc] = ()
+) -> Drawing:
+    """The picture of memory, to be placed or made a document.
+
+    With `sides`, for the interactive page, each element tells a script its offset in each of these layouts.
+    """
     drawing = Drawing()
     drawing.text(0, 8, title(md, tag), size=14, font_weight="bold")
     if not has_layout(md):
@@ -54,7 +61,7 @@ def memory_drawing(md: MemoryDesc, tag: str, *, lines: int = _LINES, cells: int 
     elif not md.nelems:
         drawing.text(0, 30, "No elements: one of the dims is 0.", fill=FAINT)
     else:
-        _Memory(md, axis_names(md.ndims, tag), memory(md, lines, cells), drawing).draw()
+        _Memory(md, axis_names(md.ndims, tag), memory(md, lines, cells), drawing, sides).draw()
     return drawing
 
 
@@ -65,17 +72,24 @@ def tip(md: MemoryDesc, cell: Cell) -> str:
     return f"{kind}({place}) at element {cell.offset}, byte {byte_text(md, cell.offset)}"
 
 
-def data_of(cell: Cell) -> str:
+def data_of(cell: Cell, sides: Sequence[MemoryDesc]) -> str:
     """The attributes by which the page's script finds a cell."""
+    at = _data_at(cell.position, sides) if cell.kind == ELEMENT and sides else ""
     kind = "" if cell.kind == ELEMENT else f' data-kind="{cell.kind}"'
-    return f' data-i="{",".join(map(str, cell.position))}" data-o="{cell.offset}"{kind}'
+    return f' data-i="{",".join(map(str, cell.position))}" data-o="{cell.offset}"{at}{kind}'
+
+
+def _data_at(index: tuple[int, ...], sides: Sequence[MemoryDesc]) -> str:
+    return f' data-at="{" ".join(str(md.offset(*index)) for md in sides)}"'
 
 
 class _Memory:
     """The drawing of lines of memory."""
 
-    def __init__(self, md: MemoryDesc, names: str, scene: Memory, drawing: Drawing) -> None:
-        self.md, self.names, self.scene, self.drawing = md, names, scene, drawing
+    def __init__(
+        self, md: MemoryDesc, names: str, scene: Memory, drawing: Drawing, sides: Sequence[MemoryDesc]
+    ) -> None:
+        self.md, self.names, self.scene, self.drawing, self.sides = md, names, scene, drawing, sides
         self.palette = Palette.of(md)
         self.axes = [d for d in range(md.ndims) if d != scene.axis]
         last = md.extent_range()[1]
@@ -152,7 +166,7 @@ class _Memory:
         words = str(cell.position[self.scene.axis]) if is_element else "" if cell.kind == PADDING else "·"
         plain = _PADDING_FILL if cell.kind == PADDING else _BEYOND_FILL
         fill = hsl(self.palette.hue(cell.position)) if is_element else plain
-        self.drawing.cell(box, words, fill=fill, tip=tip(self.md, cell), data=data_of(cell))
+        self.drawing.cell(box, words, fill=fill, tip=tip(self.md, cell), data=data_of(cell, self.sides))
 
     def _frames(self, frames: list[tuple[float, float]]) -> None:
         if not self.md.inner_blks:
@@ -170,16 +184,20 @@ class _Tensor:
         self.md = sides[0]
         self.planes = Planes.of(self.md)
         self.palette = Palette.of(self.md)
+        self.xs: list[float] = []
+        self.ys: list[float] = []
         self.cell_width = max(22.0, len(str(self.md.dims[self.planes.across] - 1)) * LETTER + 8)
 
     def draw(self) -> None:
         """The planes, a few to a row."""
-        found = list(panels(self.md, _SIDE, _PLANES))
-        columns, rows = len(found[0].rows[0]), len(found[0].rows)
+        found = list(panels(self.md, _ELEMENTS if self.md.nelems <= _ELEMENTS else _PART, _ELEMENTS))
+        drawn = len(found) * len(found[0].rows) * len(found[0].rows[0])
+        self.xs, self.ys = self._places(found[0])
         label = len(self._label(found[-1])) * LETTER
-        width, height = max(columns * self.cell_width, label) + 18, rows * _HEIGHT + 28
+        width, height = max(self.xs[-1] + self.cell_width, label) + 18, self.ys[-1] + _HEIGHT + 28
         across = max(1, int(_TENSOR_WIDTH // width))
-        self.drawing.text(0, 8, self._facts(), fill=FAINT)
+        part = ", drawn in part" if drawn < self.md.nelems else ""
+        self.drawing.text(0, 8, self._facts() + part, fill=FAINT)
         for i, panel in enumerate(found):
             self._plane(panel, i % across * width, 34.0 + i // across * height)
 
@@ -196,16 +214,29 @@ class _Tensor:
     def _plane(self, panel: Panel, x: float, y: float) -> None:
         self.drawing.text(x, y, self._label(panel), fill=FAINT, size=11)
         self.drawing.open_cells()
-        for i, row in enumerate(panel.rows):
-            for j, index in enumerate(row):
-                box = Box(x + j * self.cell_width, y + 10 + i * _HEIGHT, self.cell_width, _HEIGHT)
-                self._cell(index, box)
+        for row, down in zip(panel.rows, self.ys, strict=True):
+            for index, across in zip(row, self.xs, strict=True):
+                self._cell(index, Box(x + across, y + 10 + down, self.cell_width, _HEIGHT))
         self.drawing.close()
+
+    def _places(self, panel: Panel) -> tuple[list[float], list[float]]:
+        """Where the columns and the rows of a plane begin."""
+        down, across = self.planes.down, self.planes.across
+        rows = [0] if down is None else [row[0][down] for row in panel.rows]
+        return _spread([index[across] for index in panel.rows[0]], self.cell_width), _spread(rows, _HEIGHT)
 
     def _cell(self, index: tuple[int, ...], box: Box) -> None:
         offsets = [md.offset(*index) for md in self.sides]
-        data = f' data-i="{",".join(map(str, index))}" data-at="{" ".join(map(str, offsets))}"'
+        data = f' data-i="{",".join(map(str, index))}"{_data_at(index, self.sides)}'
         places = ", then ".join(f"element {o}" for o in offsets)
         words = f"({', '.join(map(str, index))}) at {places}"
         fill = hsl(self.palette.hue(index))
         self.drawing.cell(box, str(index[self.planes.across]), fill=fill, tip=words, data=data)
+
+
+def _spread(positions: Sequence[int], size: float) -> list[float]:
+    """Where cells of that size begin; where positions are left out there is a gap."""
+    places = [0.0]
+    for before, after in pairwise(positions):
+        places.append(places[-1] + size * (1 if after == before + 1 else 1.5))
+    return places

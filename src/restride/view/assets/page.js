@@ -4,13 +4,11 @@
   const { names, bits, labels } = document.body.dataset;
   const width = bits.split(" ").map(Number), label = labels.split(" ");
   const all = [...document.querySelectorAll("g[data-i]")];
-  const tensor = new Map();
   const sides = label.map(() => []);
   const byIndex = new Map();
   for (const cell of all) {
     const memory = cell.closest("[data-side]");
     if (memory) sides[Number(memory.dataset.side)].push(cell);
-    else tensor.set(cell.dataset.i, cell);
     if (!byIndex.has(cell.dataset.i)) byIndex.set(cell.dataset.i, []);
     byIndex.get(cell.dataset.i).push(cell);
   }
@@ -24,21 +22,13 @@
     const at = BigInt(offset) * BigInt(width[side]);
     return `${at / 8n}${at % 8n ? ".5" : ""}`;
   };
-  const offsetsOf = (cell) => {
-    const known = tensor.get(cell.dataset.i);
-    if (known) return known.dataset.at.split(" ");
-    return label.map((_, side) => sides[side].find((c) => c.dataset.i === cell.dataset.i)?.dataset.o);
-  };
   const describe = (cell) => {
     const index = cell.dataset.i.split(",");
     const place = names.split(",").map((name, d) => `${name}=${index[d]}`).join(" ");
-    const kind = cell.dataset.kind ? `${cell.dataset.kind} ` : "";
-    const at = offsetsOf(cell).map((offset, side) =>
-      offset === undefined ? `${label[side]}: not drawn`
-        : `${label[side]}: element ${offset}, byte ${byteOf(offset, side)}`);
-    if (!cell.dataset.kind) return `(${place})   ${at.join("   ")}`;
-    const side = Number(cell.closest("[data-side]").dataset.side);
-    return `${kind}(${place})   ${label[side]}: element ${cell.dataset.o}, byte ${byteOf(cell.dataset.o, side)}`;
+    const at = (offset, side) => `   ${label[side]}: element ${offset}, byte ${byteOf(offset, side)}`;
+    const { kind, o, at: offsets } = cell.dataset;
+    if (!kind) return `(${place})${offsets.split(" ").map(at).join("")}`;
+    return `${kind} (${place})${at(o, Number(cell.closest("[data-side]").dataset.side))}`;
   };
 
   let marked = [];
