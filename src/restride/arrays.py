@@ -189,11 +189,11 @@ def _of_others(
     x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
 ) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
+    target = None if out is None else as_numpy(out, "reorder: out")
+    named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
     source = as_numpy(x, "reorder: x")
-    if out is None:
-        return back_to(x, _general(source, dst, src, dtype, given, None, engine))
-    _general(source, dst, src, dtype, given, as_numpy(out, "reorder: out"), engine)
-    return out
+    made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
+    return back_to(x, made) if out is None else out
 
 
 def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:

@@ -69,7 +69,15 @@ def _of_torch(x: Any, name: str) -> Array:
     if x.device.type != "cpu":
         raise _unreadable(name, f"the tensor is on {x.device}", "pass x.cpu()")
     if x.requires_grad:
-        raise _unreadable(name, "gradients would not flow through", "pass x.detach()")
+        raise _unreadable(
+            name,
+            "gradients would not flow through",
+            "pass x.detach(), or use restride.torch, whose functions they flow through",
+        )
+    if str(x.layout) != "torch.strided":
+        raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
+    if x.is_quantized:
+        raise _unreadable(name, "its integers stand for other numbers", "pass x.dequantize() or x.int_repr()")
     carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
     try:
         if carrier is None or twin is None:
