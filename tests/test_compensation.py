@@ -177,11 +177,33 @@ def test_memories_for_sums_that_will_not_do_are_refused():
         ("it is on engine", rs.Memory(md, rs.Engine("reference"))),
         ("read-only", rs.Memory(md, rs.Engine("cpu"), frozen)),
         ("is no rs.Memory", np.zeros(20, np.int32)),
-        ("the destination and its sums overlap", held[rs.ARG_DST_2]),
-        ("the destination and its sums overlap", rs.Memory(md, rs.Engine("cpu"), held[rs.ARG_TO].data[:80])),
+        ("ARG_DST_1) overlap 19 (ARG_DST_2)", held[rs.ARG_DST_2]),
+        ("ARG_DST_1) overlap dst", rs.Memory(md, rs.Engine("cpu"), held[rs.ARG_TO].data[:80])),
+        (
+            "ARG_DST_1) overlap src",
+            rs.Memory(md, rs.Engine("cpu"), held[rs.ARG_FROM].data[:20].view(np.int32)),
+        ),
     ):
         with refused(text):
             primitive.execute(STREAM["cpu"], {**held, rs.ARG_DST_1: wrong})
+
+
+@pytest.mark.parametrize("kind", STREAM)
+def test_sums_that_would_overwrite_scales_are_refused(kind):
+    engine = rs.Engine(kind)
+    attr = rs.PrimitiveAttr()
+    attr.set_compensation(1)
+    attr.set_scales_mask(rs.ARG_SRC, 1)
+    src, dst = (rs.Memory(rs.MemoryDesc((4, 8), t, "ab"), engine) for t in ("f32", "s8"))
+    shared = np.ones(4, np.float32)
+    scales = rs.Memory(rs.MemoryDesc((4,), "f32", "a"), engine, shared)
+    sums = rs.Memory(rs.MemoryDesc((4,), "s32", "a"), engine, shared.view(np.int32))
+    given = {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_DST_1: sums, rs.ARG_ATTR_SCALES | rs.ARG_SRC: scales}
+    with refused("ARG_DST_1) overlap 4097 (ARG_ATTR_SCALES | ARG_SRC)", "(N9)"):
+        rs.Reorder(rs.Reorder.PrimitiveDesc(engine, src.desc, engine, dst.desc, attr)).execute(
+            STREAM[kind], given
+        )
+    assert (shared == 1).all()
 
 
 def test_neither_kind_of_sum_takes_it_back():

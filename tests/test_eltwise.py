@@ -215,6 +215,7 @@ _SIMPLE = {
     "clip": lambda s, a, b: np.minimum(np.maximum(s, a), b),
     "clip_v2": lambda s, a, b: np.minimum(np.maximum(s, a), b),
     "abs": lambda s, a, b: np.abs(s),
+    "nan_to_zero": lambda s, a, b: np.where(np.isnan(s), s.dtype.type(0), s),
     "sqrt": lambda s, a, b: np.sqrt(s),
     "square": lambda s, a, b: s * s,
     "round": lambda s, a, b: np.rint(s),
@@ -245,6 +246,7 @@ relu        2 0 0 2, -2 0.5 0 -1, -inf 0 0 -0.0, -inf 0.5 0 -inf, inf 0 0 inf
 linear      3 2 1 7, inf -1 0 -inf, inf 0 1 nan, -0.0 1 -0.0 -0.0
 clip        3 -1 2 2, -3 -1 2 -1, inf -1 2 2, -inf -1 2 -1, 1 -inf inf 1
 clip_v2     3 -1 2 2, -3 -1 2 -1, 0.5 -1 2 0.5
+nan_to_zero nan 0 0 0, -0.0 0 0 -0.0, -inf 0 0 -inf, 3 0 0 3
 abs         -3 0 0 3, -0.0 0 0 0, 0 0 0 0, -inf 0 0 inf
 sqrt        4 0 0 2, -0.0 0 0 -0.0, -1 0 0 nan, inf 0 0 inf
 square      -3 0 0 9, -0.0 0 0 0, -inf 0 0 inf
@@ -285,6 +287,9 @@ def test_every_algorithm_has_special_values() -> None:
 @_TYPES
 @_ALGORITHMS
 def test_nan_gives_nan(alg: str, dtype: np.dtype) -> None:
+    if alg == "nan_to_zero":
+        assert repr(_one(alg, _NAN, dtype=dtype)) == "0.0"
+        return
     for alpha, beta in ((1.0, 1.0), (0.0, 0.5), (-2.0, -3.0)):
         assert math.isnan(_one(alg, _NAN, alpha, beta, dtype))
 

@@ -150,6 +150,40 @@ def test_post_ops_are_applied_in_their_order(x):
     np.testing.assert_array_equal(rs.reorder(x, None, post_ops=[]), x)
 
 
+def test_functions_that_need_numbers_take_the_usual_ones_or_ask(x):
+    """Without them hardswish would be 0 for every x, and soft_relu infinite."""
+    y = x / 20 - 3
+    clipped = np.clip(y * np.float32(1 / 6) + np.float32(0.5), 0, 1)
+    np.testing.assert_array_equal(rs.reorder(y, None, post_ops="hardsigmoid"), clipped)
+    np.testing.assert_array_equal(rs.reorder(y, None, post_ops=["hardswish"]), y * clipped)
+    np.testing.assert_allclose(
+        rs.reorder(y, None, post_ops="elu"), np.where(y > 0, y, np.expm1(y)), rtol=1e-6
+    )
+    np.testing.assert_allclose(rs.reorder(y, None, post_ops="swish"), y / (1 + np.exp(-y)), rtol=1e-6)
+    np.testing.assert_allclose(rs.reorder(y, None, post_ops="soft_relu"), np.log1p(np.exp(y)), rtol=1e-6)
+    for name in ("pow", "linear", "clip"):
+        with refused(f"{name} takes", f'pass ("{name}"'):
+            rs.reorder(y, None, post_ops=name)
+
+
+def test_errors_of_operands_speak_of_them(x):
+    for operand in (np.int16([1, 2, 3, 4]), np.array(["a"]), 1j, None):
+        with refused("the operand of a post-op cannot be read"):
+            rs.reorder(x, None, post_ops=[("add", operand)])
+
+
+def test_any_sequence_or_masked_array_is_told_apart(x):
+    np.testing.assert_array_equal(rs.reorder(x, None, scale=range(5), axis=1), x * _channels(range(5)))
+    with refused("scale is"):
+        rs.reorder(x, None, scale=np.ma.array(np.ones(5), mask=[1, 0, 0, 0, 0]), axis=1)
+
+
+def test_zero_points_that_are_all_0_shift_nothing(x):
+    np.testing.assert_array_equal(rs.reorder(x, None, zero_point=[0] * 5, axis=1), x)
+    with refused("zero_point without integers"):
+        rs.reorder(x, None, zero_point=[0, 0, 1, 0, 0], axis=1)
+
+
 def test_beta_comes_before_the_post_ops(x):
     out = np.full(x.shape, -100, np.float32)
     rs.reorder(x, None, beta=0.5, out=out, post_ops=["relu"])

@@ -117,6 +117,66 @@ def test_small_work_is_for_one_thread_and_large_for_all(threads):
         assert ("1 thread" if count == 1 else f"up to {count} threads") in str(rs.plan(large, "nhwc"))
 
 
+def test_a_prediction_is_positive_and_grows_with_the_bytes(nothing_runs, threads):
+    threads(2)
+    found = [
+        rs.plan(rs.MemoryDesc((n, 64, 56, 56), "f32", "nchw"), "nhwc").predicted for n in (1, 4, 16, 64, 512)
+    ]
+    assert [each.moved_bytes for each in found] == [n * 64 * 56 * 56 * 8 for n in (1, 4, 16, 64, 512)]
+    seconds = [each.seconds for each in found]
+    assert seconds == sorted(set(seconds))
+    assert all(0 < each.gb_per_s < 10_000 for each in found)
+
+
+def test_a_plan_is_measured_only_when_asked_and_tells_it_from_then_on():
+    x = X.copy()
+    plan = rs.plan(x, "nChw16c", dtype="s8", scale=[0.5] * 17, axis=1)
+    assert plan.measured is None
+    assert "predicted" in str(plan)
+    assert "not measured" in str(plan)
+    found = plan.measure(rounds=3)
+    assert plan.measured is found
+    assert 0 < found.low <= found.seconds <= found.high
+    assert (found.rounds, found.threads, found.moved_bytes) == (3, rs.get_num_threads(), plan.bytes_moved)
+    assert found.gb_per_s == found.moved_bytes / found.seconds / 1e9
+    assert "in half of 3 rounds" in str(plan)
+    assert np.array_equal(x, X)
+
+
+@pytest.mark.parametrize(
+    ("x", "kwargs"),
+    [
+        (np.empty((0, 3), np.float32), {}),
+        (X, {"engine": REF}),
+        (X[:, ::2], {"beta": 0.5}),
+        (X, {"dtype": "u4"}),
+        (X, {"zero_point": 3, "dtype": "u8"}),
+    ],
+    ids=["empty", "reference", "sum", "4 bits", "zero point"],
+)
+def test_whatever_is_planned_can_be_measured(x, kwargs):
+    plan = rs.plan(x, None, **kwargs)
+    assert plan.measure(rounds=1).seconds > 0
+    assert "measured" in str(plan)
+
+
+def test_the_reference_engine_foretells_nothing():
+    assert rs.plan(X, "nhwc", engine=REF).predicted is None
+    assert "nothing to predict" in str(rs.plan(X, "nhwc", engine=REF))
+
+
+def test_what_has_no_room_is_not_measured():
+    plan = rs.plan(rs.MemoryDesc((1 << 20, 1 << 20, 3), "u8", "abc"), "acb")
+    with pytest.raises(rs.OutOfMemory, match="bytes are free"):
+        plan.measure()
+
+
+@pytest.mark.parametrize("rounds", [0, -1, "3", 1.5], ids=str)
+def test_rounds_are_a_positive_number(rounds):
+    with pytest.raises(rs.InvalidArguments, match="rounds"):
+        rs.plan(X, "nhwc").measure(rounds=rounds)
+
+
 def test_out_says_where_it_goes():
     out = np.empty((2, 3, 5, 17), np.int8).transpose(0, 3, 1, 2)
     assert rs.plan(X, None, out=out).dst == rs.MemoryDesc(DIMS, "s8", "nhwc")

@@ -95,8 +95,7 @@ def test_any_layout_in_and_out_and_no_padding_in_the_range(tag):
 def test_what_comes_back_is_within_half_a_step(dtype, axis, symmetric):
     q, scale, zero = rs.quantize(X, dtype, axis=axis, symmetric=symmetric)
     at = None if axis is None else axis % 3
-    shift = zero if dtype in RANGES else None
-    back = rs.dequantize(q, scale, shift, axis=axis)
+    back = rs.dequantize(q, scale, zero, axis=axis)
     steps = np.abs(X - back) / along(np.asarray(scale), at)
     size = np.abs(X) / along(np.asarray(scale), at)
     half = 0.5 if dtype in RANGES else np.maximum(size * 2.0 ** (-4 if dtype == "f8_e4m3" else -3), 2.0**-10)
@@ -174,3 +173,28 @@ def test_what_cannot_be_quantised_says_what_can():
     for wrong in (np.ones(4, np.float32), np.ones((2, 2), np.float32)):
         with refused("scale"):
             rs.dequantize(np.zeros((2, 3), np.int8), wrong, axis=1)
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize("axis", [None, 1])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_nan_becomes_what_stands_for_0(dtype, axis, symmetric):
+    x = X.copy() + 300
+    x[0, 3, :2] = np.nan
+    q, scale, zero = rs.quantize(x, dtype, axis=axis, symmetric=symmetric)
+    assert rs.dequantize(q, scale, zero, axis=axis)[0, 3, :2].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_doubles_beyond_what_a_scale_can_express_are_refused(dtype, symmetric):
+    for values in ([1e308, -1e308], [1e308, 5e307], [-1.7e308, 1.7e308]):
+        with refused("the values of x reach too far", "scales are f32"):
+            rs.quantize(np.array(values), dtype, symmetric=symmetric)
+    _, scale, _ = rs.quantize(np.array([1e38, -1e37]), dtype, symmetric=symmetric)
+    assert np.isfinite(scale)
+
+
+def test_dequantize_wants_a_scale():
+    with refused("scale is None"):
+        rs.dequantize(np.int8([1]), None)

@@ -17,7 +17,7 @@ from .desc.viewer import register as _register_viewer
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .joining import add_n, concat
-from .planned import Plan, plan
+from .planned import Measured, Plan, Prediction, plan
 from .primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_POST_OP_DW,
@@ -141,11 +141,13 @@ __all__ = [
     "Event",
     "FormatTag",
     "InvalidArguments",
+    "Measured",
     "Memory",
     "MemoryDesc",
     "OutOfMemory",
     "Plan",
     "PostOps",
+    "Prediction",
     "PrimitiveAttr",
     "PropKind",
     "Query",

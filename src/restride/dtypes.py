@@ -55,6 +55,8 @@ _WORDS = {
     "float8_e4m3fn": "f8_e4m3",
     "float8_e8m0fnu": "e8m0",
     "float4_e2m1fn": "f4_e2m1",
+    "int4": "s4",
+    "uint4": "u4",
     "int32": "s32",
     "int8": "s8",
     "uint8": "u8",

@@ -1,8 +1,10 @@
-"""`plan`: what a reorder would run, without running it."""
+"""`plan`: what a reorder would run, without running it; and how fast, when asked to try."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,17 +12,55 @@ import numpy as np
 
 from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
-from .errors import InvalidArguments
-from .frameworks.arithmetic import Arithmetic, bind
+from .desc.parse import parse_int
+from .errors import InvalidArguments, OutOfMemory
+from .frameworks.arithmetic import Arithmetic, Bound, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
+from .plan.cost import Prediction, Work, predict
+from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem, check_problem, solve
+from .primitives.reorder import Reorder
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
-from .targets.cpu import Lowered
+from .runtime.pool import get_num_threads
+from .runtime.stream import Stream
+from .runtime.timing import Measured, available_memory, quartiles, time_call
+from .targets.cpu import Lowered, machine_of
 from .targets.jit import assembly
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Measured", "Plan", "Prediction", "plan"]
+
+# What scratch memories hold: an ordinary number in every type, and no page of zeros that all addresses share.
+_FILLED = 0x3F
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What a plan would execute, to be tried, and what trials found."""
+
+    problem: Problem
+    engine: Engine
+    bound: Bound
+    log: list[Measured] = field(default_factory=list)
+
+    def measure(self, rounds: int) -> None:
+        """Execute a primitive on memories made for it, and log the time."""
+        low, median, high = quartiles(time_call(self._call(), rounds))
+        self.log.append(Measured(median, low, high, rounds, get_num_threads(), self.problem.moved_bytes))
+
+    def _call(self) -> Callable[[], None]:
+        made = Reorder.PrimitiveDesc(
+            self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
+        )
+        src, dst = (Memory(md, self.engine) for md in (made.src_desc(), made.dst_desc()))
+        for held in (src.data, dst.data):
+            if held is not None:
+                held.view(np.uint8)[...] = _FILLED
+        primitive, stream = Reorder(made), Stream(self.engine)
+        if not self.bound.extras:
+            return partial(primitive.execute, stream, src, dst)
+        return partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
 
 
 @dataclass(frozen=True)
@@ -41,6 +81,40 @@ class Plan:
     threads: int
     nest: str
     _lowered: Lowered | None = field(repr=False)
+    _job: _Job = field(repr=False, compare=False)
+
+    @property
+    def predicted(self) -> Prediction | None:
+        """How long an execution should take; None where nothing is compiled.
+
+        Foretold by `plan/cost.py` from rates of another machine: for comparing plans, not for quoting.
+        """
+        lowered, job = self._lowered, self._job
+        if lowered is None:
+            return None
+        written = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
+        functions = job.problem.work_bytes - self.bytes_moved
+        work = Work(lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, written)
+        return predict(work, machine_of(lowered.isa, lowered.caches))
+
+    @property
+    def measured(self) -> Measured | None:
+        """What the last `measure()` found; None before."""
+        return self._job.log[-1] if self._job.log else None
+
+    def measure(self, *, rounds: int = 15) -> Measured:
+        """Run it, on memories that are made for it and dropped again, and say how long it took.
+
+        `rounds`: samples after a warm-up. `print(plan)` tells the result from then on. The memories are warm:
+        work that fits in a cache is measured in the cache. Raises OutOfMemory where there is no room for
+        them, InvalidArguments for no positive number of rounds.
+        """
+        count = parse_int(rounds, "measure: rounds")
+        if count < 1:
+            raise InvalidArguments(f"measure: rounds is {count}", hint="pass 1 or more")
+        _check_room(self)
+        self._job.measure(count)
+        return self._job.log[-1]
 
     @property
     def schedule(self) -> str:
@@ -63,8 +137,37 @@ class Plan:
             f"dst      {self.dst}",
             f"moves    {self.bytes_moved} bytes; {self.padding} elements of padding written as zero",
             f"kernel   {self.impl}: {self.why}; {_threads(self.threads)}",
+            f"speed    {_foretold(self.predicted)}; {_found(self.measured)}",
         ]
         return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
+
+
+def _foretold(found: Prediction | None) -> str:
+    return f"predicted {found.gb_per_s:.3g} GB/s ({_time(found.seconds)})" if found else "nothing to predict"
+
+
+def _found(found: Measured | None) -> str:
+    if found is None:
+        return "not measured"
+    often = f"{_time(found.low)} to {_time(found.high)} in half of {found.rounds} rounds"
+    with_threads = f"with {_threads(found.threads).removeprefix('up to ')}"
+    return f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, {with_threads})"
+
+
+def _time(seconds: float) -> str:
+    unit, name = next((u, n) for u, n in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0, "ns")) if seconds >= u)
+    return f"{seconds / (unit or 1e-9):.3g} {name}"
+
+
+def _check_room(plan: Plan) -> None:
+    needed, available = plan.src.size + plan.dst.size, available_memory()
+    if available is not None and needed > available:
+        raise OutOfMemory(
+            f"measure: the memories take {needed} bytes",
+            where=f"src {plan.src}; dst {plan.dst}",
+            why=f"{available} bytes are free",
+            hint="plan fewer images: the speed of large work does not depend on how many there are",
+        )
 
 
 def _threads(count: int) -> str:
@@ -111,6 +214,7 @@ def plan(
         threads=program.threads if program else 1,
         nest=str(problem.nest()),
         _lowered=program.lowered if program else None,
+        _job=_Job(problem, device, bound),
     )
 
 

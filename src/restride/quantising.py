@@ -58,8 +58,9 @@ def quantize(
                the smallest and largest value, 0 among them, so that 0 stays exact
     dst        the format of `q`; None keeps that of `x`
 
-    Only finite values make the range; as integers, infinities saturate and NaN becomes 0 (N4). Where all
-    values are 0, or none is finite, the scale is 1. Raises InvalidArguments for other types.
+    Only finite values make the range; as integers, infinities saturate and NaN becomes the zero point, which
+    stands for 0. Where all values are 0, or none is finite, the scale is 1. The zero point of f8 is 0. Raises
+    InvalidArguments for other types, and for f64 of a range that no f32 scale can express.
 
     >>> import numpy as np, restride as rs
     >>> q, scale, zero_point = rs.quantize(np.float32([[0.5, -2.0], [1.0, np.inf]]))
@@ -72,9 +73,9 @@ def quantize(
     scale, zero = _parameters(source, at, target, symmetric)
     with np.errstate(all="ignore"):
         inverse = np.float32(1) / scale
-    shift = zero if target.data_type.is_integral else None
-    q = reorder(x, dst, dtype=target.data_type, scale=_given(inverse), zero_point=_given(shift), axis=at)
-    return q, scale, zero
+    shift, chain = (zero, ["nan_to_zero"]) if np.any(zero) else (None, None)
+    options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": at, "post_ops": chain}
+    return reorder(x, dst, dtype=target.data_type, **options), scale, zero
 
 
 def dequantize(
@@ -96,6 +97,10 @@ def dequantize(
     >>> rs.dequantize(np.int8([-2, 0, 3]), 0.5, 1).tolist()
     [-1.5, -0.5, 1.0]
     """
+    if scale is None:
+        raise InvalidArguments(
+            "dequantize: scale is None", why="it says what a step is worth", hint="pass quantize's"
+        )
     kind = parse_type(dtype)
     if kind.kind != "float":
         raise InvalidArguments(
@@ -167,15 +172,21 @@ def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: boo
     else:
         low, high = (np.float64(ends) for ends in min_max(source.desc, address, keep))
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        scale = _scale(high - low, target.high - target.low)
+        scale = _scale(high / 2 - low / 2, (target.high - target.low) / 2)
         exact = np.rint(target.low - low / scale.astype(np.float64))
         zero = np.clip(exact, target.low, target.high).astype(np.int32)
     return (scale[()], int(zero)) if axis is None else (scale, zero)
 
 
-def _scale(extent: Array, steps: int) -> Array:
+def _scale(extent: Array, steps: float) -> Array:
     """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
+    exact = np.asarray(extent, np.float64) / steps
+    if np.any(exact > _LARGEST):
+        raise InvalidArguments(
+            "quantize: the values of x reach too far",
+            why=f"a step would be worth {float(exact.max()):g}, and scales are f32",
+            hint="divide x by a power of two first",
+        )
     with np.errstate(all="ignore"):
-        exact = np.asarray(extent, np.float64) / steps
-        scale = np.clip(exact, _SMALLEST, _LARGEST).astype(np.float32)
+        scale = np.maximum(exact, _SMALLEST).astype(np.float32)
     return np.where(exact > 0, scale, np.float32(1))

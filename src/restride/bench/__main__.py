@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..cli.main import main as command
 from ..runtime.pool import available_processors
-from . import chart, figures, machine, report, rows
+from . import chart, curves, figures, machine, report, rows, studies
 from .driver import main as driver
 from .peers import PEERS, NumPy, Peer, open_peers
 from .problem import Problem
@@ -31,12 +31,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     chosen = rows.select(rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE), options.rows)
     small = [name for name in (*figures.FIGURES, _GROWTH) if re.search(options.rows, name)]
+    inside = [name for name in studies.STUDIES if re.search(options.rows, name)]
     if options.list:
-        print("\n".join([*(f"{row.label}  ({row.group})" for row in chosen), *small]))
+        print("\n".join([*(f"{row.label}  ({row.group})" for row in chosen), *small, *inside]))
         return 0
-    found = _measure(options, chosen, small)
-    _publish(found, options.out)
-    return 1 if found.wrong else 0
+    studied = studies.Studies()
+    found = _measure(options, chosen, small, inside, studied)
+    if chosen or small:
+        _publish(found, options.out)
+    if not studied.is_empty:
+        _publish_studies(studied, options.out)
+    return 1 if found.wrong or studied.wrong else 0
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -53,7 +58,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--rounds", default=0, type=_positive, metavar="N", help="samples of each; default 15, quick 5")
     add("--quick", action="store_true", help="small sizes, few rounds: to see that it works, not to quote")
     add(
-        "--largest", default=0, type=_positive, metavar="BYTES", help="end of the growth series; default 1 GB"
+        "--largest",
+        default=0,
+        type=_positive,
+        metavar="BYTES",
+        help="end of the growth series, a quarter of the roofline's; default 1 GB",
     )
     add("--out", default=Path("benchmarks/results"), type=Path, metavar="FOLDER", help="for the report")
     add("--list", action="store_true", help="print the rows and figures and measure nothing")
@@ -85,7 +94,13 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _measure(options: argparse.Namespace, chosen: Sequence[Problem], small: Sequence[str]) -> report.Report:
+def _measure(
+    options: argparse.Namespace,
+    chosen: Sequence[Problem],
+    small: Sequence[str],
+    inside: Sequence[str],
+    studied: studies.Studies,
+) -> report.Report:
     facts = machine.describe()
     peers, missing = open_peers(options.peers, options.threads)
     for name, how in missing.items():
@@ -99,9 +114,14 @@ def _measure(options: argparse.Namespace, chosen: Sequence[Problem], small: Sequ
     try:
         _run_rows(bench, chosen, measured)
         _run_figures(setting, small, taken, steps)
+        for name in inside:
+            _progress(name)
+            studied.run(name, setting)
+            _say(name)
     except KeyboardInterrupt:
         notes["interrupted"] = f"after {len(measured)} of {len(chosen)} rows"
     versions = {**{peer.name: peer.version for peer in peers}, **machine.versions()}
+    studied.about = {"machine": facts, "versions": versions, "settings": notes}
     return report.Report(facts, versions, notes, missing, measured, taken, steps)
 
 
@@ -152,6 +172,17 @@ def _publish(found: report.Report, folder: Path) -> None:
         _say("no chart: matplotlib is not installed (pip install matplotlib)")
     for mean in report.means(found.rows):
         print(f"{mean.value:8.2f} {mean.name}  (worst {mean.worst:.2f}: {mean.worst_row})")
+    for trouble in found.wrong:
+        print(f"WRONG {trouble}")
+    print("written: " + ", ".join(map(str, written)))
+
+
+def _publish_studies(found: studies.Studies, folder: Path) -> None:
+    written = studies.write(found, folder)
+    try:
+        written += curves.draw(found, folder)
+    except ImportError:
+        _say("no charts: matplotlib is not installed (pip install matplotlib)")
     for trouble in found.wrong:
         print(f"WRONG {trouble}")
     print("written: " + ", ".join(map(str, written)))

@@ -146,7 +146,7 @@ def _mean_table(report: Report) -> str:
     rows = [
         [m.name, f"{m.value:.2f}", str(m.rows), f"{m.worst:.2f}", m.worst_row] for m in means(report.rows)
     ]
-    return _table(["restride", "geometric mean", "rows", "worst", "worst row"], rows)
+    return table(["restride", "geometric mean", "rows", "worst", "worst row"], rows)
 
 
 def _row_table(report: Report) -> str:
@@ -162,7 +162,7 @@ def _row_table(report: Report) -> str:
         "× oneDNN",
         "",
     ]
-    return _table(head, [_cells(row, peers) for row in report.rows])
+    return table(head, [_cells(row, peers) for row in report.rows])
 
 
 def _cells(row: Row, peers: Sequence[str]) -> list[str]:
@@ -203,7 +203,7 @@ def _figure_table(report: Report) -> str:
         ]
         for f in report.figures
     ]
-    return _table(["what", "median (quartiles)", "goal", "met", "beside", ""], rows)
+    return table(["what", "median (quartiles)", "goal", "met", "beside", ""], rows)
 
 
 def _growth_table(report: Report) -> str:
@@ -216,10 +216,11 @@ def _growth_table(report: Report) -> str:
         ]
         for s in report.steps
     ]
-    return _table(["MB moved", "restride GB/s", "memcpy GB/s", "of memcpy"], rows)
+    return table(["MB moved", "restride GB/s", "memcpy GB/s", "of memcpy"], rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; "" without rows."""
     if not rows:
         return ""
     lines = [head, ["---"] * len(head), *rows]

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from .attr_modes import ModeAttr
 from .factor import ARG_DST, ARG_MULTIPLE_SRC, ARG_SRC, Factor, common_scale, common_zero_point, is_neutral
 from .factor_parse import (
     RUNTIME_F32_VAL,
@@ -139,7 +142,7 @@ def _without_neutral(factors: dict[int, Factor]) -> Factors:
     return tuple(sorted((arg, factor) for arg, factor in factors.items() if not is_neutral(factor)))
 
 
-class PrimitiveAttr:
+class PrimitiveAttr(ModeAttr):
     """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; primitive descriptors copy it (R08).
 
     A setter called again replaces. One scale of exactly 1, and one zero point of 0, are the same as none.
@@ -148,6 +151,7 @@ class PrimitiveAttr:
     __slots__ = ("_compensation", "_output_scales", "_post_ops", "_scales", "_scratchpad", "_zero_points")
 
     def __init__(self) -> None:
+        super().__init__()
         self._output_scales: Factor | None = None
         # Replaced, never changed, so that a shallow copy is a copy.
         self._scales: dict[int, Factor] = {}
@@ -267,6 +271,12 @@ class PrimitiveAttr:
         for OIhw weights, 3 for gOIhw. Neither flag takes it back.
         """
         bits = parse_mask("set_compensation", mask)
+        for name, value in (("s8s8", s8s8), ("zero_point", zero_point)):
+            if not isinstance(value, bool | np.bool_):
+                what = f"set_compensation: {name} is {short_repr(value)}"
+                raise InvalidArguments(
+                    what, why="it says whether those sums are wanted", hint="True or False"
+                )
         wanted = Compensation(bits, bool(s8s8), bool(zero_point))
         self._compensation = wanted if wanted.s8s8 or wanted.zero_point else None
 

@@ -18,9 +18,10 @@ MAX_POST_OPS = 32
 
 ELTWISE = (
     *("abs", "clip", "clip_v2", "elu", "exp", "gelu_erf", "gelu_tanh", "hardsigmoid", "hardswish", "linear"),
-    *("log", "logistic", "mish", "pow", "relu", "round", "soft_relu", "sqrt", "square", "swish", "tanh"),
+    *("log", "logistic", "mish", "nan_to_zero", "pow", "relu", "round", "soft_relu", "sqrt", "square"),
+    *("swish", "tanh"),
 )
-"""The eltwise algorithms of oneDNN, by name."""
+"""The eltwise algorithms of oneDNN, by name, and nan_to_zero."""
 
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 """The binary algorithms of oneDNN that take one more operand, by name."""

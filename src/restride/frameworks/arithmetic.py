@@ -6,7 +6,7 @@ only `x` is, `scale * (x - zero_point)`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .factors import Applied, parse_factors
 
-_SUBJECT = Subject.source("reorder")
+_OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not fit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,8 @@ def _bind_zero_point(
         return
     arg = ARG_DST if dst.data_type.is_integral else ARG_SRC
     if not (dst if arg == ARG_DST else src).data_type.is_integral:
+        if _is_all_zero(given.zero_point):
+            return
         raise InvalidArguments(
             "reorder: zero_point without integers",
             where=f"src {src}; dst {dst}",
@@ -121,8 +123,17 @@ def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _is_list(value: Any) -> bool:
-    """True for what has several values; an array of no axes is a number."""
-    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    """True for what has several values; an array or tensor of no axes is a number."""
+    ndim = getattr(value, "ndim", 0)
+    return isinstance(value, list | tuple | range) or (isinstance(ndim, int) and ndim > 0)
+
+
+def _is_all_zero(values: Any) -> bool:
+    """True for several zero points that shift nothing, as `quantize` gives them with floats."""
+    try:
+        return _is_list(values) and not np.asarray(values).any()
+    except Exception:
+        return False
 
 
 def _is_no_shift(zero_point: Any) -> bool:
@@ -134,7 +145,8 @@ def _is_no_shift(zero_point: Any) -> bool:
 def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(values)
-        found = array if array.dtype.kind in "iufV" else np.empty((0, 0))
+        is_known = array.dtype.kind in "iufV" and not isinstance(values, np.ma.MaskedArray)
+        found = array if is_known else np.empty((0, 0))
     except Exception:
         found = np.empty((0, 0))
     at = _axis(axis, name, dst)
@@ -226,10 +238,33 @@ def _append(chain: PostOps, made: Bound, entry: Any, dst: MemoryDesc, engine: En
         chain.append_binary(name, memory.desc)
     elif name in BINARY or len(params) > 3:
         raise _no_chain(entry)
-    elif name in ("clip", "clip_v2") and len(params) < 2:
-        raise _no_bounds(entry)
     else:
-        chain.append_eltwise(name, *params)
+        chain.append_eltwise(name, *_eltwise_numbers(name, params, entry))
+
+
+# What functions that are nothing without their numbers take where none is given: torch's.
+_USUAL = {
+    "hardswish": (1 / 6, 0.5),
+    "hardsigmoid": (1 / 6, 0.5),
+    "elu": (1.0,),
+    "swish": (1.0,),
+    "soft_relu": (1.0,),
+}
+_NEEDED = {
+    "clip": (2, "a lower and an upper bound", '("clip", 0, 6)'),
+    "clip_v2": (2, "a lower and an upper bound", '("clip_v2", 0, 6)'),
+    "linear": (1, "a factor, and what to add", '("linear", 2, 1)'),
+    "pow": (2, "a factor and an exponent", '("pow", 1, 2)'),
+}
+
+
+def _eltwise_numbers(name: str, params: list[Any], entry: Any) -> Sequence[Any]:
+    least, words, example = _NEEDED.get(name, (0, "", ""))
+    if len(params) >= least:
+        return params or _USUAL.get(name, ())
+    raise InvalidArguments(
+        f"reorder: post_ops has {short_repr(entry)}", why=f"{name} takes {words}", hint=f"pass {example}"
+    )
 
 
 def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
@@ -241,16 +276,8 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
         array = array.astype(np.float64)
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
-    described = describe(array, None, _SUBJECT)
+    described = describe(array, None, _OPERAND)
     return Memory(described.desc, engine, described.buffer_of(array))
-
-
-def _no_bounds(entry: Any) -> InvalidArguments:
-    return InvalidArguments(
-        f"reorder: post_ops has {short_repr(entry)}",
-        why="clip takes a lower and an upper bound",
-        hint='pass ("clip", 0, 6)',
-    )
 
 
 def _no_chain(entry: Any) -> InvalidArguments:

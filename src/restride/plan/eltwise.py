@@ -100,6 +100,10 @@ def _abs(s: Term[V]) -> Term[V]:
     return (s < 0.0).where(0.0 - s, s + 0.0)  # -0.0 + 0.0 is 0.0
 
 
+def _nan_to_zero(s: Term[V]) -> Term[V]:
+    return s.equals(s).where(s, 0.0)
+
+
 def _sqrt(s: Term[V]) -> Term[V]:
     return s.sqrt()
 
@@ -312,6 +316,7 @@ ALGORITHMS = {
     "clip": Algorithm(_clip, 3),
     "clip_v2": Algorithm(_clip, 3),
     "abs": Algorithm(_abs),
+    "nan_to_zero": Algorithm(_nan_to_zero),
     "sqrt": Algorithm(_sqrt),
     "square": Algorithm(_square),
     "round": Algorithm(_round),

@@ -58,22 +58,24 @@ def compensation_descs(wanted: Compensation, dst: MemoryDesc) -> dict[int, Memor
     return {arg: md for arg, is_wanted in asked if is_wanted}
 
 
-def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, dst: Memory) -> None:
+def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, src: Memory, dst: Memory) -> None:
     """Raise InvalidArguments unless the memories of the sums are right, writable and apart."""
     engine: Engine = dst.engine
     for arg, md in descs.items():
         memory = extras[arg]
         check_memory(kind, f"argument {name_of(arg)}", memory, md, engine)
         check_destination(kind, memory)
-    held = [dst, *(extras[arg] for arg in descs)]
-    for i, one in enumerate(held):
-        for other in held[i + 1 :]:
-            if one._lo < other._hi and other._lo < one._hi:
+    others = {"src": src, "dst": dst} | {name_of(arg): memory for arg, memory in extras.items()}
+    for arg in descs:
+        name = name_of(arg)
+        sums = others.pop(name)
+        for at, other in others.items():
+            if sums._lo < other._hi and other._lo < sums._hi:
                 raise InvalidArguments(
-                    f"{kind}.execute: the destination and its sums overlap",
-                    where=f"{one.desc}; {other.desc}",
+                    f"{kind}.execute: the sums {name} overlap {at}",
+                    where=f"{sums.desc}; {other.desc}",
                     why="one would overwrite the other (N9)",
-                    hint="put the sums behind the destination's md.size bytes",
+                    hint="sums have a memory of their own, or lie behind the destination's md.size bytes",
                 )
 
 

@@ -9,13 +9,12 @@ from ..runtime.engine import Engine
 from .base import find_implementation
 from .concat_problem import ConcatProblem, make_problem
 from .concat_solved import solve_concat
+from .given import parse_attr, parse_engine
 from .query import Query
 from .several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
-    parse_attr,
     parse_descs,
-    parse_engine,
     parse_target,
 )
 

@@ -14,26 +14,26 @@ from ..verbose import flags, write
 from .args import NAMES
 from .argument_map import parse_args
 from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
+from .handle import PrimitiveHandle
 from .scratchpad import check_scratchpad
 
 
-class MovingPrimitive:
+class MovingPrimitive(PrimitiveHandle):
     """What reorder and shuffles share. `reads` and `writes` are the numbers of its two arguments.
 
     A primitive holds no state of its runs: any number of threads may execute one at once (N12).
     """
 
-    kind: ClassVar[str]
     reads: ClassVar[int]
     writes: ClassVar[int]
     usage: ClassVar[str]
 
-    __slots__ = ("_call", "_dst", "_dst_engine", "_engine", "_impl", "_params", "_pd", "_src", "_src_engine")
+    __slots__ = ("_call", "_dst", "_dst_engine", "_engine", "_params", "_src", "_src_engine")
     _call: Callable[[int, int, int], None] | None
 
     def _hold(self, pd: PrimitiveDescBase, *, empty: bool) -> None:
         """Take a descriptor; compile what it describes, unless it was asked to be empty."""
-        self._pd: Any = pd
+        self._pd = pd
         self._src, self._dst = pd._src, pd._dst
         self._engine, self._src_engine, self._dst_engine = pd._engine, pd._src_engine, pd._dst_engine
         self._call = self._impl = None
@@ -42,20 +42,6 @@ class MovingPrimitive:
             self._impl = pd._solved()
             self._call = self._impl.prepare()
             self._params = getattr(self._impl, "params", 0)
-
-    def __bool__(self) -> bool:
-        return self._impl is not None
-
-    def __repr__(self) -> str:
-        return f"restride.{self.kind}({self._pd!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
-        return type(self), ((self._pd,) if self else ())
-
-    def get_kind(self) -> str:
-        """The primitive kind, as its descriptor has it."""
-        return str(self._pd.get_kind())
 
     def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
         """`execute(stream, src, dst)` by place, what is read first, or `execute(stream, {number: memory})`.
@@ -100,7 +86,7 @@ class MovingPrimitive:
         impl = self._check_both(impl, src, dst)
         check_destination(self.kind, dst)
         self._check_overlap(src, dst)
-        self._check_more(impl, extras, dst)
+        self._check_more(impl, extras, src, dst)
         check_scratchpad(self.kind, self._pd, src, dst, extras)
         start = time.perf_counter()
         impl.run(src, dst, extras)
@@ -118,7 +104,7 @@ class MovingPrimitive:
         check_memory(self.kind, _name(self.writes), dst, self._dst, dst_engine)
         return impl
 
-    def _check_more(self, impl: Any, extras: Mapping[int, Memory], dst: Memory) -> None:
+    def _check_more(self, impl: Any, extras: Mapping[int, Memory], src: Memory, dst: Memory) -> None:
         """Check the memories beside the two."""
 
     def _engines(self) -> tuple[Engine, Engine, Engine]:

@@ -180,10 +180,6 @@ class Reorder(MovingPrimitive):
             raise _usage("a primitive descriptor has its attributes already")
         self._hold(args[0] if is_made else ReorderPrimitiveDesc(*args, attr=attr), empty=not args)
 
-    def get_primitive_desc(self) -> ReorderPrimitiveDesc:
-        """The primitive descriptor."""
-        return self._pd  # type: ignore[no-any-return]
-
     def execute_sycl(self, stream: Stream, src: Memory, dst: Memory, deps: Any = ()) -> Event:
         """Run on a SYCL stream and return its event. Raises InvalidArguments on every other engine (P08)."""
         self._check_usable()
@@ -209,11 +205,11 @@ class Reorder(MovingPrimitive):
             check_fits(self.kind, name, memory, md)
         return impl.concrete(src, dst)
 
-    def _check_more(self, impl: Any, extras: Extras, dst: Memory) -> None:
+    def _check_more(self, impl: Any, extras: Extras, src: Memory, dst: Memory) -> None:
         engine, _, _ = self._engines()
         check_feeds(self.kind, impl.chain, extras, engine, dst)
         if impl.outputs:
-            check_outputs(self.kind, impl.outputs, extras, dst)
+            check_outputs(self.kind, impl.outputs, extras, src, dst)
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not overlaps(src, dst):

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
-from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error, InvalidArguments
@@ -17,9 +16,10 @@ from ..runtime.stream import Stream
 from ..verbose import flags, write
 from .args import ARG_DST, ARG_MULTIPLE_SRC
 from .argument_map import parse_args
-from .base import DEFAULT_ATTR, PrimitiveDescBase, check_destination, check_memory, check_stream
+from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
 from .execution import share_bytes
 from .feeding import Extras
+from .handle import PrimitiveHandle, described
 from .scratchpad import check_scratchpad
 
 
@@ -80,45 +80,19 @@ def _reordered(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return args
 
 
-class SeveralPrimitive:
+class SeveralPrimitive(PrimitiveHandle):
     """A primitive of several sources. It holds no state of its runs: threads may share it (N12)."""
 
-    kind: ClassVar[str]
     PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc]]
 
-    __slots__ = ("_impl", "_pd")
+    __slots__ = ()
 
     def __init__(self, pd: Any = None) -> None:
-        made = self.PrimitiveDesc() if pd is None else pd
-        if not isinstance(made, self.PrimitiveDesc):
-            raise InvalidArguments(
-                f"{self.kind}: no primitive descriptor",
-                why=f"{type(pd).__name__} is no rs.{self.kind}.PrimitiveDesc",
-                hint=f"make one with rs.{self.kind}.PrimitiveDesc",
-            )
-        self._pd: Any = made
-        self._impl: Any = None
+        self._pd = described(self.kind, self.PrimitiveDesc, pd)
+        self._impl = None
         if pd is not None:
-            self._impl = made._solved()
+            self._impl = self._pd._solved()
             self._impl.prepare()
-
-    def __bool__(self) -> bool:
-        return self._impl is not None
-
-    def __repr__(self) -> str:
-        return f"restride.{self.kind}({self._pd!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
-        return type(self), ((self._pd,) if self else ())
-
-    def get_primitive_desc(self) -> Any:
-        """The primitive descriptor."""
-        return self._pd
-
-    def get_kind(self) -> str:
-        """The primitive kind, as its descriptor has it."""
-        return str(self._pd.get_kind())
 
     def execute(self, stream: Stream, srcs: Any, dst: Memory | None = None) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
@@ -219,21 +193,3 @@ def parse_target(what: str, dst: object) -> MemoryDesc | None:
     raise InvalidArguments(
         f"{what}: dst is no descriptor", why=why, hint="pass a rs.MemoryDesc, or leave it out"
     )
-
-
-def parse_engine(what: str, engine: object) -> Engine:
-    """The engine, if it is one."""
-    if isinstance(engine, Engine):
-        return engine
-    why = f"it is {type(engine).__name__}"
-    raise InvalidArguments(f"{what}: no engine", why=why, hint='pass rs.Engine("cpu")')
-
-
-def parse_attr(what: str, attr: object) -> Attr:
-    """The attributes as a value."""
-    if attr is None:
-        return DEFAULT_ATTR
-    if isinstance(attr, PrimitiveAttr):
-        return attr.freeze()
-    why, hint = f"it is {type(attr).__name__}", "pass rs.PrimitiveAttr(), or leave attr out"
-    raise InvalidArguments(f"{what}: attr is none", why=why, hint=hint)

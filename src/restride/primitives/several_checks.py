@@ -9,6 +9,7 @@ from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.contract import PROVIDED
+from .given import check_described
 
 
 def check_sources(what: str, srcs: Sequence[MemoryDesc]) -> None:
@@ -23,16 +24,7 @@ def check_sources(what: str, srcs: Sequence[MemoryDesc]) -> None:
 
 def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
     """Raise InvalidArguments for an empty descriptor, Unimplemented for runtime dims and unknown types."""
-    if md.is_zero():
-        hint = "give it dims, a type and a format"
-        raise InvalidArguments(f"{what}: {name} is no descriptor of a tensor", why="it is empty", hint=hint)
-    if md.layout.has_runtime:
-        raise Unimplemented(
-            f"{what}: {name} has dims known only at execution",
-            where=str(md),
-            why="such dims are for reorders alone",
-            hint="make a primitive for each concrete shape",
-        )
+    check_described(what, name, md)
     if md.data_type not in PROVIDED:
         raise Unimplemented(
             f"{what}: {md.data_type} is not provided by this version",

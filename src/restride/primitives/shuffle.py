@@ -8,6 +8,7 @@ from ..errors import InvalidArguments
 from ..runtime.memory import Memory
 from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from .execution import MovingPrimitive, share_bytes
+from .handle import described
 from .shuffle_desc import ShuffleBackwardDesc, ShuffleForwardDesc
 from .shuffle_pd import ShuffleBackwardPrimitiveDesc, ShuffleForwardPrimitiveDesc, ShufflePrimitiveDesc
 
@@ -22,18 +23,8 @@ class _Shuffle(MovingPrimitive):
     __slots__ = ()
 
     def __init__(self, pd: Any = None) -> None:
-        made = self.PrimitiveDesc() if pd is None else pd
-        if not isinstance(made, self.PrimitiveDesc):
-            raise InvalidArguments(
-                f"{self.kind}: no primitive descriptor",
-                why=f"{type(pd).__name__} is no rs.{self.kind}.PrimitiveDesc",
-                hint=f"make one with rs.{self.kind}.PrimitiveDesc",
-            )
+        made = described(self.kind, self.PrimitiveDesc, pd)
         self._hold(made, empty=pd is None)
-
-    def get_primitive_desc(self) -> Any:
-        """The primitive descriptor."""
-        return self._pd
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not share_bytes(src, dst):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ..desc.attr import Attr, PrimitiveAttr
+from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..errors import InvalidArguments, Unimplemented
-from ..runtime.engine import Engine
-from .base import DEFAULT_ATTR
+from .given import parse_attr
 
 
 def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
@@ -33,22 +32,9 @@ def check_formats(kind: str, src: MemoryDesc, dst: MemoryDesc) -> None:
     )
 
 
-def checked_engine(kind: str, engine: object) -> Engine:
-    """The engine, if it is one."""
-    if isinstance(engine, Engine):
-        return engine
-    why = f"it is {type(engine).__name__}"
-    raise InvalidArguments(f"{kind}.PrimitiveDesc: no engine", why=why, hint='pass rs.Engine("cpu")')
-
-
 def checked_attr(kind: str, attr: object) -> Attr:
     """The attributes as a value; raise Unimplemented for any but the scratchpad mode (S14)."""
-    if attr is None:
-        return DEFAULT_ATTR
-    if not isinstance(attr, PrimitiveAttr):
-        why, hint = f"it is {type(attr).__name__}", "pass rs.PrimitiveAttr(), or leave attr out"
-        raise InvalidArguments(f"{kind}.PrimitiveDesc: attr is none", why=why, hint=hint)
-    frozen = attr.freeze()
+    frozen = parse_attr(f"{kind}.PrimitiveDesc", attr)
     if frozen.is_default:
         return frozen
     raise Unimplemented(

@@ -7,7 +7,8 @@ from math import isqrt
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments
+from .given import check_described
 from .prop_kind import PropKind
 
 _FORWARD = (PropKind.forward_training, PropKind.forward_inference)
@@ -56,24 +57,6 @@ class ShuffleBackwardDesc:
         store(self, "diff_data_desc", check_described(what, "diff_data_desc", diff_data_desc))
         store(self, "axis", check_axis(what, axis, diff_data_desc.dims))
         store(self, "group_size", check_group_size(what, group_size, diff_data_desc.dims, self.axis))
-
-
-def check_described(what: str, name: str, md: object) -> MemoryDesc:
-    """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later (S17)."""
-    if not isinstance(md, MemoryDesc):
-        why = f"{type(md).__name__} is no rs.MemoryDesc"
-        raise InvalidArguments(f"{what}: {name} is no descriptor", why=why, hint="pass a rs.MemoryDesc")
-    if md.is_zero():
-        hint = "give it dims, a type and a format"
-        raise InvalidArguments(f"{what}: {name} is no descriptor of a tensor", why="it is empty", hint=hint)
-    if md.layout.has_runtime:
-        raise Unimplemented(
-            f"{what}: {name} has dims known only at execution",
-            where=str(md),
-            why="such dims are not provided by this version (S17)",
-            hint="make a primitive for each concrete shape",
-        )
-    return md
 
 
 def check_concrete(what: str, name: str, md: object) -> MemoryDesc:

@@ -11,10 +11,11 @@ from ..errors import Error, InvalidArguments
 from ..runtime.engine import Engine
 from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from .base import PrimitiveDescBase, find_implementation
+from .given import check_described, parse_engine
 from .prop_kind import PropKind
 from .query import Query
-from .shuffle_checks import check_formats, checked_attr, checked_engine, no_desc, resolved
-from .shuffle_desc import ShuffleBackwardDesc, ShuffleForwardDesc, check_described
+from .shuffle_checks import check_formats, checked_attr, no_desc, resolved
+from .shuffle_desc import ShuffleBackwardDesc, ShuffleForwardDesc
 from .shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
 
 _NO_DESC = MemoryDesc()
@@ -65,7 +66,7 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
         self._move = _Move(PropKind.undef, _NO_DESC, _NO_DESC, 0, 0)
 
     def _create(self, given: _Given) -> None:
-        engine = checked_engine(self.kind, given.engine)
+        engine = parse_engine(f"{self.kind}.PrimitiveDesc", given.engine)
         move = self._move = given.move()
         self._src, self._dst, self._attr = move.reads, move.writes, checked_attr(self.kind, given.attr)
         self._src_engine = self._dst_engine = self._engine = engine

@@ -12,12 +12,11 @@ from ..desc.real import to_f32
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from .base import find_implementation
+from .given import parse_attr, parse_engine
 from .several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
-    parse_attr,
     parse_descs,
-    parse_engine,
     parse_target,
 )
 from .sum_problem import SumProblem, make_problem, solve_sum

@@ -1,0 +1,96 @@
+"""Counting instructions: callgrind is read right, and a kernel that is stepped through is counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from restride.bench import counted, instructions
+from restride.bench.counted import Counted
+from restride.bench.instructions import Count, own_costs
+
+# Two functions known by address: one calls the other, whose cost is not its own; then a named one.
+CALLGRIND = """
+positions: line
+events: Ir
+fn=(1) 0x0000000000001000
+0 7
+cfn=(2) 0x0000000000002000'2
+calls=3 0
+0 900
+* 5
+
+fn=(2)
++4 300
+fn=(3) main
+12 40
+cfn=(1)
+calls=1 0
+13 1212
+fn=(1)
+0 1
+"""
+
+
+def test_costs_are_of_functions_without_names_and_without_their_callees() -> None:
+    assert own_costs(CALLGRIND.splitlines()) == {0x1000: 13, 0x2000: 300}
+
+
+def test_only_what_lies_in_a_kernel_is_its_own() -> None:
+    kernel = Counted("f32", "jit", 64, 8, [(0x0FF0, 0x20), (0x3000, 8)])
+    assert instructions._within(kernel, {0x1000: 13, 0x2000: 300, 0x3008: 9}) == 13
+
+
+def test_a_count_is_told_against_its_bytes() -> None:
+    assert Count("f32", "jit", 1000, 100, stepped=50).bytes_each == 20
+    assert Count("f32", "jit", 1000, 100, emulated=100).instructions == 100
+    assert Count("f32", "jit", 1000, 100).instructions == 0
+
+
+def test_levels_without_one_counter_have_the_other() -> None:
+    stepped, emulated = [Count("a", "j", 1, 1, stepped=3)], [Count("a", "j", 1, 1, emulated=4)]
+    assert instructions._joined(stepped, emulated) == [Count("a", "j", 1, 1, 3, 4)]
+    assert instructions._joined([], emulated) == emulated
+    assert instructions._joined(stepped, []) == stepped
+
+
+def test_what_cannot_be_run_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(instructions, "_CHILD", [sys.executable, "-c", "raise SystemExit('no such thing')"])
+    kernels, why = instructions._emulated("avx2", tmp_path)
+    assert kernels == []
+    assert why.startswith("callgrind: ")
+    monkeypatch.setattr(instructions.shutil, "which", lambda _: None)
+    assert instructions._emulated("avx2", tmp_path) == ([], "callgrind: valgrind is not installed")
+    monkeypatch.setattr(instructions.sys, "platform", "plan9")
+    assert instructions._stepped("avx2", tmp_path)[1].startswith("stepping: only on Linux")
+
+
+def test_the_five_are_of_different_kinds() -> None:
+    chosen = counted.problems()
+    assert len({problem.name for problem in chosen}) == len(chosen) == 5
+    assert {problem.src_type for problem in chosen} == {"f32", "u8"}
+
+
+_STEPPED = """
+from restride.bench import counted
+counted._DIMS, counted._ASKED = (1, 16, 4, 8), counted._ASKED[:2]
+counted.main(["step"])
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.uname().machine != "x86_64", reason="ptrace of x86-64 Linux"
+)
+def test_a_kernel_is_stepped_through() -> None:
+    environment = {**os.environ, "RESTRIDE_JIT_PROFILE": "2", "RESTRIDE_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", _STEPPED], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    copy, transpose = json.loads(done.stdout)
+    # A vector of at most 64 bytes takes a load and a store; a transpose shuffles besides.
+    assert copy["moved"] / 64 <= copy["instructions"] < copy["moved"]
+    assert transpose["instructions"] > copy["instructions"]

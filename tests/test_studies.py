@@ -1,0 +1,104 @@
+"""What lies behind the table of the benchmark: the page, the JSON and the pictures of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from restride.bench import __main__ as command
+from restride.bench import curves, instructions, ladder, roofline, studies
+from restride.bench.instructions import Count, Counts
+from restride.bench.ladder import Rung
+from restride.bench.measure import Spread
+from restride.bench.roofline import MEMCPY, Point, Roofline
+from restride.bench.studies import Studies
+
+SECOND = Spread(1.0, 0.9, 1.1)
+ABOUT = {"machine": {"processor": "a processor"}, "versions": {"NumPy": "2"}, "settings": {"rounds": "15"}}
+
+
+def _studies(wrong: str = "") -> Studies:
+    points = [
+        Point(name, threads, size, SECOND, None if name == MEMCPY else 2.0, wrong)
+        for threads in (1, 2)
+        for size in (4_096, 4_000_000_000)
+        for name in (MEMCPY, "f32 nchw→nhwc")
+    ]
+    counts = Counts([Count("f32 nchw→nhwc", "jit:avx2", 1000, 100, 50, None)], ["callgrind: not here"])
+    left_out = [(8_000_000_000, "there is no room")]
+    return Studies(ABOUT, Roofline(points, left_out), [Rung("a loop", 1, 10**9, SECOND)], counts)
+
+
+def test_the_page_tells_everything() -> None:
+    page = studies.as_markdown(_studies())
+    for words in (
+        "# Looking inside",
+        "- processor: a processor",
+        "| moved, 1 thread | memcpy | f32 nchw→nhwc | ± |",
+        "| 4 GB | 4.0 | 4.0 (2) | 10% |",
+        "Left out: 8 GB, there is no room.",
+        "off by a factor of 2.00",
+        "| a loop | 1 | 1.0 | 10% |",
+        "| f32 nchw→nhwc | jit:avx2 | 1000 | 50 | – | 20.0 | 0.500 |",
+        "Not counted by callgrind: not here.",
+    ):
+        assert words in page
+    assert "Wrong" not in page
+
+
+def test_a_wrong_answer_is_named_and_has_no_speed() -> None:
+    found = _studies(wrong="1 of 3 elements differ")
+    assert found.wrong[0] == "memcpy, 4096 bytes moved: 1 of 3 elements differ"
+    assert "**wrong**" in studies.as_markdown(found)
+    assert "## Wrong answers" in studies.as_markdown(found)
+
+
+def test_page_and_json_are_written(tmp_path: Path) -> None:
+    written = studies.write(_studies(), tmp_path / "deep")
+    assert [path.name for path in written] == ["inside.json", "inside.md"]
+    read = json.loads(written[0].read_text("utf-8"))
+    assert read["machine"] == ABOUT["machine"]
+    assert read["roofline"][1]["seconds"] == {"median": 1.0, "low": 0.9, "high": 1.1}
+    assert read["instructions"][0]["stepped"] == 50
+    assert read["left_out"] == [{"moved": 8_000_000_000, "why": "there is no room"}]
+
+
+def test_nothing_studied_is_an_empty_page() -> None:
+    assert Studies().is_empty
+    assert not _studies().is_empty
+    assert studies.as_markdown(Studies()) == "# Looking inside\n"
+
+
+def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _studies()
+    monkeypatch.setattr(roofline, "measure", lambda _: whole.roofline)
+    monkeypatch.setattr(ladder, "measure", lambda _: whole.ladder)
+    monkeypatch.setattr(instructions, "measure", lambda: whole.counts)
+    found = Studies(ABOUT)
+    for name in studies.STUDIES:
+        found.run(name, None)  # type: ignore[arg-type]
+    assert found == whole
+
+
+def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    written = curves.draw(_studies(), tmp_path)
+    assert [path.name for path in written] == ["roofline.png", "roofline.svg", "ladder.png", "ladder.svg"]
+    assert written[0].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in written[3].read_text("utf-8")
+    assert curves.draw(Studies(), tmp_path / "none") == []
+
+
+def test_the_command_lists_and_runs_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--list", "--rows", "^(roofline|ladder|instructions)$"]) == 0
+    assert capsys.readouterr().out.split() == list(studies.STUDIES)
+    monkeypatch.setattr(instructions, "measure", lambda: _studies().counts)
+    asked = ["--quick", "--rows", "^instructions$", "--peers", "NumPy", "--out", str(tmp_path)]
+    assert command.main(asked) == 0
+    page = (tmp_path / "inside.md").read_text("utf-8")
+    assert "not to be quoted" in page
+    assert not (tmp_path / "bench.md").exists()
