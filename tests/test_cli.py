@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,11 +47,11 @@ def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = answered(capsys, "--help")
-    for name in ("demo", "reorder", "show", "explain", "bench", "info"):
+    for name in ("demo", "reorder", "show", "explain", "bench", "info", "check", "completion"):
         assert f"\n  {name} " in text
 
 
-@pytest.mark.parametrize("name", ["demo", "reorder", "show", "explain", "info"])
+@pytest.mark.parametrize("name", ["demo", "reorder", "show", "explain", "info", "check", "completion"])
 def test_every_command_has_help_and_json(capsys: pytest.CaptureFixture[str], name: str) -> None:
     text = answered(capsys, name, "--help")
     assert text.startswith(f"usage: restride {name} ")
@@ -209,6 +210,77 @@ def test_info_tells_versions_engines_and_caches(capsys: pytest.CaptureFixture[st
     text = answered(capsys, "info")
     for word in ("versions", "engines", "instruction set", "caches", "threads", "object cache"):
         assert f"\n{word}" in f"\n{text}"
+
+
+def test_show_versions_prints_what_info_does(capsys: pytest.CaptureFixture[str]) -> None:
+    told = answered(capsys, "info").splitlines()
+    restride.show_versions()
+    # The cache on disk may have grown meanwhile.
+    shown = capsys.readouterr().out.splitlines()
+    assert [line[:30] for line in shown] == [line[:30] for line in told]
+
+
+def test_check_compares_with_numpy(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, "check")
+    assert "\nok      channel shuffle\n" in text
+    assert "\nall is well (" in text
+    found = json.loads(answered(capsys, "check", "--json"))
+    assert found["ok"]
+    assert set(found["checks"].values()) == {"ok"}
+
+
+def test_a_failing_check_is_status_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restride.cli.check.channel_shuffle", lambda x, groups: x)
+    monkeypatch.setattr("restride.cli.check.reorder", lambda *_, **__: 1 // 0)
+    assert main(["check"]) == 1
+    text = capsys.readouterr().out
+    assert "FAILED  channel shuffle: the result is wrong" in text
+    assert "FAILED  nchw to nhwc: integer division or modulo by zero" in text
+
+
+def test_the_module_alone_is_the_check() -> None:
+    done = subprocess.run(_RESTRIDE, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "all is well" in done.stdout
+
+
+def completed(line: str) -> set[str]:
+    """What bash offers for the last word of a command line."""
+    words = line.split(" ")
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = (
+        f'eval "$({" ".join(_RESTRIDE)} completion bash)"; COMP_WORDS=({quoted}); '
+        f'COMP_CWORD={len(words) - 1}; _restride; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("restride ex", {"explain"}),
+        ("restride show --h", {"--html", "--help"}),
+        ("restride show nCh", {"nChw8c", "nChw16c"}),
+        ("restride reorder a.npy b.npy --dst nhw", {"nhwc"}),
+        ("restride show nchw --dtype bf", {"bf16"}),
+        ("restride completion z", {"zsh"}),
+    ],
+)
+def test_bash_completes(line: str, offered: set[str]) -> None:
+    assert completed(line) == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_scripts(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    text = answered(capsys, "completion", shell)
+    assert "nChw16c" in text
+    assert "dst" in text
+    assert json.loads(answered(capsys, "completion", shell, "--json"))["script"] + "\n" == text
+    assert failed(capsys, "completion", "tcsh").startswith("2 ")
 
 
 def test_info_shows_the_settings_in_force(

@@ -40,7 +40,7 @@ _ROWS = (
     ("targets",),
     ("runtime",),
     ("primitives",),
-    ("arrays", "joining", "planned", "quantising", "shuffles", "openvino", "torch", "frameworks"),
+    ("arrays", "joining", "planned", "quantising", "shuffles", "openvino", "torch", "about", "frameworks"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "bench", "view", "__main__"),
 )

@@ -7,6 +7,7 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 """
 
 from . import openvino, version
+from .about import show_versions
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
@@ -189,6 +190,7 @@ __all__ = [
     "s32",
     "set_num_threads",
     "set_primitive_cache_capacity",
+    "show_versions",
     "shuffle",
     "shuffle_channels",
     "u4",
