@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from math import prod
+from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import pytest
 
 import restride as rs
+from restride.cli.main import main
 from restride.view.scene import Planes, panels
 from restride.view.svg import svg, svg_pair, tensor_svg
 
@@ -68,6 +70,28 @@ def test_pictures_side_by_side_are_one_picture() -> None:
     both = svg_pair(sides[0], sides[1])
     assert Counter(index_of(cell) for cell in cells(both)).most_common(1)[0][1] == 2
     assert both.count("<svg ") == 1
+
+
+_PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+_COMMANDS = {
+    "nChw16c": ("nChw16c", "1x17x2x2"),
+    "nchw-to-nhwc": ("nchw", "1x5x2x3", "--dst", "nhwc"),
+    "nchw-to-nChw16c": ("nchw", "1x17x1x2", "--dst", "nChw16c"),
+    "OI4i8o4i": ("OI4i8o4i", "9x17"),
+}
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_the_pictures_of_the_documents_are_what_is_drawn(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "made.svg"
+    assert main(["show", *_COMMANDS[name], "--svg", str(made)]) == 0
+    assert made.read_text() == (_PICTURES / f"{name}.svg").read_text()
+
+
+def test_every_picture_of_the_documents_is_drawn_by_a_test() -> None:
+    assert {path.stem for path in _PICTURES.glob("*.svg")} == set(_COMMANDS)
 
 
 def test_text_in_pictures_is_escaped() -> None:

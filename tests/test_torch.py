@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
+import io
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -237,3 +241,18 @@ def test_restride_alone_imports_no_torch_and_registers_nothing():
         "assert torch.ops.restride.shuffle"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_about_torch_runs():
+    torch._dynamo.reset()
+    text = (Path(__file__).parents[1] / "docs" / "torch.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```pycon\n(.*?)```", text, re.DOTALL):
+        test = doctest.DocTestParser().get_doctest(block, names, "torch.md", None, 0)
+        test.globs = names
+        said = io.StringIO()
+        assert not doctest.DocTestRunner().run(test, out=said.write, clear_globs=False).failed, (
+            said.getvalue()
+        )
+    assert "compiled" in names
