@@ -77,7 +77,7 @@ _COMMANDS = {
     "nChw16c": ("nChw16c", "1x17x2x2"),
     "nchw-to-nhwc": ("nchw", "1x5x2x3", "--dst", "nhwc"),
     "nchw-to-nChw16c": ("nchw", "1x17x1x2", "--dst", "nChw16c"),
-    "OI4i8o4i": ("OI4i8o4i", "9x17"),
+    "OI2i4o2i": ("OI2i4o2i", "5x6"),
 }
 
 

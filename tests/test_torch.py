@@ -205,6 +205,31 @@ def test_nothing_is_called_directly_where_more_than_the_result_is_wanted():
     assert seen == [False, False, False]
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_tangents_are_refused_and_not_taken_for_zero():
+    x = torch.rand(2, 12, 5, 3)
+    calls = (
+        lambda y: rt.channel_shuffle(y, 3),
+        lambda y: rt.reorder(y, "nhwc"),
+        lambda y: _OPS.shuffle(y, 4),
+    )
+    for call in calls:
+        with refused("forward-mode derivatives", kind=rs.Unimplemented):
+            torch.func.jvp(call, (x,), (x,))
+        with torch.autograd.forward_ad.dual_level(), refused("forward-mode", kind=rs.Unimplemented):
+            call(torch.autograd.forward_ad.make_dual(x, x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_vmap_and_second_derivatives():
+    x = torch.rand(3, 1, 4, 2, 2)
+    wanted = torch.stack([rt.channel_shuffle(y, 2) for y in x])
+    assert torch.equal(torch.func.vmap(lambda y: rt.channel_shuffle(y, 2))(x), wanted)
+    x = torch.rand(1, 4, 2, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: rt.channel_shuffle(x, 2) ** 2, (x,))
+    assert torch.autograd.gradgradcheck(lambda x: rt.reorder(x, "nhwc", scale=2.0) ** 2, (x,))
+
+
 def test_errors_are_those_of_restride():
     x = image()
     with refused("'nChw16c' is no plain format of 4 axes", "rs.reorder makes a rs.Memory"):

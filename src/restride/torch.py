@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .errors import InvalidArguments
+from .errors import InvalidArguments, Unimplemented
 from .frameworks.groups import SHUFFLE, SHUFFLE_CHANNELS
 from .frameworks.torch_kernels import (
     dtype_of,
@@ -37,19 +37,35 @@ _LIBRARY.define("shuffle_channels(Tensor x, int group=1, int axis=1) -> Tensor")
 # --- kernels and what they make of fake tensors ---------------------------------------------------------
 
 
+def _refuse_tangents(x: Any) -> None:
+    """Raise where forward-mode derivatives are wanted: torch would take them for zero without a word."""
+    if torch.autograd.forward_ad._current_level < 0:
+        return
+    if torch.autograd.forward_ad.unpack_dual(x).tangent is not None:
+        raise Unimplemented(
+            "restride.torch: forward-mode derivatives",
+            why="the operators have gradients, but no tangents",
+            hint="use backward(), or shuffle and reorder the tangent: both are linear",
+        )
+
+
 def _reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
+    _refuse_tangents(x)
     return reorder_new(x, dst, dtype, scale)
 
 
 def _reorder_by_order(x: Any, order: list[int], *, dtype: Any = None, scale: float | None = None) -> Any:
+    _refuse_tangents(x)
     return reorder_into(x, empty(x, order, dtype), scale)
 
 
 def _shuffle(x: Any, group_size: int, axis: int = 1) -> Any:
+    _refuse_tangents(x)
     return shuffle_into(x, torch.empty_like(x), SHUFFLE, axis, group_size)
 
 
 def _shuffle_channels(x: Any, group: int = 1, axis: int = 1) -> Any:
+    _refuse_tangents(x)
     return shuffle_into(x, torch.empty_like(x), SHUFFLE_CHANNELS, axis, group)
 
 
