@@ -14,17 +14,18 @@ import numpy as np
 
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
-from .errors import InvalidArguments
-from .frameworks import recipes
+from .errors import Error, InvalidArguments
+from .frameworks import attributed, recipes
 from .frameworks.arithmetic import Arithmetic, Bound, bind
+from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
-from .frameworks.recipes import Recipe, data_address, overlapping
+from .frameworks.recipes import Recipe, overlapping
 from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
-from .runtime.alloc import Array
+from .runtime.alloc import Array, address_of
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
@@ -85,12 +86,14 @@ def reorder(
     >>> rs.reorder(x, "nChw16c", dtype="s8").desc.padded_dims
     (1, 16, 3, 4)
     """
-    given = None
     if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
         applied: Applied | None = COPY
     else:
-        given = Arithmetic(scale, zero_point, axis, beta, post_ops)
-        applied = given.simple()
+        if zero_point is not None or post_ops is not None or axis is not None:
+            made = _attributed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out, engine)
+            if made is not None:
+                return made
+        applied = Arithmetic(scale, zero_point, axis, beta, post_ops).simple()
     if applied and type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES:
         if type(dst) is not str:
             dst = format_key(dst)
@@ -100,7 +103,7 @@ def reorder(
             return _into_new(x, dst, dtype, applied)
         if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
             return _into_array(x, dst, dtype, applied, out)
-    return _general(x, dst, src, dtype, given or Arithmetic(), out, engine)
+    return _general(x, dst, src, dtype, Arithmetic(scale, zero_point, axis, beta, post_ops), out, engine)
 
 
 # --- the warm path: NumPy in, NumPy or a new Memory out ---------------------------------------------------
@@ -110,7 +113,7 @@ def _into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
     if applied.is_summed:
         raise _beta_without_out()
     recipe = recipes.for_new(x.shape, x.strides, x.dtype, dst, dtype, applied.is_scaled)
-    source = data_address(x) - recipe.below
+    source = address_of(x) - recipe.below
     target, result = recipe.make()
     if flags.profile_exec or flags.profile_create:
         _run_reported(recipe, source, target, applied)
@@ -122,7 +125,7 @@ def _into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
 def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) -> Array:
     kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
     recipe = recipes.for_out(*kinds, dst, dtype, applied.is_scaled, applied.is_summed)
-    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
     if not out.flags.writeable:
         raise _read_only(recipe.problem)
     recipe.check_apart(source, target)
@@ -131,6 +134,26 @@ def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) ->
     else:
         recipe.run(source, target, applied.params)
     return out
+
+
+def _attributed(
+    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | None
+) -> Any:
+    """The result of a call that computes; None, with nothing written, where only the general path knows."""
+    is_plain = type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES
+    is_told = flags.profile_exec or flags.profile_create
+    asked = read(*given) if is_plain and not is_told else None
+    if asked is None:
+        return None
+    try:
+        to, kind = dst if type(dst) is str else format_key(dst), dtype if dtype is None else type_key(dtype)
+        if out is None:
+            return attributed.into_new(x, to, kind, given, asked)
+        if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
+            return attributed.into_array(x, out, to, kind, given, asked)
+    except Error:
+        pass  # the general path says it in full
+    return None
 
 
 def _run_reported(recipe: Recipe, source: int, target: int, applied: Applied) -> None:

@@ -13,14 +13,13 @@ from .errors import InvalidArguments
 from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frameworks.recipes import data_address
 from .frameworks.shuffle_recipes import ShuffleRecipe, overlapping
 from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .primitives.base import DEFAULT_ATTR, check_destination, check_memory, find_implementation
 from .primitives.execution import share_bytes
 from .primitives.prop_kind import PropKind
 from .primitives.shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
-from .runtime.alloc import Array
+from .runtime.alloc import Array, address_of
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -92,14 +91,14 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
 def _into_new(rule: Rule, x: Array, axis: int, number: int) -> Array:
     recipe = recipes.for_new(rule, x.shape, x.strides, x.dtype, axis, number)
     target, result = recipe.make()
-    _run(recipe, data_address(x) - recipe.below, target)
+    _run(recipe, address_of(x) - recipe.below, target)
     return result
 
 
 def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Array:
     kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
     recipe = recipes.for_out(rule, *kinds, axis, number)
-    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
     if not out.flags.writeable:
         raise InvalidArguments(
             f"{rule.call}: out is read-only",

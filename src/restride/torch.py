@@ -42,11 +42,15 @@ def _refuse_tangents(x: Any) -> None:
     if torch.autograd.forward_ad._current_level < 0:
         return
     if torch.autograd.forward_ad.unpack_dual(x).tangent is not None:
-        raise Unimplemented(
-            "restride.torch: forward-mode derivatives",
-            why="the operators have gradients, but no tangents",
-            hint="use backward(), or shuffle and reorder the tangent: both are linear",
-        )
+        raise _no_tangents()
+
+
+def _no_tangents() -> Unimplemented:
+    return Unimplemented(
+        "restride.torch: forward-mode derivatives",
+        why="the operators have gradients, but no tangents",
+        hint="use backward(), or shuffle and reorder the tangent: both are linear",
+    )
 
 
 def _reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
@@ -199,8 +203,17 @@ def _is_plain(x: Any) -> bool:
     )
 
 
+def _transform() -> str:
+    """The transform of torch.func that is going on, by its name."""
+    innermost = _transforms()
+    return str(innermost.key()) if hasattr(innermost, "key") else ""
+
+
 def _tensor(x: Any) -> Any:
     if isinstance(x, torch.Tensor):
+        # The kernels do not see the tangents of this transform.
+        if not torch.compiler.is_compiling() and "Jvp" in _transform():
+            raise _no_tangents()
         return x
     raise InvalidArguments(
         f"restride.torch: {type(x).__name__} is no tensor",

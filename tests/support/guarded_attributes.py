@@ -53,11 +53,13 @@ def _given(some: Some, rng: np.random.Generator, src: rs.MemoryDesc, dst: rs.Mem
     scale = str(rng.choice(("f32", "f16", "e8m0")))
     shape = tuple(n if rng.random() < 0.6 else 1 for n in some.dims)
     operand = rs.MemoryDesc(
-        shape, str(rng.choice(("f32", "s8", "bf16"))), _TAGS[len(shape)][int(rng.integers(2))]
+        shape, str(rng.choice(("f32", "s8", "bf16", "s4", "u4"))), _TAGS[len(shape)][int(rng.integers(2))]
     )
     return Given(
         src_scale=some.factor(masks[0], scale),
-        src_zero=some.factor(masks[1], str(rng.choice(("s8", "u4")))) if src.data_type.is_integral else None,
+        src_zero=some.factor(masks[1], str(rng.choice(("s8", "s4", "u4"))))
+        if src.data_type.is_integral
+        else None,
         dst_scale=some.factor(masks[2], "f32"),
         dst_zero=some.factor(masks[3], "s32") if dst.data_type.is_integral else None,
         ops=(Sum(0.5), some.binary("add", operand)),

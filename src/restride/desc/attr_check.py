@@ -155,12 +155,12 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
 
 
 def _check_type(what: str, data_type: DataType) -> None:
-    if data_type.bits >= 8 and data_type not in _HELD:
+    if data_type not in _HELD:
         return
     raise Unimplemented(
         f"reorder: {what} {data_type}",
-        why="s4 and u4 are read only as a source, e8m0 only as scales, 4-bit floats not at all",
-        hint="use a type of 8 bits or more",
+        why="e8m0 is read only as scales, 4-bit floats not at all",
+        hint="use s4, u4, or a type of 8 bits or more",
     )
 
 

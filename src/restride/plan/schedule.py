@@ -85,14 +85,30 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 
 
 def _ahead(plan: Schedule) -> int:
-    """How far ahead to ask for the source: along the rows of a transpose, to a jumping copy's next tile."""
+    """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
+    read to their end; to a jumping copy's next tile.
+    """
     if plan.kind == "transpose":
-        return _AHEAD_BYTES
+        return max(_next_rows(plan), _AHEAD_BYTES)
     if plan.kind != "copy" or not plan.inner:
         return 0
-    axis, chunk = plan.nest.axes[plan.inner[-1]], plan.chunks[plan.inner[-1]]
-    step = abs(axis.src) * chunk * plan.nest.src_type.bits // 8 if isinstance(axis.src, int) else 0
+    step = _source_step(plan, plan.inner[-1])
     return step if step > _AHEAD_BYTES and plan.inner[-1] not in contiguous(plan.nest, "src")[:1] else 0
+
+
+def _next_rows(plan: Schedule) -> int:
+    """Bytes from a tile's rows to those of the next loop, where the innermost one reads rows to their end."""
+    if len(plan.inner) < 2 or plan.inner[-1] not in contiguous(plan.nest, "src")[:1]:
+        return 0
+    is_cut = any(grid.axis == plan.inner[-1] for grid in plan.grid)
+    return 0 if is_cut else _source_step(plan, plan.inner[-2])
+
+
+def _source_step(plan: Schedule, index: int) -> int:
+    """Bytes between tiles of an axis in the source."""
+    axis = plan.nest.axes[index]
+    step = abs(axis.src) * plan.chunks[index] if isinstance(axis.src, int) else 0
+    return step * plan.nest.src_type.bits // 8
 
 
 def finishes_late(nest: LoopNest) -> bool:

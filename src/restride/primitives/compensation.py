@@ -8,7 +8,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -26,9 +27,8 @@ from ..runtime.reduction import SumProgram
 from ..runtime.reference import storage
 from .args import ARG_DST_1, ARG_DST_2, name_of
 from .base import check_destination, check_memory
-from .feeding import Extras
+from .feeding import Entry, Extras
 
-Sum = Callable[[Memory], Array]
 _TYPES = (DataType.s8, DataType.u8, DataType.s32)
 
 
@@ -79,35 +79,67 @@ def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, src: 
                 )
 
 
-def sums_of(wanted: Compensation, dst: MemoryDesc, engine: Engine) -> Sum:
-    """A function that gives -1 times the sums of a destination, s32 modulo 2**32."""
-    if engine.kind == "reference":
-        reduction = reduction_of(dst, wanted.mask, Op.total)
-        return lambda memory: interpret(reduction, storage(memory), -1)[0]
-    program = SumProgram(dst, wanted.mask, -1, padded=True)
-    return lambda memory: program.sums(memory._address)
+class Sums:
+    """What finds the sums of one destination, s32 modulo 2**32, and where they go."""
+
+    def __init__(self, wanted: Compensation, dst: MemoryDesc, engine: Engine) -> None:
+        self.outputs = compensation_descs(wanted, dst)
+        # Where both are wanted one pass is enough: -128 times a sum is 128 times -1 times it.
+        self._factor = -1 if wanted.zero_point else -128
+        self._reduction = reduction_of(dst, wanted.mask, Op.total)
+        is_compiled = engine.kind != "reference"
+        self._program = SumProgram(dst, wanted.mask, self._factor, padded=True) if is_compiled else None
+        self._row: Any = ctypes.c_int32 * self._reduction.outputs
+
+    def write(self, dst: Memory, extras: Extras) -> None:
+        """Find the sums of a destination that has been written."""
+        outputs = [extras[arg] for arg in self.outputs]
+        if self._program is not None:
+            self.write_at(dst._address, [memory._address for memory in outputs])
+        elif self._reduction.outputs:
+            found = interpret(self._reduction, storage(dst), self._factor)[0].reshape(-1)
+            self._at(outputs[-1]._address)[:] = found
+            self._multiply(outputs[0]._address, outputs[-1]._address)
+
+    def write_at(self, dst: int, outputs: Sequence[int]) -> None:
+        """The same on addresses of checked memories, those of the outputs in their order."""
+        assert self._program is not None
+        self._program.run(dst, outputs[-1])
+        self._multiply(outputs[0], outputs[-1])
+
+    def _multiply(self, first: int, last: int) -> None:
+        """Make -128 times the sums of -1 times them, where both are wanted."""
+        if first != last:
+            np.multiply(self._at(last), np.int32(128), out=self._at(first))
+
+    def _at(self, address: int) -> Array:
+        """The sums at an address."""
+        return np.frombuffer(self._row.from_address(address), np.int32)
 
 
 class Compensated:
     """A solved reorder that also writes the sums of its destination."""
 
-    def __init__(self, inner: Any, wanted: Compensation, engine: Engine) -> None:
-        dst: MemoryDesc = inner.problem.dst
+    def __init__(self, inner: Any, sums: Sums) -> None:
         self._inner, self.problem, self.chain = inner, inner.problem, inner.chain
         self.name, self.why = inner.name, inner.why
         self.scratch_bytes = getattr(inner, "scratch_bytes", 0)
-        self.outputs = compensation_descs(wanted, dst)
-        self._sums = sums_of(wanted, dst, engine)
+        self.outputs, self._sums = sums.outputs, sums
+
+    def with_values(self, problem: Any) -> Compensated:
+        """The same sums for the values of a problem of the same structure."""
+        return Compensated(self._inner.with_values(problem), self._sums)
 
     def prepare(self) -> None:
         """Compile the reorder; sums take a second step, so that there is no direct call."""
         self._inner.prepare()
 
+    def entry(self) -> Entry | None:
+        """What a run on addresses needs; None on the reference engine."""
+        entry: Entry | None = self._inner.entry()
+        return entry and entry._replace(outputs=tuple(self.outputs), finish=self._sums.write_at)
+
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         self._inner.run(src, dst, extras)
-        found = np.asarray(self._sums(dst)).reshape(-1)
-        for arg in self.outputs:
-            held = extras[arg].data
-            if held is not None:
-                held[: found.size] = found if arg == ARG_DST_2 else found * np.int32(128)
+        self._sums.write(dst, extras)

@@ -81,12 +81,13 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
 
 def _find(problem: Problem, engine: Engine) -> Any:
-    """The solved problem, from the cache or now."""
-    return find_implementation(
-        (Problem, problem, engine),
+    """The solved problem, from the cache or now; other values of attributes find the same nest and kernel."""
+    impl = find_implementation(
+        (Problem, problem.structure(), engine),
         lambda: _solve(check_problem(problem), engine),
-        lambda op, impl, ms: verbose_fields(op, impl, engine, ms),
+        lambda op, impl, ms: problem_fields(op, impl, problem, engine, ms),
     )
+    return impl if impl.problem.attr == problem.attr else impl.with_values(problem)
 
 
 def _solve(problem: Problem, engine: Engine) -> Any:
@@ -152,7 +153,11 @@ def _engine_of(src: Engine, dst: Engine) -> Engine:
 
 def verbose_fields(op: str, impl: Any, engine: Engine, ms: float) -> list[object]:
     """The fields of one verbose line about a reorder (spec 1.6)."""
-    problem: Problem = impl.problem
+    return problem_fields(op, impl, impl.problem, engine, ms)
+
+
+def problem_fields(op: str, impl: Any, problem: Problem, engine: Engine, ms: float) -> list[object]:
+    """The same about an implementation that has been found for a problem."""
     mds = f"{problem.src.verbose_str('src')} {problem.dst.verbose_str('dst')}"
     dims = "x".join(map(str, problem.dst.dims))
     attrs = problem.attr.verbose_str()
