@@ -14,6 +14,7 @@ from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frameworks.shuffle_recipes import ShuffleRecipe, overlapping
+from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .primitives.base import DEFAULT_ATTR, check_destination, check_memory, find_implementation
 from .primitives.execution import share_bytes
 from .primitives.prop_kind import PropKind
@@ -30,14 +31,15 @@ __all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size (S04).
 
-    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, or a `Memory`, blocked ones included
+    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, a tensor of torch, what has `__dlpack__`,
+                or a `Memory`, blocked ones included
     group_size  from 1 to C, a divisor of it; the number of groups, as others count them, is C / group_size
     axis        from 0 to the last
     out         where to write, in any layout: an array or `Memory` of the dims and the type of `x`, which
                 shares no byte with it; it is returned
 
     Bits are moved, so that NaNs keep their payload. The result has the layout of `x`, dense: NumPy in, NumPy
-    out; a `Memory` in, a `Memory` of the same format out, its padding zero.
+    out, a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, a group size that does
     not divide it, elements that are no numbers, and an `out` that is read-only, different or overlapping.
@@ -141,6 +143,12 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
     if _is_array(x) and (out is None or _is_array(out)):
         made = _shuffled(rule, np.asarray(x), axis, number, None if out is None else np.asarray(out))
         return made if out is None else out
+    if is_foreign(x) or is_foreign(out):
+        source_array = as_numpy(x, f"{rule.call}: x")
+        if out is None:
+            return back_to(x, _shuffled(rule, source_array, axis, number, None))
+        _shuffled(rule, source_array, axis, number, as_numpy(out, f"{rule.call}: out"))
+        return out
     engine = engine_of(x, out, None)
     source = _as_memory(x, engine, Subject.source(rule.call))
     split = rule.split(source.desc.dims, axis, number)
