@@ -22,7 +22,7 @@ from .tiling import contiguous
 # Scratch of this size, twice, and what is read into it stay in the second cache, and on any thread's stack.
 _SCRATCH_BYTES = 1 << 14
 # A single position may take more.
-_LONGEST_ROW = 1 << 16
+LONGEST_ROW = 1 << 17
 # Shorter runs of the destination are not worth a stage of their own.
 _SHORTEST_RUN = 512
 
@@ -143,9 +143,9 @@ def stage(chain: Chain, machine: Machine, *, poured: bool) -> Staged | None:
     limit = max(_SCRATCH_BYTES // row, 1)
     if chain.run:
         # Runs of less than a line cannot be poured out: they are worth more scratch.
-        limit = max(limit, min(-(-machine.line // (chain.run * width)), _LONGEST_ROW // row))
+        limit = max(limit, min(-(-machine.line // (chain.run * width)), LONGEST_ROW // row))
     is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
-    if row > _LONGEST_ROW or (poured and is_short):
+    if row > LONGEST_ROW or (poured and is_short):
         return None
     chunk = _chunk(chain.along.extent, limit, machine.line // gcd(machine.line, chain.run * width))
     last = chain.along.extent % chunk
