@@ -15,6 +15,7 @@ from math import prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from ..errors import Unimplemented
 from .compute import Compute
 from .digits import Level, Levels, levels
 from .exchange import Exchange
@@ -35,10 +36,18 @@ def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -
     """
     dims = [common_digits(src, dst, dim) for dim in range(dst.ndims)]
     if 1 < group_size < dst.dims[axis]:
-        dims[axis] = _exchange(src, dst, axis, group_size).digits()
+        dims[axis] = _digits(src, dst, axis, group_size)
     nest = nest_of(src, dst, Compute(), dims)
     # Bits move, whatever they mean: one of the 4-bit types stands for all.
     return replace(nest, src_type=DataType.u4, dst_type=DataType.u4) if src.data_type.bits == 4 else nest
+
+
+def _digits(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> list[Axis]:
+    try:
+        return _exchange(src, dst, axis, group_size).digits()
+    except Unimplemented as error:
+        where = f"src {src}; dst {dst}; axis {axis}, group size {group_size}"
+        raise Unimplemented(error.what, where=where, why=error.why, hint=error.hint) from None
 
 
 def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Chain | None:
