@@ -13,12 +13,11 @@ from .errors import InvalidArguments
 from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frameworks.shuffle_recipes import ShuffleRecipe, overlapping
+from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
 from .frameworks.tensors import as_numpy, back_to, is_foreign
-from .primitives.base import DEFAULT_ATTR, check_destination, check_memory, find_implementation
+from .primitives.base import check_destination, check_memory
 from .primitives.execution import share_bytes
-from .primitives.prop_kind import PropKind
-from .primitives.shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
+from .primitives.shuffle_problem import ShuffleProblem
 from .runtime.alloc import Array, address_of
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
@@ -26,6 +25,8 @@ from .runtime.memory import Memory
 from .verbose import flags, write
 
 __all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
+
+_CPU = Engine("cpu")
 
 
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
@@ -119,21 +120,14 @@ def _run(recipe: ShuffleRecipe, source: int, target: int) -> None:
 
 
 def _run_reported(recipe: ShuffleRecipe, source: int, target: int) -> None:
-    """Run, and write the verbose lines of creation and execution."""
-    start = time.perf_counter()
-    op = "create:cache_miss" if recipe.is_new else "create:cache_hit"
+    """Run, and write the verbose lines; a new recipe has written that of its creation."""
+    if not recipe.is_new:
+        found(recipe.rule, recipe.problem, _CPU)
     recipe.prepare()
-    if flags.profile_create:
-        write(_fields(op, "cpu", recipe.program, recipe.problem, (time.perf_counter() - start) * 1e3))
     start = time.perf_counter()
     recipe.run(source, target, 0)
     if flags.profile_exec:
-        write(_fields("exec", "cpu", recipe.program, recipe.problem, (time.perf_counter() - start) * 1e3))
-
-
-def _fields(op: str, engine: str, impl: Any, problem: ShuffleProblem, ms: float) -> list[object]:
-    head, how = (op, engine, PropKind.forward_inference), f"axis:{problem.axis} group:{problem.group_size}"
-    return shuffle_fields(head, impl, problem.src, (DEFAULT_ATTR, how), ms)
+        write(fields("exec", _CPU, recipe.impl, recipe.problem, (time.perf_counter() - start) * 1e3))
 
 
 # --- any array or Memory ------------------------------------------------------------------------------------
@@ -181,11 +175,7 @@ def _target(source: MemoryDesc, out: Any, engine: Engine, subject: Subject) -> M
 def _run_memories(
     rule: Rule, problem: ShuffleProblem, memories: tuple[Memory, Memory], engine: Engine
 ) -> None:
-    impl = find_implementation(
-        (ShuffleProblem, problem, engine),
-        lambda: solve_shuffle(check_shuffle(rule.call, problem), engine),
-        lambda op, impl, ms: _fields(op, engine.kind, impl, problem, ms),
-    )
+    impl = found(rule, problem, engine)
     for name, memory, desc in zip(("x", "out"), memories, (problem.src, problem.dst), strict=True):
         check_memory(rule.call, name, memory, desc, engine)
     check_destination(rule.call, memories[1])
@@ -194,4 +184,4 @@ def _run_memories(
     start = time.perf_counter()
     impl.run(*memories, {})
     if flags.profile_exec:
-        write(_fields("exec", engine.kind, impl, problem, (time.perf_counter() - start) * 1e3))
+        write(fields("exec", engine, impl, problem, (time.perf_counter() - start) * 1e3))
