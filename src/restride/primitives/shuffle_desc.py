@@ -102,14 +102,15 @@ def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis:
 
 
 def legal_factors(name: str, size: int) -> str:
-    """A hint with what divides `size`."""
+    """A hint with what divides `size`; of what is large, with what is found soon."""
     if size < 1:
         return f"an axis without channels has no {name}: leave the shuffle out"
     low = [n for n in range(1, min(isqrt(size), _MOST_TRIED) + 1) if size % n == 0]
     found = sorted({*low, *(size // n for n in low)})
     half = _MOST_SHOWN // 2
     shown = [*found[:half], "...", *found[-half:]] if len(found) > _MOST_SHOWN else found
-    return f"legal for {name}: {', '.join(map(str, shown))}"
+    rest = ", and perhaps others" if isqrt(size) > _MOST_TRIED else ""
+    return f"legal for {name}: {', '.join(map(str, shown))}{rest}"
 
 
 def _forward_kind(what: str, prop_kind: object) -> PropKind:
