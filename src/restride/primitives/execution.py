@@ -125,7 +125,7 @@ class MovingPrimitive(PrimitiveHandle):
         args = src if dst is None else {self.reads: src, self.writes: dst}
         inputs, outputs = self._more_args(impl)
         inputs = (*inputs, *self._pd._scratch_args())
-        src, *found, dst = parse_args(self.kind, args, (self.reads, *inputs), (*outputs, self.writes))
+        src, *found, dst = parse_args(self._pd, args, (self.reads, *inputs), (*outputs, self.writes))
         extras = dict(zip((*inputs, *outputs), found, strict=True))
         check_stream(self.kind, stream, self._engines()[0])
         impl = self._check_both(impl, src, dst)

@@ -18,6 +18,7 @@ from ..verbose import flags, write
 from .args import ARG_DST, ARG_MULTIPLE_SRC
 from .argument_map import parse_args
 from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
+from .calls import Form
 from .execution import share_bytes
 from .feeding import Extras
 from .handle import PrimitiveHandle, described
@@ -27,21 +28,26 @@ from .scratchpad import check_scratchpad
 class SeveralPrimitiveDesc(PrimitiveDescBase):
     """A primitive descriptor of several sources; sources are numbered from 0."""
 
+    form: ClassVar[Form[Any]]
+
     __slots__ = ("_srcs",)
     _srcs: tuple[MemoryDesc, ...]
 
-    def __init__(self, *args: Any, allow_empty: bool = False, **named: Any) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:
         self._empty()
         if not (args or named):
             return
+        is_empty_allowed = bool(named.get("allow_empty"))
         try:
-            self._create(*_reordered(args), **named)
+            given = self.form.of(*_reordered(args, named))
+            is_empty_allowed = bool(given.allow_empty)
+            self._create(given)
         except Error:
-            if not allow_empty:
+            if not is_empty_allowed:
                 raise
             self._empty()
 
-    def _create(self, engine: Engine, how: Any, srcs: Any, dst: Any, attr: Any) -> None:
+    def _create(self, given: Any) -> None:
         """Check the arguments, find the solution, and `_take` both."""
         raise NotImplementedError
 
@@ -76,12 +82,14 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         return list(impl.verbose_fields(op, self.get_engine(), ms))
 
 
-def _reordered(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _reordered(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
-    if len(args) > 1 and isinstance(args[1], MemoryDesc):
-        engine, dst, *how_and_srcs = args[:4]
-        return (engine, *how_and_srcs, dst, *args[4:])
-    return args
+    if len(args) < 2 or not isinstance(args[1], MemoryDesc):
+        return args, named
+    engine, dst, *others = args
+    if len(others) < 2 and "dst" not in named:
+        return (engine, *others), {**named, "dst": dst}
+    return (engine, *others[:2], dst, *others[2:]), named
 
 
 class SeveralPrimitive(PrimitiveHandle):
@@ -160,7 +168,7 @@ class SeveralPrimitive(PrimitiveHandle):
         """Sources, destination, and what else is needed: scales, the scratchpad."""
         count, more = len(self._pd._srcs), (*self._impl.extra_args, *self._pd._scratch_args())
         numbers = (*range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + count), *more)
-        *found, dst = parse_args(self.kind, args, numbers, (ARG_DST,))
+        *found, dst = parse_args(self._pd, args, numbers, (ARG_DST,))
         return found[:count], dst, dict(zip(more, found[count:], strict=True))
 
     def _numbered(self, srcs: Any, dst: Memory) -> dict[int, Any]:
