@@ -330,6 +330,18 @@ def test_verbose_lines_tell_creation_and_execution(capfd):
 
 
 @pytest.mark.peer
+def test_arrays_are_counted_in_the_primitive_cache_that_memories_share():
+    x = np.zeros((1, 12, 4, 1213), np.float32)
+    before = rs.cache_info()["primitives"]
+    rs.shuffle_channels(x, group=3)
+    made = rs.cache_info()["primitives"]
+    assert (made.misses - before.misses, made.hits - before.hits) == (1, 0)
+    desc = rs.ShuffleForward.Desc("forward", rs.MemoryDesc(x.shape, "f32", "nchw"), 1, 4)
+    rs.ShuffleForward.PrimitiveDesc(desc, rs.Engine("cpu"))
+    found = rs.cache_info()["primitives"]
+    assert (found.misses - made.misses, found.hits - made.hits) == (0, 1)
+
+
 def test_torch_shuffles_alike():
     torch = pytest.importorskip("torch")
     for dtype in ("float32", "float16", "uint8", "int64", "float64", "int16"):

@@ -45,7 +45,7 @@ def test_stages_mean_what_the_nest_means(case: ShuffleCase) -> None:
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 def test_machine_code_does_the_stages(case: ShuffleCase, isa: Isa) -> None:
     src = random_source(case.src, 1, start=1)
-    for way in ways(case):
+    for way in ways(case, isa):
         kernel = staged_kernel(case, isa, way)
         for start, parts in ((0, 1), (64, 3)) if way == "streamed" else ((0, 1), (4, 3), (63, 50)):
             dst = destination(case.dst, start=start)

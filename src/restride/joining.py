@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from .arrays import is_nibbles
-from .desc.factor import MOST_SOURCES
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
+from .frameworks import joining_recipes as recipes
 from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
+from .frameworks.joining_recipes import JoiningRecipe
+from .frameworks.listed import listed, on_engine
 from .frameworks.tensors import as_numpy, is_torch, to_torch
 from .primitives import concat_problem, sum_problem
 from .primitives.base import DEFAULT_ATTR
@@ -25,7 +26,7 @@ from .primitives.concat import find_concat
 from .primitives.several import check_run
 from .primitives.several_checks import Names
 from .primitives.sum import find_sum, parse_scales
-from .runtime.describe import Subject, describe
+from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .verbose import flags, write
@@ -58,11 +59,14 @@ def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, ou
     array([[0, 0],
            [1, 1]], dtype=int8)
     """
+    kind = recipes.kind_of(("concat", axis), arrays, layout, dtype, out) if type(axis) is int else None
+    made = _remembered(kind, arrays, out)
+    if made is not None:
+        return made
     given = _Given("concat", arrays, layout, dtype, out)
     number = parse_int(axis, "concat: axis")
     problem = _concat_problem(given.descs, number, given.layout, given.dtype, given.names)
-    impl = find_concat(problem, given.engine)
-    return given.run(impl)
+    return given.run(find_concat(problem, given.engine), kind)
 
 
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -85,11 +89,25 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
     >>> rs.add_n([np.full(3, 100, np.uint8), np.full(3, 100, np.uint8), np.full(3, 100, np.uint8)])
     array([255, 255, 255], dtype=uint8)
     """
+    factors_kind = recipes.scales_kind(scales)
+    how = ("add_n", factors_kind)
+    kind = None if factors_kind is None else recipes.kind_of(how, arrays, None, dtype, out)
+    made = _remembered(kind, arrays, out)
+    if made is not None:
+        return made
     given = _Given("add_n", arrays, None, dtype, out)
     factors = parse_scales("add_n", scales, len(given.descs))
     factors_key = np.array(factors, "<f4").tobytes()
     problem = _sum_problem(given.descs, factors_key, given.layout, given.dtype, given.names)
-    return given.run(find_sum(problem, given.engine))
+    return given.run(find_sum(problem, given.engine), kind)
+
+
+def _remembered(kind: Hashable | None, arrays: Any, out: Any) -> Any:
+    """The result by a recipe; None where there is none, or a verbose line is to be written."""
+    if kind is None or flags.profile_exec or flags.profile_create:
+        return None
+    recipe = recipes.find(kind)
+    return None if recipe is None else recipe.run(arrays, out)
 
 
 @lru_cache(maxsize=1024)
@@ -157,7 +175,7 @@ class _Given:
     def __init__(self, call: str, arrays: Any, layout: Any, dtype: Any, out: Any) -> None:
         self.call, self.out = call, out
         self.names = Names(call, "array", "layout" if out is None else "out")
-        found = _listed(call, arrays)
+        found = listed(call, arrays)
         if dtype is None and out is None and found and all(map(is_nibbles, found)):
             dtype = found[0].dtype
         self.is_torch, self.is_memory = is_torch(found[0]), isinstance(found[0], Memory)
@@ -167,14 +185,16 @@ class _Given:
         out = out if out is None or isinstance(out, Memory) else as_numpy(out, f"{call}: out")
         self.moved = self._moved(found, layout, dtype, out)
         self.engine = next((x.engine for x in (*found, out) if isinstance(x, Memory) and x), _CPU)
+        self.below: list[int] = []
+        self.out_below = 0
         self.sources = [self._source(i, x) for i, x in enumerate(found)]
         self.descs = tuple(memory.desc for memory in self.sources)
         self.dtype = _type(call, dtype)
         self.layout: Any = _format(call, layout)
         self.target = None if out is None else self._target_of(out)
 
-    def run(self, impl: Any) -> Any:
-        """Check, run, and give the result."""
+    def run(self, impl: Any, kind: Hashable | None) -> Any:
+        """Check, run, and give the result; a call that goes well is remembered as of its `kind`."""
         if self.moved is not None and impl.problem.dst.inner_blks:
             raise InvalidArguments(
                 f"{self.call}: no blocks of {self.moved}",
@@ -188,6 +208,8 @@ class _Given:
         impl.run(self.sources, target, {})
         if flags.profile_exec:
             write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
+        if kind is not None:
+            recipes.keep(kind, JoiningRecipe(impl, self.below, self.out_below, self.moved))
         return self._result(target) if self.out is None else self.out
 
     def _result(self, target: Memory) -> Any:
@@ -200,28 +222,31 @@ class _Given:
     def _source(self, index: int, x: Any) -> Memory:
         name = f"{self.call}: array {index}"
         if isinstance(x, Memory):
-            return _on_engine(x, self.engine, name)
+            return on_engine(x, self.engine, name)
         if is_nibbles(x):
             # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
             x = x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
-        return self._wrapped(x, Subject(f"{name} cannot be read", f"{name} does not fit"))
+        described, memory = self._wrapped(x, Subject(f"{name} cannot be read", f"{name} does not fit"))
+        self.below.append(described.below)
+        return memory
 
     def _moved(self, arrays: list[Any], layout: Any, dtype: Any, out: Any) -> NumpyType | None:
         """The type of arrays whose bits are moved, as no data type is named after it; None to convert."""
         is_free = self.call == "concat" and dtype is None and not isinstance(layout, MemoryDesc)
         return unnamed_type(arrays if out is None else [*arrays, out]) if is_free else None
 
-    def _wrapped(self, x: Any, subject: Subject) -> Memory:
+    def _wrapped(self, x: Any, subject: Subject) -> tuple[Described, Memory]:
         array = x if self.moved is None else x.view(carried(self.moved))
         described = describe(array, None, subject)
-        return Memory(described.desc, self.engine, described.buffer_of(array))
+        return described, Memory(described.desc, self.engine, described.buffer_of(array))
 
     def _target_of(self, out: Any) -> Memory:
         """`out` as a memory, which says the layout and the type."""
         if isinstance(out, Memory):
-            target = _on_engine(out, self.engine, f"{self.call}: out")
+            target = on_engine(out, self.engine, f"{self.call}: out")
         else:
-            target = self._wrapped(out, Subject.target(self.call))
+            described, target = self._wrapped(out, Subject.target(self.call))
+            self.out_below = described.below
         self._check_layout(target.desc)
         self.layout = target.desc
         return target
@@ -239,40 +264,6 @@ class _Given:
                 why="its descriptor differs",
                 hint="leave layout out, or let the call make the result",
             )
-
-
-def _listed(call: str, arrays: Any) -> list[Any]:
-    """The arrays of a call. One array is no list of its rows."""
-    if isinstance(arrays, np.ndarray | Memory | str | bytes) or not isinstance(arrays, Iterable):
-        is_array = isinstance(arrays, np.ndarray | Memory)
-        hint = "write [x]" if is_array else "pass a list of arrays"
-        raise InvalidArguments(f"{call}: arrays is no list", why=f"it is {type(arrays).__name__}", hint=hint)
-    if is_torch(arrays):
-        raise InvalidArguments(f"{call}: arrays is no list", why="it is one tensor", hint="write [x]")
-    found = list(islice(arrays, MOST_SOURCES + 1))
-    if 1 <= len(found) <= MOST_SOURCES:
-        return found
-    why, hint = (
-        ("there are more", "join some of them first")
-        if found
-        else ("there is none", "pass at least one array")
-    )
-    raise InvalidArguments(f"{call}: from 1 to {MOST_SOURCES} arrays", why=why, hint=hint)
-
-
-def _on_engine(memory: Memory, engine: Engine, name: str) -> Memory:
-    """The memory, if it is one of a tensor on the engine that runs the call: the first memory's."""
-    if not memory:
-        why, hint = "it has no descriptor", "give it a descriptor and an engine"
-        raise InvalidArguments(f"{name} is an empty memory", why=why, hint=hint)
-    if memory.engine is engine:
-        return memory
-    raise InvalidArguments(
-        f"{name} is on another engine",
-        where=f"{memory.desc} on {memory.engine}",
-        why=f"the first memory is on {engine}, which runs the call",
-        hint="make all memories on one engine",
-    )
 
 
 def _type(call: str, dtype: Any) -> DataType | None:

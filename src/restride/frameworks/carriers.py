@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..runtime.alloc import Array
 
 NumpyType = np.dtype[Any]
 
@@ -21,6 +23,18 @@ def carried(dtype: NumpyType) -> NumpyType:
     is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
     carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
     return dtype if carrier is None or carrier.numpy is None else carrier.numpy
+
+
+def as_type(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable[[], tuple[int, Array]]:
+    """`make`, whose results are of the type that carries `dtype`, with results of `dtype` itself."""
+    if carried(dtype) == dtype:
+        return make
+
+    def viewed() -> tuple[int, Array]:
+        address, result = make()
+        return address, result.view(dtype)
+
+    return viewed
 
 
 def unnamed_type(arrays: list[Any]) -> NumpyType | None:

@@ -65,7 +65,7 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
         mds, target = parse_descs(what, srcs), parse_target(what, dst)
         number, frozen = parse_int(axis, f"{what}: axis"), parse_attr(what, attr)
         problem = make_problem(number, mds, target, frozen)
-        self._take(engine, problem, find_concat(problem, engine))
+        self._take(engine, problem, find_concat(problem, engine), (mds, target))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ..desc.attr import Attr
 from ..desc.factor import ARG_MULTIPLE_SRC
@@ -53,6 +53,7 @@ class ConcatProblem:
 # --- checks -------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)
 def make_problem(
     axis: int, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names = _NAMES
 ) -> ConcatProblem:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error, InvalidArguments
+from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
@@ -51,12 +52,15 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         """Check the arguments, find the solution, and `_take` both."""
         raise NotImplementedError
 
-    def _take(self, engine: Engine, problem: Any, impl: Any) -> None:
-        """Hold a solved problem."""
+    def _take(
+        self, engine: Engine, problem: Any, impl: Any, mds: tuple[tuple[MemoryDesc, ...], MemoryDesc | None]
+    ) -> None:
+        """Hold a solved problem of the descriptors `mds`, sources and destination."""
         self._impl, self._attr = impl, problem.attr
         # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
-        self._srcs, self._dst = problem.srcs, problem.dst
-        self._src = problem.srcs[0]
+        self._srcs, dst = mds
+        self._dst = dst if dst == problem.dst and dst is not None else problem.dst
+        self._src = self._srcs[0]
         self._src_engine = self._dst_engine = self._engine = engine
 
     def _empty(self) -> None:
@@ -94,14 +98,18 @@ class SeveralPrimitive(PrimitiveHandle):
 
     PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc]]
 
-    __slots__ = ()
+    __slots__ = ("_dst", "_engine", "_run_apart", "_srcs")
+    _run_apart: Callable[[Sequence[int], int], None] | None
 
     def __init__(self, pd: Any = None) -> None:
         self._pd = described(self.kind, self.PrimitiveDesc, pd)
-        self._impl = None
+        self._srcs, self._dst, self._engine = self._pd._srcs, self._pd._dst, self._pd._engine
+        self._impl = self._run_apart = None
         if pd is not None:
             self._impl = self._pd._solved()
             self._impl.prepare()
+            if not self._impl.extra_args and not self._pd._scratch_args():
+                self._run_apart = getattr(self._impl, "run_apart", None)
 
     def execute(self, stream: Stream, srcs: Any, dst: Memory | None = None) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
@@ -111,6 +119,40 @@ class SeveralPrimitive(PrimitiveHandle):
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).
         """
+        buffers = self._fitting(stream, srcs, dst)
+        if buffers is not None and self._run_apart is not None:
+            *read, written = buffers
+            self._run_apart([buffer[0] for buffer in read], written[0])
+            return
+        self._execute_checked(stream, srcs, dst)
+
+    def _fitting(self, stream: Stream, srcs: Any, dst: Memory | None) -> list[Buffer] | None:
+        """The buffers of sources and destination where all is surely right; None where it must be sorted out.
+
+        They are held by name: another thread may give the memories others meanwhile.
+        """
+        engine = self._engine
+        if (
+            self._run_apart is None
+            or type(srcs) not in (list, tuple)
+            or len(srcs) != len(self._srcs)
+            or type(stream) is not Stream
+            or stream._engine is not engine
+            or flags.profile_exec
+            or (written := _buffer_of(dst, self._dst, engine)) is None
+            or written[2]
+        ):
+            return None
+        assert dst is not None
+        low, high, found = dst._lo, dst._hi, []
+        for memory, desc in zip(srcs, self._srcs, strict=True):
+            buffer = _buffer_of(memory, desc, engine)
+            if buffer is None or (memory._lo < high and low < memory._hi):
+                return None
+            found.append(buffer)
+        return [*found, written]
+
+    def _execute_checked(self, stream: Stream, srcs: Any, dst: Memory | None) -> None:
         impl, engine = self._check_usable(), self._pd.get_engine()
         args = srcs if dst is None else self._numbered(srcs, dst)
         sources, dst, extras = self._parse(args)
@@ -151,6 +193,13 @@ class SeveralPrimitive(PrimitiveHandle):
                 hint=f"make it with rs.{self.kind}(pd)",
             )
         return self._impl
+
+
+def _buffer_of(memory: Memory | None, desc: MemoryDesc, engine: Engine | None) -> Buffer | None:
+    """The buffer of a memory that is surely the primitive's; None for others, and for those without one."""
+    if type(memory) is not Memory or memory._engine is not engine or memory._mapped:
+        return None
+    return memory._buffer if memory._desc is desc or memory._desc == desc else None
 
 
 def check_run(

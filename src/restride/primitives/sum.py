@@ -66,7 +66,7 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc):
         mds, target = parse_descs(what, srcs), parse_target(what, dst)
         factors, frozen = parse_scales(what, scales, len(mds)), parse_attr(what, attr)
         problem = make_problem(factors, mds, target, frozen)
-        self._take(engine, problem, find_sum(problem, engine))
+        self._take(engine, problem, find_sum(problem, engine), (mds, target))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self:

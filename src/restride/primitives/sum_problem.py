@@ -8,8 +8,9 @@ are, so that their sum is exact (N1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -86,9 +87,18 @@ def make_problem(
 
     `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be added.
     """
+    return _made(np.array(scales, "<f4").tobytes(), srcs, dst, attr, names)
+
+
+@lru_cache(maxsize=1024)
+def _made(
+    factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names
+) -> SumProblem:
+    """The problem by the bytes of its scales: 0.0 and -0.0 are equal, their sums are not."""
     check_sources(names, srcs)
-    if len(scales) != len(srcs):
-        why = f"there are {len(srcs)} {names.one}s and {len(scales)} scales"
+    count = len(factors) // 4
+    if count != len(srcs):
+        why = f"there are {len(srcs)} {names.one}s and {count} scales"
         what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
         raise InvalidArguments(what, why=why, hint=hint)
     named = [(names.source(i), md) for i, md in enumerate(srcs)]
@@ -107,7 +117,7 @@ def make_problem(
             why="a sum has its scales, and nothing else",
             hint="give the scales with the sources; a reorder before or after does the rest",
         )
-    return SumProblem(srcs, dst, np.array(scales, "<f4").tobytes(), attr)
+    return SumProblem(srcs, dst, factors, attr)
 
 
 def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) -> None:
@@ -203,6 +213,7 @@ class CpuSum(_Sum):
         self._unpacked = {i: _Unpacked(md) for i, md in packed.items()}
         starts = range(0, count, _MOST_AT_ONCE)
         self._passes = [self._pass(start, min(start + _MOST_AT_ONCE, count)) for start in starts]
+        self._calls: tuple[Callable[[int, int, int], None], ...] = ()
         runner = self._passes[0].runner
         passes = f"; {len(self._passes)} passes for {count} sources" if len(self._passes) > 1 else ""
         self.name, self.why = runner.name, runner.why + passes
@@ -222,8 +233,8 @@ class CpuSum(_Sum):
 
     def prepare(self) -> None:
         """Compile."""
-        for each in self._passes:
-            each.runner.direct_call()
+        if not self._calls:
+            self._calls = tuple(each.runner.direct_call() or each.runner.run for each in self._passes)
 
     def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
@@ -232,22 +243,33 @@ class CpuSum(_Sum):
         if written is None or any(buffer is None for buffer in read):
             return
         addresses = [buffer.address for buffer in read if buffer is not None]
-        rooms = Rooms(scratch_address(extras, held))
+        # A later pass reads sources that lie in the destination: it must not hold the sum so far.
+        is_read = any(share_bytes(src, dst) for src in srcs[_MOST_AT_ONCE:])
+        self._run(addresses, written.address, Rooms(scratch_address(extras, held)), is_read)
+
+    def run_apart(self, srcs: Sequence[int], dst: int) -> None:
+        """Run, once prepared, on addresses of memories that share no byte."""
+        if len(self._calls) > 1 or self._unpacked:
+            self._run(list(srcs), dst, Rooms(0), False)
+            return
+        first, *more = srcs
+        params = Params(self._passes[0].scalars, more)
+        self._calls[0](first, dst, params.address)
+
+    def _run(self, addresses: list[int], dst: int, rooms: Rooms, is_read: bool) -> None:
         for i, unpacked in self._unpacked.items():
             addresses[i] = unpacked.run(addresses[i], rooms)
-        kept = self._keeper(srcs, dst, written.address, rooms)
+        kept = self._keeper(is_read, dst, rooms)
         scratch = rooms.rest()
         for each in self._passes:
-            is_last = each is self._passes[-1]
-            each.run(addresses, kept, written.address if is_last else kept, scratch)
+            each.run(addresses, kept, dst if each is self._passes[-1] else kept, scratch)
 
-    def _keeper(self, srcs: Sequence[Memory], dst: Memory, written: int, rooms: Rooms) -> int:
+    def _keeper(self, is_read: bool, dst: int, rooms: Rooms) -> int:
         """Where the sum so far is kept: in the destination, unless a later pass has to read that."""
         if len(self._passes) == 1:
             return 0
-        is_read = any(share_bytes(src, dst) for src in srcs[_MOST_AT_ONCE:])
         is_own = self._kept is not self.problem.dst
-        return rooms.take(extent(self._kept).needed) if is_read or is_own else written
+        return rooms.take(extent(self._kept).needed) if is_read or is_own else dst
 
     @property
     def scratch_bytes(self) -> int:
