@@ -5,6 +5,8 @@ Held against N1 computed from `MemoryDesc.offset` (M18, R27, P06, N13).
 
 from __future__ import annotations
 
+import time
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -80,13 +82,24 @@ def test_operands_of_4_bits_are_the_same_on_every_instruction_set(level):
 def test_runs_of_every_length_begin_in_either_half(start, level):
     """Dims of odd rows: the first of a row is a low half by turns, which the kernel learns as it runs."""
     with capped(level):
-        for count in (1, 2, 3, 5, 8, 15, 16, 17, 31, 64, 67):
+        for count in (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 64, 67):
             dims = (3, count)
             md = rs.MemoryDesc((4, count + 1), "s4", "ab").submemory_desc(dims, (1, start))
             tight = rs.MemoryDesc.from_strides(dims, "u4", (count | 1, 1), start)
             some = Some(count, dims)
             given = Given(ops=(some.binary("add", md), some.binary("sub", tight)))
             check(rs.MemoryDesc(dims, "s8"), rs.MemoryDesc(dims, "f32"), given, CPU)
+
+
+@pytest.mark.parametrize("count", [17, 33])
+def test_odd_runs_compile_in_a_moment(count):
+    """LLVM interleaves vectors of odd lengths in minutes; so none is made."""
+    dims = (count, count)
+    some = Some(count, dims)
+    given = Given(ops=tuple(some.binary("add", rs.MemoryDesc((1, count), kind)) for kind in ("s4", "u4")))
+    start = time.perf_counter()
+    check(rs.MemoryDesc(dims, "u8", "ab"), rs.MemoryDesc(dims, "f64", "ba"), given, CPU)
+    assert time.perf_counter() - start < 60
 
 
 # --- zero points ------------------------------------------------------------------------------------------

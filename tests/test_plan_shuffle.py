@@ -10,7 +10,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.plan.compute import Compute
 from restride.plan.interpret import interpret
 from restride.plan.reorder import reorder_nest
-from restride.plan.shuffle import shuffle_chain, shuffle_nest
+from restride.plan.shuffle import shuffle_chain, shuffle_nest, widened
 from support.by_offset import every_index
 from support.errors import refused
 from support.shuffles import shuffled
@@ -108,16 +108,98 @@ def test_what_is_a_copy_has_no_stages() -> None:
     assert shuffle_chain(md, md, 1, 244) is None
 
 
-def test_a_chain_needs_elements_and_blocks_of_the_shuffled_axis_alone() -> None:
+def test_a_chain_needs_elements_and_whole_blocks_of_the_other_axes() -> None:
     empty = MemoryDesc((0, 12, 3), "f32", "aBc16b")
-    both = MemoryDesc((20, 36), "f32", "AB16b16a")
+    partial, whole = (MemoryDesc((size, 36), "f32", "AB16b16a") for size in (20, 32))
     assert shuffle_chain(empty, empty, 1, 3) is None
-    assert shuffle_chain(both, both, 1, 4) is None
+    assert shuffle_chain(partial, partial, 1, 4) is None
+    assert shuffle_chain(whole, whole, 1, 4) is not None
+
+
+@pytest.mark.parametrize(
+    ("tag", "outer", "along", "row"),
+    [
+        ("ABcd16a16b", 2, 12 * 16, 48),
+        ("ABcd16b16a", 2, 12, 48 * 16),
+        ("ABcd4b16a4b", 2, 12, 48 * 16),
+        ("BAcd8a16b2a", 0, 2 * 12 * 8, 48 * 2),
+    ],
+)
+def test_blocks_of_other_axes_are_positions_or_a_part_of_each(
+    tag: str, outer: int, along: int, row: int
+) -> None:
+    md = MemoryDesc((32, 36, 4, 3), "f32", tag)
+    chain = shuffle_chain(md, md, 1, 9)
+    assert chain is not None
+    assert [axis.extent for axis in chain.outer] == [outer] * bool(outer)
+    assert (chain.along.extent, chain.row) == (along, row)
+
+
+def test_a_position_that_is_too_long_is_a_part_of_its_block() -> None:
+    md = MemoryDesc((32, 9600), "f32", "AB16b16a")
+    chain = shuffle_chain(md, md, 1, 6)
+    assert chain is not None
+    assert (chain.along.extent, chain.row, chain.run) == (16, 9600, 0)
+
+
+# --- wider elements -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dims", "data_type", "tag", "wide"),
+    [
+        ((16, 24, 3), "u8", "ABc8b8a", MemoryDesc((2, 24, 3), "f64", "aBc8b")),
+        ((16, 24, 3), "bf16", "ABc8a16b2a", MemoryDesc((8, 24, 3), "f32", "ABc8a16b")),
+        ((16, 24, 3), "u8", "ABc8b2a2a", MemoryDesc((4, 24, 3), "f32", "aBc8b")),
+        ((12, 24, 3), "s8", "ABc8b2a", MemoryDesc((6, 24, 3), "f16", "aBc8b")),
+    ],
+)
+def test_elements_that_move_together_are_one(
+    dims: tuple[int, ...], data_type: str, tag: str, wide: MemoryDesc
+) -> None:
+    md = MemoryDesc(dims, data_type, tag)
+    made, same = widened(md, md, 1)
+    assert made == same
+    assert (made.dims, made.data_type, made.layout.inner_blks) == (wide.dims, wide.data_type, wide.inner_blks)
+    for index in every_index(wide.dims):
+        first = (index[0] * (dims[0] // wide.dims[0]), *index[1:])
+        assert made.offset(*index) * made.data_type.bits == md.offset(*first) * md.data_type.bits
+
+
+@pytest.mark.parametrize(
+    ("dims", "data_type", "tag"),
+    [
+        ((15, 24, 3), "u8", "ABc8b8a"),
+        ((16, 24, 3), "f64", "ABc8b2a"),
+        ((16, 24, 3), "u8", "ABc8b16a"),
+        ((15, 24, 3), "u8", "ABc8b3a"),
+        ((16, 24, 3), "u8", "ABc8a8b"),
+        ((16, 24, 3), "u8", "abc"),
+    ],
+)
+def test_elements_stay_as_they_are_where_nothing_wider_holds_them(
+    dims: tuple[int, ...], data_type: str, tag: str
+) -> None:
+    md = MemoryDesc(dims, data_type, tag)
+    made = widened(md, md, 1)
+    assert made[0] is md
+    assert made[1] is md
+
+
+def test_only_what_both_sides_hold_together_is_wider() -> None:
+    dims = (16, 24, 3)
+    blocked, plain, other = (MemoryDesc(dims, "u8", tag) for tag in ("ABc8b8a", "abc", "ABc8b4a"))
+    window = MemoryDesc((16, 48, 3), "u8", "ABc8b8a").submemory_desc(dims, (0, 8, 0))
+    assert widened(blocked, plain, 1) == (blocked, plain)
+    assert widened(blocked, other, 1) == (blocked, other)
+    made = widened(window, blocked, 1)
+    assert made[0].offset0 * 8 == window.offset0 > 0
 
 
 def test_a_table_has_an_end() -> None:
     size = 3 * (1 << 18)
     md = MemoryDesc((size, 1), "u8", "Ab16a")
     assert shuffle_nest(md, md, 0, 2).axes
-    with refused("too little in common", "reorder into a plain format first", kind=rs.Unimplemented):
+    texts = "too little in common", "src u8 2359296x1 Ab16a; dst u8", "reorder into a plain format first"
+    with refused(*texts, kind=rs.Unimplemented):
         shuffle_nest(MemoryDesc((size * 3, 1), "u8", "Ab16a"), MemoryDesc((size * 3, 1), "u8", "Ab16a"), 0, 9)

@@ -330,6 +330,18 @@ def test_verbose_lines_tell_creation_and_execution(capfd):
 
 
 @pytest.mark.peer
+def test_arrays_are_counted_in_the_primitive_cache_that_memories_share():
+    x = np.zeros((1, 12, 4, 1213), np.float32)
+    before = rs.cache_info()["primitives"]
+    rs.shuffle_channels(x, group=3)
+    made = rs.cache_info()["primitives"]
+    assert (made.misses - before.misses, made.hits - before.hits) == (1, 0)
+    desc = rs.ShuffleForward.Desc("forward", rs.MemoryDesc(x.shape, "f32", "nchw"), 1, 4)
+    rs.ShuffleForward.PrimitiveDesc(desc, rs.Engine("cpu"))
+    found = rs.cache_info()["primitives"]
+    assert (found.misses - made.misses, found.hits - made.hits) == (0, 1)
+
+
 def test_torch_shuffles_alike():
     torch = pytest.importorskip("torch")
     for dtype in ("float32", "float16", "uint8", "int64", "float64", "int16"):
@@ -342,3 +354,18 @@ def test_torch_shuffles_alike():
     last = last.to(memory_format=torch.channels_last)
     wanted = torch.nn.functional.channel_shuffle(last, 3).numpy()
     np.testing.assert_array_equal(rs.channel_shuffle(last.numpy(), 3), wanted)
+
+
+@pytest.mark.parametrize(
+    ("channels", "shown"),
+    [
+        (12, "legal for group: 1, 2, 3, 4, 6, 12"),
+        (100_003**2, "legal for group: 1, 10000600009, and perhaps others"),
+        (65_537 * 65_521, "legal for group: 1, 65521, 65537, 4294049777"),
+    ],
+)
+def test_a_list_of_factors_says_where_it_is_not_whole(channels, shown):
+    x = np.broadcast_to(np.zeros((), np.int8), (1, channels))
+    with pytest.raises(rs.InvalidArguments) as caught:
+        rs.shuffle_channels(x, group=5)
+    assert caught.value.hint == shown

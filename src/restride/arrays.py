@@ -7,7 +7,7 @@ out once and kept as a recipe (`frameworks.recipes`); a call brings the addresse
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import ml_dtypes
 import numpy as np
@@ -21,13 +21,14 @@ from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
 from .frameworks.recipes import Recipe, overlapping
+from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
 from .runtime.alloc import Array, address_of
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
-from .runtime.memory import Memory
+from .runtime.memory import Memory, register_mover
 from .runtime.stream import Stream
 from .verbose import flags, write
 
@@ -55,7 +56,8 @@ def reorder(
 ) -> Any:
     """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
-    x       a NumPy array, whose strides say how it lies, or a `Memory`
+    x       a NumPy array, whose strides say how it lies, a tensor of torch, what has `__dlpack__`, or a
+            `Memory`
     dst     a tag ("nhwc", "acdb", "nChw16c"), strides in elements, a `MemoryDesc`, or None to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
@@ -71,8 +73,8 @@ def reorder(
     engine  the CPU, unless given
 
     Dims are logical and do not change: `reorder(x, "nhwc")` of an (N, C, H, W) array is an (N, C, H, W) array
-    whose memory is NHWC. A plain destination gives a NumPy array; a blocked one, and one of 4-bit elements,
-    which NumPy cannot pack, a `Memory`.
+    whose memory is NHWC. A plain destination gives an array of the kind of `x`, of NumPy for a `Memory`; a
+    blocked one, and one of 4-bit elements, which NumPy cannot pack, a `Memory`.
 
     Raises InvalidArguments, before anything is written, for wrong formats, shapes and types, a read-only or
     overlapping `out`, scales and operands that do not fit.
@@ -189,6 +191,8 @@ def _general(
         x = x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
     if is_nibbles(out):
         return _into_nibbles(x, dst, src, dtype, given, out, engine)
+    if is_foreign(x) or is_foreign(out):
+        return _of_others(x, dst, src, dtype, given, out, engine)
     device = engine_of(x, out, engine)
     source = _as_source(x, src, device)
     if out is None:
@@ -202,6 +206,28 @@ def _general(
     if out is not None:
         return out
     return target if target.desc.inner_blks or target.desc.data_type.bits < 8 else np.asarray(target)
+
+
+def _of_others(
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
+) -> Any:
+    """Arrays of other libraries: over the same bytes as NumPy's, and back."""
+    target = None if out is None else as_numpy(out, "reorder: out")
+    named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
+    source = as_numpy(x, "reorder: x")
+    made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
+    return back_to(x, made) if out is None else out
+
+
+def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
+    """What `Memory.to` does."""
+    if not memory:
+        raise InvalidArguments("Memory.to is not possible", why="the memory is empty")
+    target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
+    return cast(Memory, reorder(memory, None, out=target))
+
+
+register_mover(_moved)
 
 
 def is_nibbles(x: Any) -> bool:

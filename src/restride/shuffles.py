@@ -13,11 +13,11 @@ from .errors import InvalidArguments
 from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frameworks.shuffle_recipes import ShuffleRecipe, overlapping
-from .primitives.base import DEFAULT_ATTR, check_destination, check_memory, find_implementation
+from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
+from .frameworks.tensors import as_numpy, back_to, is_foreign
+from .primitives.base import check_destination, check_memory
 from .primitives.execution import share_bytes
-from .primitives.prop_kind import PropKind
-from .primitives.shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
+from .primitives.shuffle_problem import ShuffleProblem
 from .runtime.alloc import Array, address_of
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
@@ -26,18 +26,21 @@ from .verbose import flags, write
 
 __all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
 
+_CPU = Engine("cpu")
+
 
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size (S04).
 
-    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, or a `Memory`, blocked ones included
+    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, a tensor of torch, what has `__dlpack__`,
+                or a `Memory`, blocked ones included
     group_size  from 1 to C, a divisor of it; the number of groups, as others count them, is C / group_size
     axis        from 0 to the last
     out         where to write, in any layout: an array or `Memory` of the dims and the type of `x`, which
                 shares no byte with it; it is returned
 
     Bits are moved, so that NaNs keep their payload. The result has the layout of `x`, dense: NumPy in, NumPy
-    out; a `Memory` in, a `Memory` of the same format out, its padding zero.
+    out, a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, a group size that does
     not divide it, elements that are no numbers, and an `out` that is read-only, different or overlapping.
@@ -117,21 +120,14 @@ def _run(recipe: ShuffleRecipe, source: int, target: int) -> None:
 
 
 def _run_reported(recipe: ShuffleRecipe, source: int, target: int) -> None:
-    """Run, and write the verbose lines of creation and execution."""
-    start = time.perf_counter()
-    op = "create:cache_miss" if recipe.is_new else "create:cache_hit"
+    """Run, and write the verbose lines; a new recipe has written that of its creation."""
+    if not recipe.is_new:
+        found(recipe.rule, recipe.problem, _CPU)
     recipe.prepare()
-    if flags.profile_create:
-        write(_fields(op, "cpu", recipe.program, recipe.problem, (time.perf_counter() - start) * 1e3))
     start = time.perf_counter()
     recipe.run(source, target, 0)
     if flags.profile_exec:
-        write(_fields("exec", "cpu", recipe.program, recipe.problem, (time.perf_counter() - start) * 1e3))
-
-
-def _fields(op: str, engine: str, impl: Any, problem: ShuffleProblem, ms: float) -> list[object]:
-    head, how = (op, engine, PropKind.forward_inference), f"axis:{problem.axis} group:{problem.group_size}"
-    return shuffle_fields(head, impl, problem.src, (DEFAULT_ATTR, how), ms)
+        write(fields("exec", _CPU, recipe.impl, recipe.problem, (time.perf_counter() - start) * 1e3))
 
 
 # --- any array or Memory ------------------------------------------------------------------------------------
@@ -141,6 +137,12 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
     if _is_array(x) and (out is None or _is_array(out)):
         made = _shuffled(rule, np.asarray(x), axis, number, None if out is None else np.asarray(out))
         return made if out is None else out
+    if is_foreign(x) or is_foreign(out):
+        source_array = as_numpy(x, f"{rule.call}: x")
+        if out is None:
+            return back_to(x, _shuffled(rule, source_array, axis, number, None))
+        _shuffled(rule, source_array, axis, number, as_numpy(out, f"{rule.call}: out"))
+        return out
     engine = engine_of(x, out, None)
     source = _as_memory(x, engine, Subject.source(rule.call))
     split = rule.split(source.desc.dims, axis, number)
@@ -173,17 +175,13 @@ def _target(source: MemoryDesc, out: Any, engine: Engine, subject: Subject) -> M
 def _run_memories(
     rule: Rule, problem: ShuffleProblem, memories: tuple[Memory, Memory], engine: Engine
 ) -> None:
-    impl = find_implementation(
-        (ShuffleProblem, problem, engine),
-        lambda: solve_shuffle(check_shuffle(rule.call, problem), engine),
-        lambda op, impl, ms: _fields(op, engine.kind, impl, problem, ms),
-    )
+    impl = found(rule, problem, engine)
     for name, memory, desc in zip(("x", "out"), memories, (problem.src, problem.dst), strict=True):
         check_memory(rule.call, name, memory, desc, engine)
-    check_destination(rule.call, memories[1])
+    check_destination(rule.call, memories[1], "out")
     if share_bytes(*memories):
         raise overlapping(rule, problem)
     start = time.perf_counter()
     impl.run(*memories, {})
     if flags.profile_exec:
-        write(_fields("exec", engine.kind, impl, problem, (time.perf_counter() - start) * 1e3))
+        write(fields("exec", engine, impl, problem, (time.perf_counter() - start) * 1e3))

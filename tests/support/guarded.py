@@ -124,7 +124,7 @@ def run_staged(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> None
     """Work in stages reads the source alone and writes the destination alone, poured out or not."""
     data, before = random_source(case.src, 1), destination(case.dst)
     wanted = expected(case.nest, data, before)
-    for way in ways(case):
+    for way in ways(case, isa):
         source, target = Guarded(data.size, at_end=at_end), Guarded(before.size, at_end=at_end)
         source.write(data.tobytes())
         source.lock()

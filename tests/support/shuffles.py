@@ -97,6 +97,15 @@ STAGED = (
     _case("more zeros than channels", (2, 4, 37, 41), "f32", "aBcd16b", 1, 2),
     _case("the first axis", (50, 7, 61), "f32", "Abc16a", 0, 5),
     _case("a row too long for much scratch", (2, 5001, 3), "f32", "aBc16b", 1, 3),
+    _case("blocks of two axes, channels last", (32, 36, 5, 3), "f32", "ABcd16a16b", 1, 4),
+    _case("blocks of two axes, channels first", (32, 39, 5, 3), "u8", "ABcd8b8a", 1, 3),
+    _case("channels on both sides of a block", (32, 39, 5), "f32", "ABc4b16a4b", 1, 3),
+    _case("channels within a block", (32, 39, 5, 3), "bf16", "BAcd8a16b2a", 1, 3),
+    _case("blocks of three axes", (8, 35, 12), "f16", "ABC4b2a3c4b2a", 1, 5),
+    _case("a position longer than the scratch", (4, 9603, 2), "f32", "ABc8b4a", 1, 3),
+    _into((16, 36, 7, 3), "f32", "abcd", "ABcd4b8a4b", 4),
+    _into((16, 36, 7, 3), "u8", "ABcd16b8a", "abcd", 9),
+    _into((16, 39, 7, 3), "u8", "ABcd16b8a", "ABcd8a8b", 3),
     _into((2, 35, 23, 11), "f32", "abcd", "aBcd16b", 5),
     _into((2, 35, 23, 11), "f16", "aBcd16b", "acdb", 7),
     _into((2, 42, 23, 11), "u8", "aBcd4b", "aBcd16b", 6),
@@ -151,19 +160,20 @@ def _run_chunk(
         dst[end : end + pour.length] = read[start : start + pour.length]
 
 
-def can_pour(case: ShuffleCase) -> bool:
+def can_pour(case: ShuffleCase, machine: Machine | None = None) -> bool:
     """True where a chunk of the case has long enough runs."""
-    return case.chain is not None and stage(case.chain, Machine(), poured=True) is not None
+    return case.chain is not None and stage(case.chain, machine or Machine(), poured=True) is not None
 
 
-def can_stream(case: ShuffleCase) -> bool:
+def can_stream(case: ShuffleCase, machine: Machine) -> bool:
     """True where the last stage of the case writes whole lines."""
-    return case.chain is not None and stream(case.chain, Machine()) is not None
+    return case.chain is not None and stream(case.chain, machine) is not None
 
 
-def ways(case: ShuffleCase) -> list[str]:
+def ways(case: ShuffleCase, isa: Isa) -> list[str]:
     """How the last stage of a case may write."""
-    return ["stored", *["poured"] * can_pour(case), *["streamed"] * can_stream(case)]
+    machine = cpu.machine_of(isa, COMMON)
+    return ["stored", *["poured"] * can_pour(case, machine), *["streamed"] * can_stream(case, machine)]
 
 
 class StagedKernel(Kernel):

@@ -48,10 +48,7 @@ def load_run(b: Builder, data_type: DataType, base: Value, first: int, count: in
 def _from_byte(b: Builder, base: Value, first: int, count: int) -> Value:
     half = first % 2
     packed = _bytes(b, b.advance(base, first // 2), (half + count + 1) // 2)
-    lanes = unpack(b, packed)
-    if count == lanes_of(lanes):
-        return lanes
-    return b.shuffle(lanes, lanes, range(half, half + count))
+    return _cut(b, unpack(b, packed), half, count)
 
 
 def _from_half(b: Builder, base: Value, first: int, count: int) -> Value:
@@ -63,20 +60,27 @@ def _from_half(b: Builder, base: Value, first: int, count: int) -> Value:
     if count == 1:
         return even
     other = b.op("sub", Value("i8", "4"), shift)
-    odd = _halves(b, b.op("add", at, i64(1)), other, count // 2)
-    if count % 2:
-        odd = b.shuffle(odd, odd, [*range(count // 2), -1])
-    both = interleave(b, even, odd)
-    return b.shuffle(both, both, range(count)) if count % 2 else both
+    odd = _halves(b, b.op("add", at, i64(1)), other, count // 2, lanes_of(even))
+    return _cut(b, interleave(b, even, odd), 0, count)
 
 
-def _halves(b: Builder, at: Value, shift: Value, count: int) -> Value:
-    """One half of each of `count` bytes, from the byte on in which half number `at` is."""
+def _halves(b: Builder, at: Value, shift: Value, count: int, lanes: int = 1) -> Value:
+    """One half of each of `count` bytes, from the one on that has half number `at`; in `lanes` or more."""
     address = b.value("ptr", f"inttoptr {b.op('lshr', at, i64(1))} to ptr")
-    packed = _bytes(b, address, count)
-    return b.op("and", b.op("lshr", packed, b.broadcast(shift, count)), b.splat("i8", count, "15"))
+    packed = _bytes(b, address, count, lanes)
+    size = lanes_of(packed)
+    return b.op("and", b.op("lshr", packed, b.broadcast(shift, size)), b.splat("i8", size, "15"))
 
 
-def _bytes(b: Builder, address: Value, count: int) -> Value:
-    kind = vector("i8", count)
-    return b.value(kind, f"load {kind}, {address}, align 1")
+def _bytes(b: Builder, address: Value, count: int, lanes: int = 1) -> Value:
+    """`count` bytes in as many lanes as are a power of two: LLVM takes minutes to interleave 33."""
+    kind, size = vector("i8", count), max(lanes, 1 << (count - 1).bit_length())
+    packed = b.value(kind, f"load {kind}, {address}, align 1")
+    return _cut(b, packed, 0, count, size)
+
+
+def _cut(b: Builder, value: Value, first: int, count: int, lanes: int = 0) -> Value:
+    """The lanes from `first` on, `count` of them, and behind them anything up to `lanes`."""
+    if first == 0 and lanes_of(value) == max(count, lanes):
+        return value
+    return b.shuffle(value, value, [*range(first, first + count), *[-1] * (lanes - count)])

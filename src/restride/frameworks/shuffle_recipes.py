@@ -9,21 +9,20 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from ..dtypes import DataType
 from ..errors import InvalidArguments
-from ..primitives.shuffle_problem import ShuffleProblem, check_shuffle
+from ..primitives.base import DEFAULT_ATTR, find_implementation
+from ..primitives.prop_kind import PropKind
+from ..primitives.shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
 from ..runtime.alloc import Array, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.describe import Described, Subject, describe_kind
+from ..runtime.engine import Engine
+from .carriers import NumpyType, as_type, carried
 from .formats import target_desc
 from .groups import Rule
-from .recipes import NumpyType, Run, Shape, maker
+from .recipes import Run, Shape, maker
 
-_CARRIERS = {1: DataType.u8, 2: DataType.f16, 4: DataType.f32, 8: DataType.f64}
-# Numbers of NumPy's own, complex ones among them; those of ml_dtypes are void to NumPy.
-_KINDS = "biufc"
+_CPU = Engine("cpu")
 
 
 class ShuffleRecipe:
@@ -33,12 +32,12 @@ class ShuffleRecipe:
     `make()` gives a new result of the layout of `x`, and its address. `is_new` until the first run.
     """
 
-    __slots__ = ("_dst", "_src", "below", "is_new", "make", "out_below", "problem", "program", "rule", "run")
+    __slots__ = ("_dst", "_src", "below", "impl", "is_new", "make", "out_below", "problem", "rule", "run")
 
     def __init__(self, rule: Rule, problem: ShuffleProblem, below: int, out_below: int) -> None:
-        self.rule, self.problem = rule, check_shuffle(rule.call, problem)
+        self.rule, self.problem = rule, problem
         self.below, self.out_below = below, out_below
-        self.program = problem.program()
+        self.impl = found(rule, problem, _CPU)
         self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
         self.is_new = True
         self.run: Run = self._run_first
@@ -46,7 +45,7 @@ class ShuffleRecipe:
 
     def prepare(self) -> None:
         """Compile, and let later runs go straight to the machine code where nothing has to be decided."""
-        self.run = self.program.direct_call() or self.program.run
+        self.run = self.impl.prepare() or self.impl.program.run
         self.is_new = False
 
     def check_apart(self, src: int, dst: int) -> None:
@@ -61,6 +60,27 @@ class ShuffleRecipe:
         self.run(src, dst, params)
 
 
+def found(rule: Rule, problem: ShuffleProblem, engine: Engine) -> Any:
+    """The solved problem, from the primitive cache or now: it counts there, whoever asks (P16).
+
+    Raises InvalidArguments, Unimplemented for problems that have no answer.
+    """
+    return find_implementation(
+        (ShuffleProblem, problem, engine),
+        lambda: solve_shuffle(check_shuffle(rule.call, problem), engine),
+        lambda op, impl, ms: fields(op, engine, impl, problem, ms),
+    )
+
+
+def fields(op: str, engine: Engine, impl: Any, problem: ShuffleProblem, ms: float) -> list[object]:
+    """The fields of a verbose line (spec 1.6)."""
+    head, how = (
+        (op, engine.kind, PropKind.forward_inference),
+        f"axis:{problem.axis} group:{problem.group_size}",
+    )
+    return shuffle_fields(head, impl, problem.src, (DEFAULT_ATTR, how), ms)
+
+
 def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
     """The error for an `out` that shares bytes with `x`."""
     return InvalidArguments(
@@ -69,13 +89,6 @@ def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
         why="elements would be written before they are read: a shuffle is not done in place (S18)",
         hint="pass another array, or leave out out",
     )
-
-
-def carried(dtype: NumpyType) -> NumpyType:
-    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it."""
-    is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
-    carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
-    return dtype if carrier is None or carrier.numpy is None else carrier.numpy
 
 
 def _described(kind: tuple[Shape, Shape, NumpyType], subject: Subject) -> Described:
@@ -91,7 +104,7 @@ def _make_new(
         source.desc, target_desc(source.desc, None, None), *rule.split(shape, axis, number)
     )
     recipe = ShuffleRecipe(rule, problem, source.below, 0)
-    recipe.make = _maker_of(maker(problem.dst), dtype)
+    recipe.make = as_type(maker(problem.dst), dtype)
     return recipe
 
 
@@ -110,18 +123,6 @@ def _other_type(rule: Rule, of: NumpyType, to: NumpyType) -> InvalidArguments:
         why="a shuffle moves bits, and converts nothing",
         hint="pass an out of the type of x",
     )
-
-
-def _maker_of(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable[[], tuple[int, Array]]:
-    """`make` with results of a type other than the one that carries it."""
-    if carried(dtype) == dtype:
-        return make
-
-    def viewed() -> tuple[int, Array]:
-        address, result = make()
-        return address, result.view(dtype)
-
-    return viewed
 
 
 def _no_result() -> tuple[int, Array]:

@@ -21,14 +21,12 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import Unimplemented
 from .compute import Compute
 from .digits import levels
-from .nest import Axis, LoopNest, peel, peeled_boxes, slice_axis
+from .nest import Axis, LoopNest, peel, slice_axis
 from .nibbles import Span
 from .reorder import Tensor, reorder_nest
 
 # Past this many pieces the code would outgrow its use.
 _MOST_PIECES = 256
-# Past this many boxes padding is not told from elements.
-_MOST_BOXES = 48
 _ENDLESS = 1 << 63
 
 
@@ -73,15 +71,18 @@ class Move:
     written: Span
 
     def padding(self) -> Iterator[Move]:
-        """The zeros that the nest writes, without what it moves: no position twice.
+        """The zeros that the nest writes, without what it moves: a strip for each bounded dimension.
 
-        Where peeling would take too long it is the nest itself, which copies elements onto themselves.
+        Strips cross each other, so that there are as many as dimensions, not as combinations of them.
         """
-        if peeled_boxes(self.nest) > _MOST_BOXES:
+        if self.nest.is_zero:
             yield self
             return
-        for box in peel(self.nest):
-            for zeros in _zeros_of(box):
+        bounds = self.nest.bounds
+        filled = [replace(bound, size=bound.padded) for bound in bounds]
+        for i, bound in enumerate(bounds):
+            strip = replace(self.nest, bounds=(*filled[:i], bound, *filled[i + 1 :]))
+            for zeros in (zeros for box in peel(strip) for zeros in _zeros_of(box)):
                 yield replace(self, nest=zeros, read=(0, 0))
 
 

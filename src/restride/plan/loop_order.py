@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DataType
 from .machine import Machine
 from .nest import LoopNest, Stride
-from .tiling import Chunks, contiguous
+from .tiling import Chunks, contiguous, rows_collide
 
 # Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
 # way changes little.
@@ -129,7 +129,8 @@ def _reads_on(nest: LoopNest, chunks: Chunks, along: int, is_whole_row: bool, ma
     if _reach(nest.axes[along].src) != 1:
         return False
     is_part = chunks[along] * nest.src_type.bits < machine.line * 8
-    return (is_whole_row and nest.moved_bytes >= machine.l2) or (is_part and nest.moved_bytes < machine.l3)
+    is_lost = nest.moved_bytes < machine.l3 or rows_collide(nest, dict(enumerate(chunks)), machine)
+    return (is_whole_row and nest.moved_bytes >= machine.l2) or (is_part and is_lost)
 
 
 def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:

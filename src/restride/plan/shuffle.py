@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from math import prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from ..errors import Unimplemented
 from .compute import Compute
 from .digits import Level, Levels, levels
 from .exchange import Exchange
 from .nest import Axis, Bound, LoopNest, normalise
 from .reorder import bounded, common_digits, digits_of, nest_of
-from .staged import Chain, Pour, Run, linear_chain, runs_of
+from .staged import LONGEST_ROW, Chain, Pour, Run, linear_chain, runs_of
 
-_PLAIN = (Level(1, 1),)
+# Strides of the positions and of the axes inside them: where they are read, and where they are written.
+_Others = tuple[list[int], list[int]]
+# Types of so many bits, by which elements move together.
+_CARRIERS = {16: DataType.f16, 32: DataType.f32, 64: DataType.f64}
 
 
 def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> LoopNest:
@@ -30,10 +36,18 @@ def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -
     """
     dims = [common_digits(src, dst, dim) for dim in range(dst.ndims)]
     if 1 < group_size < dst.dims[axis]:
-        dims[axis] = _exchange(src, dst, axis, group_size).digits()
+        dims[axis] = _digits(src, dst, axis, group_size)
     nest = nest_of(src, dst, Compute(), dims)
     # Bits move, whatever they mean: one of the 4-bit types stands for all.
     return replace(nest, src_type=DataType.u4, dst_type=DataType.u4) if src.data_type.bits == 4 else nest
+
+
+def _digits(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> list[Axis]:
+    try:
+        return _exchange(src, dst, axis, group_size).digits()
+    except Unimplemented as error:
+        where = f"src {src}; dst {dst}; axis {axis}, group size {group_size}"
+        raise Unimplemented(error.what, where=where, why=error.why, hint=error.hint) from None
 
 
 def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Chain | None:
@@ -46,16 +60,63 @@ def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) 
         return None
     if all(a.is_linear for a in nest.axes) and not nest.bounds:
         return linear_chain(nest)
-    if any(d != axis for md in (src, dst) for d in md.inner_idxs):
+    others = _others(nest, src, dst, axis)
+    if others is None:
         return None
-    return _plain_chain(nest, _exchange(src, dst, axis, group_size), _others(nest, src, dst, axis))
+    return _plain_chain(nest, _exchange(src, dst, axis, group_size), others, prod(dst.inner_blks))
 
 
-def _others(nest: LoopNest, src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[Axis, ...]:
-    """The axes of the other dims, fused, outermost in the destination first."""
-    digits = (common_digits(src, dst, dim)[0] for dim in range(dst.ndims) if dim != axis)
-    axes = tuple(Axis(digit.extent, digit.src, digit.dst) for digit in digits)
-    return normalise(replace(nest, axes=axes, bounds=())).axes
+def widened(src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[MemoryDesc, MemoryDesc]:
+    """Both with elements that always move together as one wider element; as they are where there are none.
+
+    Blocks of 8 channels of 8 bytes each, `8b8a`, are blocks of 8 channels of one element of 8 bytes, `8b`.
+    """
+    last = src.inner_idxs[-1:], src.inner_blks[-1:]
+    if not last[0] or last[0] == (axis,) or last != (dst.inner_idxs[-1:], dst.inner_blks[-1:]):
+        return src, dst
+    wide = _CARRIERS.get(src.data_type.bits * src.inner_blks[-1])
+    if wide is None or not (_is_even(src) and _is_even(dst)):
+        return src, dst
+    return widened(_wider(src, wide), _wider(dst, wide), axis)
+
+
+def _is_even(md: MemoryDesc) -> bool:
+    """True where all that lies in the innermost block moves as one: it is full, and begins at a multiple."""
+    block, dim = md.inner_blks[-1], md.inner_idxs[-1]
+    return not any(n % block for n in (md.dims[dim], md.padded_dims[dim], md.offset0, *md.strides))
+
+
+def _wider(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
+    """The descriptor whose innermost block is one element."""
+    layout, (block, dim) = md.layout, (md.inner_blks[-1], md.inner_idxs[-1])
+
+    def fewer(sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(n // block if d == dim else n for d, n in enumerate(sizes))
+
+    narrow = replace(
+        layout,
+        dims=fewer(layout.dims),
+        padded_dims=fewer(layout.padded_dims),
+        strides=tuple(stride // block for stride in layout.strides),
+        inner_blks=layout.inner_blks[:-1],
+        inner_idxs=layout.inner_idxs[:-1],
+        offset0=layout.offset0 // block,
+    )
+    return MemoryDesc._make("blocked", data_type, narrow)
+
+
+def _others(nest: LoopNest, src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[Axis, ...] | None:
+    """The axes of the other dims, fused, outermost in the destination first; None where blocks are not full
+    or move by a table.
+    """
+    axes: list[Axis] = []
+    for dim in range(dst.ndims):
+        digits = common_digits(src, dst, dim) if dim != axis else []
+        is_covered = dim == axis or dst.dims[dim] == dst.padded_dims[dim] == prod(a.extent for a in digits)
+        if not is_covered or not all(digit.is_linear for digit in digits):
+            return None
+        axes += [Axis(digit.extent, digit.src, digit.dst) for digit in digits]
+    return normalise(replace(nest, axes=tuple(axes), bounds=())).axes
 
 
 def _exchange(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Exchange:
@@ -66,15 +127,24 @@ def _exchange(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> E
 # --- through a plain layout ---------------------------------------------------------------------------------
 
 
-def _plain_chain(nest: LoopNest, exchange: Exchange, others: tuple[Axis, ...]) -> Chain:
-    """Chunks of the innermost other axis, whose channels lie side by side between two stages."""
-    along = others[-1] if others else Axis(1, 0, 0)
-    chunks = _Chunks(nest, exchange, along)
+def _plain_chain(nest: LoopNest, exchange: Exchange, others: tuple[Axis, ...], block: int) -> Chain:
+    """Chunks of one other axis, whose channels lie side by side between two stages.
+
+    `block`: elements of the destination's inner blocks. Axes that lie within them are part of each position,
+    unless it would not fit the scratch then.
+    """
+    inner = tuple(axis for axis in others if axis.extent * abs(_int(axis.dst)) <= block)
+    row = exchange.padded * prod(axis.extent for axis in inner)
+    if row * nest.dst_type.bits // 8 > LONGEST_ROW:
+        inner, row = (), exchange.padded
+    outer = tuple(axis for axis in others if axis not in inner)
+    along = outer[-1] if outer else Axis(1, 0, 0)
+    chunks = _Chunks(nest, exchange, along, inner)
     return Chain(
         nest=nest,
-        outer=others[:-1],
+        outer=outer[:-1],
         along=along,
-        row=exchange.padded,
+        row=row,
         run=chunks.run,
         nests=chunks.nests,
         pour=chunks.pour,
@@ -84,16 +154,27 @@ def _plain_chain(nest: LoopNest, exchange: Exchange, others: tuple[Axis, ...]) -
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """Chunks of positions `along`, of which each has all channels of the exchanged axis."""
+    """Chunks of positions `along`, of which each has all channels and all of `inner`."""
 
     nest: LoopNest
     exchange: Exchange
     along: Axis
+    inner: tuple[Axis, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Elements that a position has of each channel."""
+        return prod(axis.extent for axis in self.inner)
 
     @property
     def block(self) -> int:
-        """Channels that lie side by side in the destination."""
-        return self.exchange.dst[-1].step
+        """Elements of a position that lie side by side in the destination."""
+        return self.exchange.dst[-1].step * self.width
+
+    @property
+    def padded(self) -> int:
+        """Elements of a position in the destination, zeros among them."""
+        return self.exchange.padded * self.width
 
     @property
     def is_row(self) -> bool:
@@ -103,44 +184,65 @@ class _Chunks:
     @property
     def run(self) -> int:
         """Elements that a position adds to a run of the destination; 0 where gaps make its runs short."""
+        if runs_of(_block_runs(self.exchange.dst, self.inner, "dst")) not in ((), (Run(self.block, 1),)):
+            return 0
         if self.is_row:
-            return self.exchange.padded if self.exchange.dst[-1].stride == self.block else 0
+            return self.padded if self.exchange.dst[-1].stride == self.block else 0
         return self.block if _int(self.along.dst) == self.block else 0
 
     def nests(self, positions: int, poured: bool) -> tuple[LoopNest, ...]:
         """Into plain channels, and from there into the destination; one of them exchanges, or one between."""
-        whole, size = self.exchange, self.exchange.size
+        whole, size, plain = self.exchange, self.exchange.size, (Level(1, self._lanes),)
         along_dst, dst = self._packed(positions) if poured else (_int(self.along.dst), whole.dst)
-        steps = _int(self.along.src), size, along_dst
+        unpacked, between, packed = self._steps(along_dst)
         stage = partial(self._stage, positions)
-        unpack = digits_of([whole.src, _PLAIN], size)
-        pack = digits_of([_PLAIN, dst], whole.padded)
+        unpack = digits_of([whole.src, plain], size)
+        pack = digits_of([plain, dst], whole.padded)
         if whole.is_source_nested:
-            exchanged = replace(whole, dst=_PLAIN, padded=size).digits_of_source()
-            return stage(steps[:2], exchanged, size), stage(steps[1:], pack, whole.padded)
+            exchanged = replace(whole, dst=plain, padded=size).digits_of_source()
+            return stage(unpacked, exchanged, size), stage(packed, pack, whole.padded)
         if whole.is_destination_nested:
-            exchanged = replace(whole, src=_PLAIN, dst=dst).digits_of_destination()
-            return stage(steps[:2], unpack, size), stage(steps[1:], exchanged, whole.padded)
-        exchanged = replace(whole, src=_PLAIN, dst=_PLAIN, padded=size).digits()
-        between = stage((size, size), exchanged, size)
-        return stage(steps[:2], unpack, size), between, stage(steps[1:], pack, whole.padded)
+            exchanged = replace(whole, src=plain, dst=dst).digits_of_destination()
+            return stage(unpacked, unpack, size), stage(packed, exchanged, whole.padded)
+        exchanged = replace(whole, src=plain, dst=plain, padded=size).digits()
+        return (
+            stage(unpacked, unpack, size),
+            stage(between, exchanged, size),
+            stage(packed, pack, whole.padded),
+        )
 
-    def _stage(self, positions: int, steps: tuple[int, int], digits: list[Axis], padded: int) -> LoopNest:
+    @property
+    def _lanes(self) -> int:
+        """Elements of each channel that stay side by side between stages, as they do on both sides."""
+        last = self.inner[-1:]
+        return next((axis.extent for axis in last if axis.src == axis.dst == 1), 1)
+
+    def _steps(self, along_dst: int) -> tuple[_Others, _Others, _Others]:
+        """The axes other than the channels, in each of the stages: read, between, and written."""
+        size, counts = self.exchange.size, [axis.extent for axis in self.inner]
+        plain = [size * prod(counts[i:]) for i in range(len(counts) + 1)]
+        if self._lanes > 1:
+            plain[-1] = 1
+        src = [_int(self.along.src), *(_int(axis.src) for axis in self.inner)]
+        dst = [along_dst, *(_int(axis.dst) for axis in self.inner)]
+        return (src, plain), (plain, plain), (plain, dst)
+
+    def _stage(self, positions: int, steps: _Others, digits: list[Axis], padded: int) -> LoopNest:
         bounds: list[Bound] = []
+        extents = positions, *(axis.extent for axis in self.inner)
+        others = [Axis(*axis) for axis in zip(extents, *steps, strict=True)]
         axes = bounded(digits, self.exchange.size, padded, bounds)
-        stage = replace(self.nest, axes=(Axis(positions, *steps), *axes), bounds=tuple(bounds))
+        stage = replace(self.nest, axes=(*others, *axes), bounds=tuple(bounds))
         return replace(stage, src_base=0, dst_base=0).verify()
 
     def _packed(self, positions: int) -> tuple[int, Levels]:
         """The destination of a chunk without the gaps between its runs: step along, and the channels."""
-        along, block = (
-            (self.exchange.padded, self.block) if self.is_row else (self.block, positions * self.block)
-        )
-        return along, (*self.exchange.dst[:-1], Level(self.block, block))
+        along, block = (self.padded, self.block) if self.is_row else (self.block, positions * self.block)
+        return along, (*self.exchange.dst[:-1], Level(self.exchange.dst[-1].step, block))
 
     def pour(self, positions: int) -> Pour:
         """The runs of a chunk: over blocks or positions, unless those follow each other too."""
-        padded, block = self.exchange.padded, self.block
+        padded, block = self.padded, self.block
         if self.is_row:
             loop, length = Axis(positions, padded, self.along.dst), padded
         else:
@@ -153,7 +255,14 @@ class _Chunks:
         """Where a chunk lies in the source."""
         top = self.exchange.src[-1]
         blocks = Run(-(-self.exchange.size // top.step), top.stride)
-        return runs_of((Run(top.step, 1), Run(positions, _int(self.along.src)), blocks))
+        inside = _block_runs(self.exchange.src, self.inner, "src")
+        return runs_of((*inside, Run(positions, _int(self.along.src)), blocks))
+
+
+def _block_runs(of: Levels, inner: tuple[Axis, ...], side: str) -> list[Run]:
+    """What a position has of one block."""
+    channels = [Run(outer.step // level.step, level.stride) for level, outer in pairwise(of)]
+    return channels + [Run(axis.extent, _int(getattr(axis, side))) for axis in inner]
 
 
 def _int(stride: object) -> int:

@@ -25,7 +25,7 @@ _SCRATCH_BYTES = 1 << 13
 # Runs of the destination shorter than `_SHORTEST_RUN` are worth this much.
 _MORE_SCRATCH_BYTES = 1 << 14
 # A single position may take more.
-_LONGEST_ROW = 1 << 16
+LONGEST_ROW = 1 << 17
 # Shorter runs of the destination are not worth a stage of their own.
 _SHORTEST_RUN = 512
 
@@ -147,9 +147,9 @@ def stage(chain: Chain, machine: Machine, *, poured: bool) -> Staged | None:
     if chain.run:
         # Runs of less than a line cannot be poured out: they are worth still more scratch.
         enough, least = (-(-length // (chain.run * width)) for length in (_SHORTEST_RUN, machine.line))
-        limit = max(limit, min(enough, _MORE_SCRATCH_BYTES // row), min(least, _LONGEST_ROW // row))
+        limit = max(limit, min(enough, _MORE_SCRATCH_BYTES // row), min(least, LONGEST_ROW // row))
     is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
-    if row > _LONGEST_ROW or (poured and is_short):
+    if row > LONGEST_ROW or (poured and is_short):
         return None
     chunk = _chunk(chain.along.extent, limit, machine.line // gcd(machine.line, chain.run * width))
     last = chain.along.extent % chunk

@@ -120,8 +120,9 @@ def _permute_chunks(
     wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
     apart = rows // _run_taken(nest, along_src, chunks)
     wanted = max(wanted, min(_LINE_REGISTERS * lanes // apart, lanes))
-    if _rows_collide(nest, chunks, machine):
-        wanted = max(wanted, min(lanes, machine.line * 8 // nest.src_type.bits))
+    if rows_collide(nest, chunks, machine):
+        fitting = machine.registers * lanes // _floor_power(rows)
+        wanted = max(wanted, min(lanes, machine.line * 8 // nest.src_type.bits, fitting))
     chunks = _take(nest, along_src, wanted, chunks)
     _shrink_odd(chunks, _SMALL_EXTENT * lanes)
     return tuple(chunks.get(i, 1) for i in range(len(nest.axes)))
@@ -146,7 +147,7 @@ def _run_taken(nest: LoopNest, along: list[int], chunks: dict[int, int]) -> int:
     return run
 
 
-def _rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bool:
+def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bool:
     """True where the source rows of a tile fall into the same few sets of the first cache.
 
     Then a line read in part is gone before its rest is read: whole lines must be read at once. Only without a

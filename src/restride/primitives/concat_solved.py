@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..plan.concat import Move
 from ..plan.nibbles import has_nibbles
@@ -46,11 +46,17 @@ class CpuConcat(ConcatBase):
         runners = [each.runner for solved in self._solved for each in solved.moves]
         self.name, self.why = _named(runners)
         self.scratch_bytes = max((runner.scratch_bytes for runner in runners), default=0)
+        self._calls: tuple[_Call, ...] | None = None
 
     def prepare(self) -> None:
         """Compile."""
-        for solved in self._solved:
-            solved.prepare()
+        if self._calls is None:
+            self._calls = tuple(call for solved in self._solved for call in solved.calls())
+
+    def run_apart(self, srcs: Sequence[int], dst: int) -> None:
+        """Run, once prepared, on addresses of memories that share no byte, where no scale is to be passed."""
+        for number, call, src_at, dst_at, params in self._calls or ():
+            call(srcs[number] + src_at, dst + dst_at, params)
 
     def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
@@ -81,10 +87,22 @@ class _Solved:
         """The programs that write the padding."""
         return tuple(map(_compiled, self.part.padding))
 
-    def prepare(self) -> None:
-        """Compile."""
+    def calls(self) -> Iterator[_Call]:
+        """Compile; what a run of all moves calls."""
+        params = self.params.address if self.params else 0
         for each in self.moves:
-            each.runner.direct_call()
+            call = each.runner.direct_call() or each.runner.run
+            yield _Call(self.part.index, call, each.src, each.dst, params)
+
+
+class _Call(NamedTuple):
+    """A move of source `number`: what is called, and where its elements of offset 0 lie in both memories."""
+
+    number: int
+    call: Callable[[int, int, int], None]
+    src: int
+    dst: int
+    params: int
 
 
 @dataclass(frozen=True, slots=True)

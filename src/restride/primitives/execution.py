@@ -133,18 +133,18 @@ class MovingPrimitive(PrimitiveHandle):
         self._last = known
 
     def _execute_checked(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Any:
-        impl = self._check_usable()
+        impl, call = self._check_usable(), f"{self.kind}.execute"
         args = src if dst is None else {self.reads: src, self.writes: dst}
         inputs, outputs = self._more_args(impl)
         inputs = (*inputs, *self._pd._scratch_args())
-        src, *found, dst = parse_args(self.kind, args, (self.reads, *inputs), (*outputs, self.writes))
+        src, *found, dst = parse_args(self._pd, args, (self.reads, *inputs), (*outputs, self.writes))
         extras = dict(zip((*inputs, *outputs), found, strict=True))
         check_stream(self.kind, stream, self._engines()[0])
         impl = self._check_both(impl, src, dst)
-        check_destination(self.kind, dst)
+        check_destination(call, dst)
         self._check_overlap(src, dst)
         self._check_more(impl, extras, src, dst)
-        check_scratchpad(self.kind, self._pd, src, dst, extras)
+        check_scratchpad(call, self._pd, src, dst, extras)
         start = time.perf_counter()
         event = run_on(impl, stream, deps, (src, dst, extras))
         if flags.profile_exec:
@@ -160,8 +160,9 @@ class MovingPrimitive(PrimitiveHandle):
     def _check_both(self, impl: Any, src: Memory, dst: Memory) -> Any:
         """Check what is read and what is written; the implementation for them."""
         _, src_engine, dst_engine = self._engines()
-        check_memory(self.kind, _name(self.reads), src, self._src, src_engine)
-        check_memory(self.kind, _name(self.writes), dst, self._dst, dst_engine)
+        call = f"{self.kind}.execute"
+        check_memory(call, _name(self.reads), src, self._src, src_engine)
+        check_memory(call, _name(self.writes), dst, self._dst, dst_engine)
         return impl
 
     def _check_more(self, impl: Any, extras: Mapping[int, Memory], src: Memory, dst: Memory) -> None:

@@ -49,29 +49,29 @@ class Entry(NamedTuple):
     owner: object = None
 
 
-def check_feeds(kind: str, chain: Chain, extras: Extras, engine: Engine, dst: Memory) -> None:
+def check_feeds(call: str, chain: Chain, extras: Extras, engine: Engine, dst: Memory) -> None:
     """Raise InvalidArguments unless every memory of `extras` is what the chain reads (N10, R25 to R27)."""
     for feed in chain.feeds:
         if feed.values is None:
-            _check_feed(kind, feed, extras[feed.arg], engine, dst)
+            _check_feed(call, feed, extras[feed.arg], engine, dst)
 
 
-def _check_feed(kind: str, feed: Feed, memory: Memory, engine: Engine, dst: Memory) -> None:
+def _check_feed(call: str, feed: Feed, memory: Memory, engine: Engine, dst: Memory) -> None:
     name = f"argument {name_of(feed.arg)}"
     wanted = feed.desc if feed.desc is not None else getattr(memory, "desc", MemoryDesc())
-    check_memory(kind, name, memory, wanted, engine)
+    check_memory(call, name, memory, wanted, engine)
     if feed.desc is None:
-        _check_values(kind, name, feed, memory.desc)
+        _check_values(call, name, feed, memory.desc)
     if memory._lo < dst._hi and dst._lo < memory._hi:
         raise InvalidArguments(
-            f"{kind}.execute: {name} overlaps the destination",
+            f"{call}: {name} overlaps the destination",
             where=f"{name} {memory.desc}; dst {dst.desc}",
             why="it would be overwritten while it is read (N9)",
             hint="use another buffer",
         )
 
 
-def _check_values(kind: str, name: str, feed: Feed, md: MemoryDesc) -> None:
+def _check_values(call: str, name: str, feed: Feed, md: MemoryDesc) -> None:
     """Scales and zero points: so many, of this type, one after the other."""
     if md.nelems != feed.count:
         why = f"the mask stands for {feed.count} values, it has {md.nelems}"
@@ -82,7 +82,7 @@ def _check_values(kind: str, name: str, feed: Feed, md: MemoryDesc) -> None:
     else:
         return
     raise InvalidArguments(
-        f"{kind}.execute: {name} will not do",
+        f"{call}: {name} will not do",
         where=f"{name} {md}",
         why=why,
         hint=f"pass a dense memory: rs.MemoryDesc(({feed.count},), {str(feed.data_type)!r}, 'a')",

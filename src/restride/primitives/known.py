@@ -15,7 +15,7 @@ from ..runtime.cpu import packed_address, packer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from .chain import Chain
+from .chain import Chain, Feed
 from .feeding import Entry, Extras, skipped_bytes
 
 # So many pairs of source and destination are remembered; then all are forgotten.
@@ -130,7 +130,7 @@ def known_of(entry: Entry, src: Memory, dst: Memory, engines: Engines, extras: E
     None where there is more to do than to pass addresses.
     """
     feeds, scalars = entry.chain.feeds, entry.chain.scalars
-    if any(feed.values is None and feed.data_type.bits == 4 for feed in feeds):
+    if any(_begins_in_a_byte(feed, extras) for feed in feeds):
         return None
     reads = tuple(
         (feed.arg, extras[feed.arg].desc, word, skipped_bytes(feed, extras[feed.arg].desc))
@@ -156,6 +156,14 @@ def known_of(entry: Entry, src: Memory, dst: Memory, engines: Engines, extras: E
         _words(entry.chain),
         pack,
     )
+
+
+def _begins_in_a_byte(feed: Feed, extras: Extras) -> bool:
+    """True for 4-bit zero points that are moved before they are read."""
+    if feed.values is not None or feed.desc is not None:
+        return False
+    md = extras[feed.arg].desc
+    return md.offset0 * md.data_type.bits % 8 != 0
 
 
 def _words(chain: Chain) -> tuple[Any, ...]:

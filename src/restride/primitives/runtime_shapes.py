@@ -49,12 +49,12 @@ class RuntimeReorder:
         self.concrete(src, dst).run(src, dst, extras)
 
 
-def check_fits(kind: str, name: str, memory: Memory, pattern: MemoryDesc) -> None:
+def check_fits(call: str, name: str, memory: Memory, pattern: MemoryDesc) -> None:
     """Raise InvalidArguments unless a memory's descriptor is the primitive's wherever that one is known."""
     why = _difference(memory.desc, pattern)
     if why:
         raise InvalidArguments(
-            f"{kind}.execute: {name} will not do",
+            f"{call}: {name} will not do",
             where=f"memory {memory.desc}; primitive {pattern}",
             why=why,
             hint="only dims and strides that the primitive leaves open may differ",

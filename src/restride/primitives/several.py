@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error, InvalidArguments
+from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
@@ -17,40 +18,50 @@ from ..verbose import flags, write
 from .args import ARG_DST, ARG_MULTIPLE_SRC
 from .argument_map import parse_args
 from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
+from .calls import Form
 from .execution import share_bytes
 from .feeding import Extras
 from .handle import PrimitiveHandle, described
 from .scratchpad import check_scratchpad
+from .several_checks import Names
 from .submitting import check_sycl, checked_deps, run_on
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
     """A primitive descriptor of several sources; sources are numbered from 0."""
 
+    form: ClassVar[Form[Any]]
+
     __slots__ = ("_srcs",)
     _srcs: tuple[MemoryDesc, ...]
 
-    def __init__(self, *args: Any, allow_empty: bool = False, **named: Any) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:
         self._empty()
         if not (args or named):
             return
+        is_empty_allowed = bool(named.get("allow_empty"))
         try:
-            self._create(*_reordered(args), **named)
+            given = self.form.of(*_reordered(args, named))
+            is_empty_allowed = bool(given.allow_empty)
+            self._create(given)
         except Error:
-            if not allow_empty:
+            if not is_empty_allowed:
                 raise
             self._empty()
 
-    def _create(self, engine: Engine, how: Any, srcs: Any, dst: Any, attr: Any) -> None:
+    def _create(self, given: Any) -> None:
         """Check the arguments, find the solution, and `_take` both."""
         raise NotImplementedError
 
-    def _take(self, engine: Engine, problem: Any, impl: Any) -> None:
-        """Hold a solved problem."""
+    def _take(
+        self, engine: Engine, problem: Any, impl: Any, mds: tuple[tuple[MemoryDesc, ...], MemoryDesc | None]
+    ) -> None:
+        """Hold a solved problem of the descriptors `mds`, sources and destination."""
         self._impl, self._attr = impl, problem.attr
         # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
-        self._srcs, self._dst = problem.srcs, problem.dst
-        self._src = problem.srcs[0]
+        self._srcs, dst = mds
+        self._dst = dst if dst == problem.dst and dst is not None else problem.dst
+        self._src = self._srcs[0]
         self._src_engine = self._dst_engine = self._engine = engine
 
     def _empty(self) -> None:
@@ -73,12 +84,14 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         return list(impl.verbose_fields(op, self.get_engine(), ms))
 
 
-def _reordered(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _reordered(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
-    if len(args) > 1 and isinstance(args[1], MemoryDesc):
-        engine, dst, *how_and_srcs = args[:4]
-        return (engine, *how_and_srcs, dst, *args[4:])
-    return args
+    if len(args) < 2 or not isinstance(args[1], MemoryDesc):
+        return args, named
+    engine, dst, *others = args
+    if len(others) < 2 and "dst" not in named:
+        return (engine, *others), {**named, "dst": dst}
+    return (engine, *others[:2], dst, *others[2:]), named
 
 
 class SeveralPrimitive(PrimitiveHandle):
@@ -86,14 +99,18 @@ class SeveralPrimitive(PrimitiveHandle):
 
     PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc]]
 
-    __slots__ = ()
+    __slots__ = ("_dst", "_engine", "_run_apart", "_srcs")
+    _run_apart: Callable[[Sequence[int], int], None] | None
 
     def __init__(self, pd: Any = None) -> None:
         self._pd = described(self.kind, self.PrimitiveDesc, pd)
-        self._impl = None
+        self._srcs, self._dst, self._engine = self._pd._srcs, self._pd._dst, self._pd._engine
+        self._impl = self._run_apart = None
         if pd is not None:
             self._impl = self._pd._solved()
             self._impl.prepare()
+            if not self._impl.extra_args and not self._pd._scratch_args():
+                self._run_apart = getattr(self._impl, "run_apart", None)
 
     def execute(self, stream: Stream, srcs: Any, dst: Memory | None = None) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
@@ -103,7 +120,38 @@ class SeveralPrimitive(PrimitiveHandle):
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).
         """
-        self._execute(stream, srcs, dst, ())
+        buffers = self._fitting(stream, srcs, dst)
+        if buffers is not None and self._run_apart is not None:
+            *read, written = buffers
+            self._run_apart([buffer[0] for buffer in read], written[0])
+            return
+        self._execute_checked(stream, srcs, dst, ())
+
+    def _fitting(self, stream: Stream, srcs: Any, dst: Memory | None) -> list[Buffer] | None:
+        """The buffers of sources and destination where all is surely right; None where it must be sorted out.
+
+        They are held by name: another thread may give the memories others meanwhile.
+        """
+        engine = self._engine
+        if (
+            self._run_apart is None
+            or type(srcs) not in (list, tuple)
+            or len(srcs) != len(self._srcs)
+            or type(stream) is not Stream
+            or stream._engine is not engine
+            or flags.profile_exec
+            or (written := _buffer_of(dst, self._dst, engine)) is None
+            or written[2]
+        ):
+            return None
+        assert dst is not None
+        low, high, found = dst._lo, dst._hi, []
+        for memory, desc in zip(srcs, self._srcs, strict=True):
+            buffer = _buffer_of(memory, desc, engine)
+            if buffer is None or (memory._lo < high and low < memory._hi):
+                return None
+            found.append(buffer)
+        return [*found, written]
 
     def execute_sycl(
         self, stream: Stream, srcs: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
@@ -114,16 +162,16 @@ class SeveralPrimitive(PrimitiveHandle):
         Raises InvalidArguments on every other engine, and for what is no event (P08).
         """
         check_sycl(self.kind, self._check_usable(), self._pd.get_engine())
-        return self._execute(stream, srcs, dst, checked_deps(self.kind, deps))
+        return self._execute_checked(stream, srcs, dst, checked_deps(self.kind, deps))
 
-    def _execute(self, stream: Stream, srcs: Any, dst: Memory | None, deps: Sequence[Any]) -> Any:
+    def _execute_checked(self, stream: Stream, srcs: Any, dst: Memory | None, deps: Sequence[Any]) -> Any:
         impl, engine = self._check_usable(), self._pd.get_engine()
         args = srcs if dst is None else self._numbered(srcs, dst)
         sources, dst, extras = self._parse(args)
         check_stream(self.kind, stream, engine)
-        check_run(self.kind, (sources, dst, extras), impl, engine)
+        check_run(Names(f"{self.kind}.execute"), (sources, dst, extras), impl, engine)
         others = {**dict(enumerate(sources[1:], ARG_MULTIPLE_SRC + 1)), **extras}
-        check_scratchpad(self.kind, self._pd, sources[0], dst, others)
+        check_scratchpad(f"{self.kind}.execute", self._pd, sources[0], dst, others)
         start = time.perf_counter()
         event = run_on(impl, stream, deps, (sources, dst, extras))
         if flags.profile_exec:
@@ -135,7 +183,7 @@ class SeveralPrimitive(PrimitiveHandle):
         """Sources, destination, and what else is needed: scales, the scratchpad."""
         count, more = len(self._pd._srcs), (*self._impl.extra_args, *self._pd._scratch_args())
         numbers = (*range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + count), *more)
-        *found, dst = parse_args(self.kind, args, numbers, (ARG_DST,))
+        *found, dst = parse_args(self._pd, args, numbers, (ARG_DST,))
         return found[:count], dst, dict(zip(more, found[count:], strict=True))
 
     def _numbered(self, srcs: Any, dst: Memory) -> dict[int, Any]:
@@ -161,23 +209,32 @@ class SeveralPrimitive(PrimitiveHandle):
         return self._impl
 
 
-def check_run(kind: str, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine) -> None:
+def _buffer_of(memory: Memory | None, desc: MemoryDesc, engine: Engine | None) -> Buffer | None:
+    """The buffer of a memory that is surely the primitive's; None for others, and for those without one."""
+    if type(memory) is not Memory or memory._engine is not engine or memory._mapped:
+        return None
+    return memory._buffer if memory._desc is desc or memory._desc == desc else None
+
+
+def check_run(
+    names: Names, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine
+) -> None:
     """Raise InvalidArguments unless memories are the problem's, and apart where they must be (N9, N10)."""
     sources, dst, extras = given
     problem = impl.problem
     for i, (memory, desc) in enumerate(zip(sources, problem.srcs, strict=True)):
-        check_memory(kind, f"source {i}", memory, desc, engine)
-    check_memory(kind, "dst", dst, problem.dst, engine)
-    check_destination(kind, dst)
+        check_memory(names.call, names.source(i), memory, desc, engine)
+    check_memory(names.call, names.dst, dst, problem.dst, engine)
+    check_destination(names.call, dst, names.written)
     for i, memory in enumerate(sources):
         if share_bytes(memory, dst) and not impl.is_in_place(i, memory, dst):
             raise InvalidArguments(
-                f"{kind}.execute: source {i} and the destination overlap",
-                where=f"source {i} {memory.desc}; dst {dst.desc}",
+                f"{names.call}: {names.source(i)} and {names.written} overlap",
+                where=f"{names.source(i)} {memory.desc}; {names.dst} {dst.desc}",
                 why="elements would be written before they are read (N9)",
                 hint=impl.in_place_hint,
             )
-    impl.check_extras(kind, extras, engine, dst)
+    impl.check_extras(names.call, extras, engine, dst)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.nest import LoopNest
-from ..plan.shuffle import shuffle_chain, shuffle_nest
+from ..plan.shuffle import shuffle_chain, shuffle_nest, widened
 from ..runtime.cpu import Program
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -43,8 +43,8 @@ class ShuffleProblem:
         if self.src.data_type.bits < 8:
             spans = self.src.extent_range(), self.dst.extent_range()
             return make_program(self.nest(), self.moved_bytes, *spans)
-        chain = shuffle_chain(self.src, self.dst, self.axis, self.group_size)
-        return Program(self.nest(), self.moved_bytes, chain)
+        moved = *widened(self.src, self.dst, self.axis), self.axis, self.group_size
+        return Program(shuffle_nest(*moved), self.moved_bytes, shuffle_chain(*moved))
 
     @property
     def moved_bytes(self) -> int:

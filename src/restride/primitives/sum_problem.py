@@ -8,8 +8,9 @@ are, so that their sum is exact (N1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -33,9 +34,9 @@ from .execution import share_bytes
 from .feeding import Extras
 from .reorder import overlaps
 from .scratchpad import scratch_address
-from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc
+from .several_checks import Names, check_concrete, check_destination_desc, check_sources, chosen_desc
 
-_WHAT = "sum"
+_NAMES = Names("sum")
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
 MOST_AT_ONCE = 16
 
@@ -76,43 +77,58 @@ class SumProblem:
 
 
 def make_problem(
-    scales: tuple[float, ...], srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr
+    scales: tuple[float, ...],
+    srcs: tuple[MemoryDesc, ...],
+    dst: MemoryDesc | None,
+    attr: Attr,
+    names: Names = _NAMES,
 ) -> SumProblem:
     """The checked problem; a destination left out, or of format "any", gets the format of the sources.
 
-    Raises InvalidArguments, Unimplemented for what cannot be added.
+    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be added.
     """
-    check_sources(_WHAT, srcs)
-    if len(scales) != len(srcs):
-        why, hint = f"there are {len(srcs)} sources and {len(scales)} scales", "give one for each source"
-        raise InvalidArguments(f"{_WHAT}: wrong number of scales", why=why, hint=hint)
-    named = [(f"source {i}", md) for i, md in enumerate(srcs)]
+    return _made(np.array(scales, "<f4").tobytes(), srcs, dst, attr, names)
+
+
+@lru_cache(maxsize=1024)
+def _made(
+    factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names
+) -> SumProblem:
+    """The problem by the bytes of its scales: 0.0 and -0.0 are equal, their sums are not."""
+    check_sources(names, srcs)
+    count = len(factors) // 4
+    if count != len(srcs):
+        why = f"there are {len(srcs)} {names.one}s and {count} scales"
+        what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
+        raise InvalidArguments(what, why=why, hint=hint)
+    named = [(names.source(i), md) for i, md in enumerate(srcs)]
     if dst is not None:
-        check_concrete(_WHAT, "dst", dst)
-        named.append(("dst", dst))
+        check_concrete(names.call, names.dst, dst)
+        named.append((names.dst, dst))
     for name, md in named[1:]:
-        _check_dims(name, md, srcs[0])
+        _check_dims(names, (name, md), srcs[0])
     if dst is None or dst.format_kind == "any":
         dst = chosen_desc(srcs, srcs[0].dims, srcs[0].data_type if dst is None else dst.data_type)
-    check_destination_desc(_WHAT, dst)
+    check_destination_desc(names, dst)
     if not replace(attr, scratchpad="library").is_default:
         raise Unimplemented(
-            f"{_WHAT}: unsupported attribute",
+            f"{_NAMES.call}: unsupported attribute",
             where=f"attr {attr.verbose_str()}",
             why="a sum has its scales, and nothing else",
             hint="give the scales with the sources; a reorder before or after does the rest",
         )
-    return SumProblem(srcs, dst, np.array(scales, "<f4").tobytes(), attr)
+    return SumProblem(srcs, dst, factors, attr)
 
 
-def _check_dims(name: str, md: MemoryDesc, first: MemoryDesc) -> None:
+def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) -> None:
+    name, md = named
     if md.dims == first.dims:
         return
     raise InvalidArguments(
-        f"{_WHAT}: tensors of different shapes",
-        where=f"source 0 {first}; {name} {md}",
-        why=f"source 0 is {first.dims}, {name} {md.dims}",
-        hint="a sum never broadcasts; describe a source with stride 0 to repeat it",
+        f"{names.call}: tensors of different shapes",
+        where=f"{names.source(0)} {first}; {name} {md}",
+        why=f"{names.source(0)} is {first.dims}, {name} {md.dims}",
+        hint=f"a sum never broadcasts; give the {names.one} that is to be repeated a stride of 0",
     )
 
 
@@ -150,7 +166,7 @@ class SumBase:
         """No argument but sources and destination."""
         return {}
 
-    def check_extras(self, kind: str, extras: Extras, engine: Engine, dst: Memory) -> None:
+    def check_extras(self, call: str, extras: Extras, engine: Engine, dst: Memory) -> None:
         """There is nothing to check."""
 
     def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
@@ -201,6 +217,7 @@ class CpuSum(SumBase):
         self._unpacked = {i: _Unpacked(md) for i, md in packed.items()}
         starts = range(0, count, MOST_AT_ONCE)
         self._passes = [self._pass(start, min(start + MOST_AT_ONCE, count)) for start in starts]
+        self._calls: tuple[Callable[[int, int, int], None], ...] = ()
         runner = self._passes[0].runner
         passes = f"; {len(self._passes)} passes for {count} sources" if len(self._passes) > 1 else ""
         self.name, self.why = runner.name, runner.why + passes
@@ -220,8 +237,8 @@ class CpuSum(SumBase):
 
     def prepare(self) -> None:
         """Compile."""
-        for each in self._passes:
-            each.runner.direct_call()
+        if not self._calls:
+            self._calls = tuple(each.runner.direct_call() or each.runner.run for each in self._passes)
 
     def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
@@ -230,22 +247,33 @@ class CpuSum(SumBase):
         if written is None or any(buffer is None for buffer in read):
             return
         addresses = [buffer.address for buffer in read if buffer is not None]
-        rooms = Rooms(scratch_address(extras, held))
+        # A later pass reads sources that lie in the destination: it must not hold the sum so far.
+        is_read = any(share_bytes(src, dst) for src in srcs[MOST_AT_ONCE:])
+        self._run(addresses, written.address, Rooms(scratch_address(extras, held)), is_read)
+
+    def run_apart(self, srcs: Sequence[int], dst: int) -> None:
+        """Run, once prepared, on addresses of memories that share no byte."""
+        if len(self._calls) > 1 or self._unpacked:
+            self._run(list(srcs), dst, Rooms(0), False)
+            return
+        first, *more = srcs
+        params = Params(self._passes[0].scalars, more)
+        self._calls[0](first, dst, params.address)
+
+    def _run(self, addresses: list[int], dst: int, rooms: Rooms, is_read: bool) -> None:
         for i, unpacked in self._unpacked.items():
             addresses[i] = unpacked.run(addresses[i], rooms)
-        kept = self._keeper(srcs, dst, written.address, rooms)
+        kept = self._keeper(is_read, dst, rooms)
         scratch = rooms.rest()
         for each in self._passes:
-            is_last = each is self._passes[-1]
-            each.run(addresses, kept, written.address if is_last else kept, scratch)
+            each.run(addresses, kept, dst if each is self._passes[-1] else kept, scratch)
 
-    def _keeper(self, srcs: Sequence[Memory], dst: Memory, written: int, rooms: Rooms) -> int:
+    def _keeper(self, is_read: bool, dst: int, rooms: Rooms) -> int:
         """Where the sum so far is kept: in the destination, unless a later pass has to read that."""
         if len(self._passes) == 1:
             return 0
-        is_read = any(share_bytes(src, dst) for src in srcs[MOST_AT_ONCE:])
         is_own = self._kept is not self.problem.dst
-        return rooms.take(extent(self._kept).needed) if is_read or is_own else written
+        return rooms.take(extent(self._kept).needed) if is_read or is_own else dst
 
     @property
     def scratch_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from .engine import Engine
 from .sycl import pending
@@ -22,19 +23,24 @@ class StreamFlags(enum.IntFlag):
     default_order = in_order
 
 
+_KNOWN = int(StreamFlags.in_order | StreamFlags.out_of_order)
+_NAMES = "in_order (1) and out_of_order (2)"
+_HINT = 'use "in_order" or StreamFlags.in_order'
+
+
 class Stream:
     """A sequence of executions on one engine (`dnnl::stream`).
 
-    `flags` is a word or a `StreamFlags`. Engines that run on the CPU are in-order: each execution has ended
-    when its call returns. On a SYCL engine a stream is a queue, in-order or out-of-order: a call returns
-    when the work is submitted, and without dependencies an out-of-order stream runs it in any order (P05).
-    Raises InvalidArguments for flags that the engine does not offer.
+    `flags` is a word, a `StreamFlags` or its number (P04). Engines that run on the CPU are in-order: each
+    execution has ended when its call returns. On a SYCL engine a stream is a queue, in-order or out-of-order:
+    a call returns when the work is submitted, and without dependencies an out-of-order stream runs it in any
+    order (P05). Raises InvalidArguments for flags that the engine does not offer.
     """
 
     __slots__ = ("__weakref__", "_engine", "_flags", "_queue")
     _queue: Any
 
-    def __init__(self, engine: Engine, flags: str | StreamFlags = "in_order") -> None:
+    def __init__(self, engine: Engine, flags: str | int | StreamFlags = "in_order") -> None:
         if not isinstance(engine, Engine):
             raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
         self._engine = engine
@@ -71,11 +77,29 @@ class Stream:
 
 
 def _parse(flags: object) -> StreamFlags:
-    if isinstance(flags, StreamFlags):
-        return flags
-    words = [word.strip() for word in flags.split("|")] if isinstance(flags, str) else [""]
+    """Flags as a word, words joined by |, a StreamFlags or its number."""
+    if isinstance(flags, str):
+        return _of_words([word.strip() for word in flags.split("|")], flags)
+    number = _to_int(flags)
+    if number is None:
+        raise _refused(f"unknown flags {short_repr(flags)}", _HINT)
+    unknown = number & ~_KNOWN
+    if number < 1 or unknown:
+        bits = f", of which {short_repr(unknown)} is no flag" if number > 0 else ""
+        raise _refused(f"unknown flags {short_repr(number)}{bits}; there are {_NAMES}", _HINT)
+    return StreamFlags(number)
+
+
+def _to_int(value: object) -> int | None:
+    try:
+        return parse_int(value, "flags")
+    except InvalidArguments:
+        return None
+
+
+def _of_words(words: list[str], text: str) -> StreamFlags:
     if any(word not in StreamFlags.__members__ for word in words):
-        raise _refused(f"unknown flags {str(flags)[:60]!r}", 'use "in_order" or StreamFlags.in_order')
+        raise _refused(f"unknown flags {short_repr(text)}", _HINT)
     parsed = StreamFlags(0)
     for word in words:
         parsed |= StreamFlags[word]
@@ -91,16 +115,12 @@ def _make_queue(engine: Engine, flags: StreamFlags) -> Any:
 
 
 def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
-    if engine.is_sycl and flags in (StreamFlags.in_order, StreamFlags.out_of_order):
+    if StreamFlags.out_of_order not in flags or (engine.is_sycl and flags == StreamFlags.out_of_order):
         return flags
-    if StreamFlags.out_of_order in flags:
-        raise _refused(
-            f"engine {engine} executes in order",
-            'leave the flags out, or say "in_order"; out-of-order streams belong to SYCL engines',
-        )
-    if flags != StreamFlags.in_order:
-        raise _refused(f"unknown flags {int(flags)}", 'use "in_order"')
-    return flags
+    raise _refused(
+        f"engine {engine} executes in order",
+        'leave the flags out, or say "in_order"; out-of-order streams belong to SYCL engines',
+    )
 
 
 def _refused(why: str, hint: str) -> InvalidArguments:

@@ -13,7 +13,6 @@ import functools
 import itertools
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from restride.errors import RuntimeFailure
@@ -56,6 +55,9 @@ def assembly(ir_text: str, isa: Isa) -> str:
 class Library:
     """Machine code in this process. Its addresses are good for as long as this object lives."""
 
+    # Of the class, as modules are emptied at exit.
+    _exiting = staticmethod(sys.is_finalizing)
+
     def __init__(self, name: str, tracker: Any) -> None:
         self._name = name
         # LLVM unloads the code with the first tracker that goes, so that all of them are kept.
@@ -88,10 +90,9 @@ class Library:
             while self._trackers:
                 self._trackers.pop().close()
 
-    def __del__(self, exiting: Callable[[], bool] = sys.is_finalizing) -> None:
-        # At interpreter exit the code stays where it is: a native thread may still be running in it. By then
-        # the names of this module may be gone, hence the default.
-        if not exiting():
+    def __del__(self) -> None:
+        # At interpreter exit the code stays where it is: a native thread may still be running in it.
+        if not self._exiting():
             self.close()
 
 
