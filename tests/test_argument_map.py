@@ -110,6 +110,21 @@ def test_what_is_ignored_is_noted_by_its_name(capsys):
     assert "ignored arguments 4113 (ARG_ATTR_SCALES | ARG_DST) 99" in line
 
 
+def test_the_note_names_engine_and_kind(capsys):
+    md = desc((2, 12), "f32", "ab")
+    src, dst = rs.Memory(md, CPU), rs.Memory(md, CPU)
+    shuffle = rs.ShuffleForward(rs.ShuffleForward.PrimitiveDesc(CPU, "forward", md, md, 1, 4))
+    adding = rs.Sum(rs.Sum.PrimitiveDesc(CPU, None, [md]))
+    with rs.verbose("check"):
+        shuffle.execute(STREAM, {rs.ARG_SRC: src, rs.ARG_DST: dst, rs.ARG_SRC_1: src})
+        adding.execute(STREAM, {rs.ARG_MULTIPLE_SRC: src, rs.ARG_DST: dst, 99: src})
+    lines = [line for line in capsys.readouterr().err.splitlines() if ",exec:check," in line]
+    assert [line.split(",")[3:6] for line in lines] == [
+        ["exec:check", "cpu", "shuffle"],
+        ["exec:check", "cpu", "sum"],
+    ]
+
+
 # Twice, and what is no number
 
 

@@ -222,6 +222,21 @@ def test_weights_are_decompressed_by_groups(kind, groups):
         check(*descs(kind, dst, tags, dims), given)
 
 
+@pytest.mark.parametrize("groups", [(8, 1), (1, 12), (4, 6), (1, 1)], ids=str)
+@pytest.mark.parametrize("kind", ["s8", "u4", "bf16"])
+def test_weights_are_compressed_by_groups(kind, groups):
+    dims = (32, 24)
+    some = Some(23, dims)
+    for turn, tags in enumerate(("ab ab", "ba ab", "ab BA16a16b2a")):
+        known = turn == 1
+        zero = some.factor(3, ("s32", "u4", "s4")[turn], (2, 3), known) if kind != "bf16" else None
+        given = Given(dst_scale=some.factor(3, "f32", groups, known), dst_zero=zero, ops=(Sum(0.5),))
+        check(*descs("f32", kind, tags, dims), given)
+    some = Some(24, (2, 20, 36))
+    given = Given(src_scale=some.factor(7, "f32", (5, 1)), dst_scale=some.factor(6, "bf16", (1, 9)))
+    check(*descs("s8", kind, "abc aBC16b16c", (2, 20, 36)), given)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_groups_of_batched_weights_are_the_same_on_every_instruction_set(level):
     dims = (2, 20, 36)
@@ -286,7 +301,7 @@ def test_operands_of_any_type_layout_and_broadcast(alg):
     for number, (dims, tag) in enumerate(
         (((1, 17, 1), "abc"), (DIMS, "aBc16b"), ((3, 1, 5), "cba"), ((1, 1, 1), "abc"))
     ):
-        kind = [k for k in TYPES if k not in ("s4", "u4")][(turn + 3 * number) % 10]
+        kind = TYPES[(turn + 5 * number) % 12]
         op = some.binary(alg, rs.MemoryDesc(dims, kind, tag))
         check(*descs("f32", ("f32", "s8", "f64", "f16")[(turn + number) % 4], "abc acb"), Given(ops=(op,)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,11 +47,11 @@ def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = answered(capsys, "--help")
-    for name in ("demo", "reorder", "show", "explain", "bench", "info"):
+    for name in ("demo", "reorder", "show", "explain", "bench", "info", "check", "completion"):
         assert f"\n  {name} " in text
 
 
-@pytest.mark.parametrize("name", ["demo", "reorder", "show", "explain", "info"])
+@pytest.mark.parametrize("name", ["demo", "reorder", "show", "explain", "info", "check", "completion"])
 def test_every_command_has_help_and_json(capsys: pytest.CaptureFixture[str], name: str) -> None:
     text = answered(capsys, name, "--help")
     assert text.startswith(f"usage: restride {name} ")
@@ -120,15 +121,49 @@ def test_a_caret_points_at_the_fault_in_a_tag(capsys: pytest.CaptureFixture[str]
     assert lines[-1] == "  hint: did you mean 'nchw'?"
 
 
-@pytest.mark.parametrize("kind", ["--svg", "--html"])
-@pytest.mark.parametrize("rest", [("out.svg",), ()])
-def test_pictures_are_refused_by_name(
-    capsys: pytest.CaptureFixture[str], kind: str, rest: tuple[str, ...]
+def test_show_writes_pictures_and_pages(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = failed(capsys, "show", "nchw", "1x2x3x4", kind, *rest)
-    assert text.startswith(f"2 error: restride show: {kind} is not provided by this version\n")
-    assert "\n  hint: " in text
-    assert not os.path.exists("out.svg")
+    monkeypatch.chdir(tmp_path)
+    made = ("--svg", "a.svg", "--html", "a.html")
+    assert answered(capsys, "show", "nChw16c", "1x17x2x2", *made) == "wrote a.svg\nwrote a.html\n"
+    assert Path("a.svg").read_text().startswith("<svg ")
+    assert Path("a.html").read_text().startswith("<!DOCTYPE html>")
+    found = json.loads(answered(capsys, "show", "ab", "1x2", "--svg", "b.svg", "--json"))
+    assert found["files"] == {"svg": "b.svg"}
+
+
+def test_show_has_a_layout_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = answered(capsys, "show", "nchw", "1x17x2x2", "--dst", "nChw16c")
+    assert text.index("abcd (nchw)") < text.index("aBcd16b (nChw16c)")
+    found = json.loads(answered(capsys, "show", "ab", "2x3", "--dst", "ba", "--json"))
+    assert (found["strides"], found["dst"]["strides"]) == ([3, 1], [1, 2])
+    answered(capsys, "show", "nchw", "1x17x2x2", "--dst", "nChw16c", "--svg", str(tmp_path / "both.svg"))
+    assert "aBcd16b (nChw16c)" in (tmp_path / "both.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("rest", "start"),
+    [
+        (("--svg",), "2 error: restride show: argument --svg: expected one argument"),
+        (("--svg", ""), "1 error: cannot write a file without a name"),
+        (("--html", "/nowhere/a.html"), "1 error: cannot write /nowhere/a.html"),
+        (("--svg", "x", "--html", "x"), "2 error: --svg and --html name the same file"),
+        (("--dst", "nchw"), "2 "),
+        (("--dst", "any"), "2 error: format 'any' says nothing"),
+    ],
+    ids=["no file", "empty name", "no folder", "same file", "other rank", "any"],
+)
+def test_what_show_cannot_write(
+    capsys: pytest.CaptureFixture[str],
+    rest: tuple[str, ...],
+    start: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert failed(capsys, "show", "ab", "1x2", *rest).startswith(start)
+    assert not list(tmp_path.iterdir())
 
 
 def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +182,7 @@ def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_show_draws_and_explain_explains(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "    64  0 0 0  16 ░░ ░░" in answered(capsys, "show", "nChw16c", "1x17x2x2")
+    assert "    64   256  0 0 0 │ 16 ░░ ░░" in answered(capsys, "show", "nChw16c", "1x17x2x2")
     assert "    c//16*64 + h*32 + w*16 + c%16\n" in answered(capsys, "explain", "nChw16c", "1x17x2x2")
     assert "s8 1x2 ab" in answered(capsys, "explain", "ab", "1x2", "--dtype", "s8")
 
@@ -175,6 +210,77 @@ def test_info_tells_versions_engines_and_caches(capsys: pytest.CaptureFixture[st
     text = answered(capsys, "info")
     for word in ("versions", "engines", "instruction set", "caches", "threads", "object cache"):
         assert f"\n{word}" in f"\n{text}"
+
+
+def test_show_versions_prints_what_info_does(capsys: pytest.CaptureFixture[str]) -> None:
+    told = answered(capsys, "info").splitlines()
+    restride.show_versions()
+    # The cache on disk may have grown meanwhile.
+    shown = capsys.readouterr().out.splitlines()
+    assert [line[:30] for line in shown] == [line[:30] for line in told]
+
+
+def test_check_compares_with_numpy(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, "check")
+    assert "\nok      channel shuffle\n" in text
+    assert "\nall is well (" in text
+    found = json.loads(answered(capsys, "check", "--json"))
+    assert found["ok"]
+    assert set(found["checks"].values()) == {"ok"}
+
+
+def test_a_failing_check_is_status_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("restride.cli.check.channel_shuffle", lambda x, groups: x)
+    monkeypatch.setattr("restride.cli.check.reorder", lambda *_, **__: 1 // 0)
+    assert main(["check"]) == 1
+    text = capsys.readouterr().out
+    assert "FAILED  channel shuffle: the result is wrong" in text
+    assert "FAILED  nchw to nhwc: integer division or modulo by zero" in text
+
+
+def test_the_module_alone_is_the_check() -> None:
+    done = subprocess.run(_RESTRIDE, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "all is well" in done.stdout
+
+
+def completed(line: str) -> set[str]:
+    """What bash offers for the last word of a command line."""
+    words = line.split(" ")
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = (
+        f'eval "$({" ".join(_RESTRIDE)} completion bash)"; COMP_WORDS=({quoted}); '
+        f'COMP_CWORD={len(words) - 1}; _restride; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("restride ex", {"explain"}),
+        ("restride show --h", {"--html", "--help"}),
+        ("restride show nCh", {"nChw8c", "nChw16c"}),
+        ("restride reorder a.npy b.npy --dst nhw", {"nhwc"}),
+        ("restride show nchw --dtype bf", {"bf16"}),
+        ("restride completion z", {"zsh"}),
+    ],
+)
+def test_bash_completes(line: str, offered: set[str]) -> None:
+    assert completed(line) == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_scripts(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    text = answered(capsys, "completion", shell)
+    assert "nChw16c" in text
+    assert "dst" in text
+    assert json.loads(answered(capsys, "completion", shell, "--json"))["script"] + "\n" == text
+    assert failed(capsys, "completion", "tcsh").startswith("2 ")
 
 
 def test_info_shows_the_settings_in_force(
@@ -260,7 +366,7 @@ def test_no_colour_but_on_a_terminal(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b" not in answered(capsys, "show", "aB16b", "1x17")
-    monkeypatch.setattr("restride.cli.output.is_terminal", lambda stream: True)
+    monkeypatch.setattr("restride.view.terminal.is_terminal", lambda stream: True)
     assert "\x1b[2m░░" in answered(capsys, "show", "aB16b", "1x17")
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in answered(capsys, "show", "aB16b", "1x17")

@@ -108,6 +108,40 @@ def test_sums_follow_dims_that_only_an_execution_knows(kind):
             primitive.execute(STREAM[kind], {**held, rs.ARG_DST_1: wrong})
 
 
+@pytest.mark.parametrize("tag", ["abcd", "ABcd4b16a4b", "cdba"])
+@pytest.mark.parametrize("data_type", ["s4", "u4"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_4_bit_elements_are_of_what_was_written(kind, data_type, tag):
+    x = np.random.default_rng(5).standard_normal(DIMS).astype(np.float32) * 9
+    dst = rs.MemoryDesc(DIMS, data_type, tag)
+    low, high = (-8, 7) if data_type == "s4" else (0, 15)
+    written = np.clip(np.rint(x), low, high).astype(int)
+    room = np.zeros(dst.padded_dims, int)
+    room[tuple(map(slice, DIMS))] = written
+    for mask, lost in ((1, (1, 2, 3)), (3, (2, 3)), (0, (0, 1, 2, 3))):
+        target, s8s8, zero = reordered(kind, x, dst, attr_of(mask))
+        found = room.sum(axis=lost).ravel()
+        assert s8s8.tolist() == (-128 * found).tolist()
+        assert zero.tolist() == (-found).tolist()
+        np.testing.assert_array_equal(target.to_numpy().astype(int), written)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_4_bit_elements_leave_gaps_out(kind):
+    engine = rs.Engine(kind)
+    whole = rs.Memory(rs.MemoryDesc((9, 9), "s4"), engine)
+    whole.data[:] = 0x77
+    window = whole.desc.submemory_desc((4, 5), (2, 3))
+    x = np.random.default_rng(6).integers(-8, 8, window.dims).astype(np.int8)
+    sums = rs.Memory(rs.MemoryDesc((4,), "s32", "a"), engine)
+    source, target = rs.Memory.from_numpy(x, None, engine), rs.Memory(window, engine, whole)
+    pd = rs.Reorder.PrimitiveDesc(source, target, attr_of(1, zero_point=False))
+    held = {rs.ARG_FROM: source, rs.ARG_TO: target, rs.ARG_DST_1: sums}
+    rs.Reorder(pd).execute(STREAM[kind], held)
+    assert sums.data.tolist() == (-128 * x.astype(int).sum(axis=1)).tolist()
+    assert (whole.to_numpy()[:2] == 7).all()
+
+
 def test_sums_may_lie_behind_the_destination_in_one_buffer():
     engine, dst = rs.Engine("cpu"), rs.MemoryDesc(DIMS, "s8", "ABcd4b16a4b")
     whole = np.full(dst.size + 4 * 32 + 64, 0xA5, np.uint8)
@@ -128,10 +162,10 @@ def test_sums_may_lie_behind_the_destination_in_one_buffer():
 S8, F32 = rs.MemoryDesc(DIMS, "s8", "abcd"), rs.MemoryDesc(DIMS, "f32", "abcd")
 
 
-@pytest.mark.parametrize("data_type", ["f32", "bf16", "s4", "u4", "boolean"])
+@pytest.mark.parametrize("data_type", ["f32", "bf16", "f8_e4m3", "boolean"])
 def test_only_quantised_destinations_have_sums(data_type):
     dst, engine = rs.MemoryDesc(DIMS, data_type, "abcd"), rs.Engine("cpu")
-    with refused(f"compensation of {data_type}", "s8, u8 or s32", where=(F32, dst)):
+    with refused(f"compensation of {data_type}", "s8, u8, s32, s4 or u4", where=(F32, dst)):
         rs.Reorder.PrimitiveDesc(engine, F32, engine, dst, attr_of(1))
 
 

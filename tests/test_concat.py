@@ -374,6 +374,30 @@ def test_what_cannot_be_joined_is_refused(call, texts):
     assert not rs.Concat.PrimitiveDesc(*call(), allow_empty=True)
 
 
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_allow_empty_goes_by_place_in_both_orders(allow_empty):
+    md, other = desc((2, 3)), desc((2, 4))
+    forms = [
+        (rs.Concat, (CPU, 0, [md, other], None, None)),
+        (rs.Concat, (CPU, md, 0, [other], None)),
+        (rs.Sum, (CPU, None, [md, other], None, None)),
+        (rs.Sum, (CPU, md, [1.0], [other], None)),
+    ]
+    for primitive, args in forms:
+        if allow_empty:
+            assert not primitive.PrimitiveDesc(*args, True)
+            assert not primitive.PrimitiveDesc(*args, allow_empty=True)
+        else:
+            with refused("different shapes" if args[1] is not md or primitive is rs.Sum else "another shape"):
+                primitive.PrimitiveDesc(*args, False)
+
+
+def test_the_destination_behind_the_engine_may_stand_before_names():
+    md = desc((2, 3))
+    assert rs.Concat.PrimitiveDesc(CPU, md, axis=0, srcs=[md]).dst_desc() == md
+    assert rs.Sum.PrimitiveDesc(CPU, md, [2.0], srcs=[md]).dst_desc() == md
+
+
 def _attr(change):
     attr = rs.PrimitiveAttr()
     change(attr)

@@ -200,7 +200,6 @@ def test_what_makes_no_sense_here_is_skipped_and_says_why(line: str, reason: str
     ("line", "status"),
     [
         ("--reorder --attr-scales=wei:common:2 2x4", Status.UNIMPLEMENTED),
-        ("--reorder --attr-scales=dst:per_tensor:f32:1x2 2x4", Status.UNIMPLEMENTED),
         ("--reorder --stag=any 2x4", Status.INVALID_ARGUMENTS),
         ("--reorder --dtag=nchw 2x4", Status.INVALID_ARGUMENTS),
         ("--reorder --attr-scales=src:per_dim_2 2x4", Status.INVALID_ARGUMENTS),

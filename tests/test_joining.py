@@ -104,8 +104,79 @@ def test_what_is_in_its_place_stays_there():
     wanted = np.concatenate([whole[:3], rest])
     assert rs.concat([whole[:3], rest], out=whole) is whole
     np.testing.assert_array_equal(whole, wanted)
-    with refused("concat.execute: source 0 and the destination overlap", "(N9)"):
+    with refused("concat: array 0 and out overlap", "(N9)"):
         rs.concat([whole[1:4], rest], out=whole)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["int64", "uint64", "int16", "uint16", "uint32", "complex64", ">f4", ml_dtypes.float8_e4m3b11fnuz],
+)
+def test_any_one_type_of_numbers_is_moved_where_nothing_is_converted(dtype):
+    bits = np.random.default_rng(1).integers(0, 256, (2, 5, 6 * np.dtype(dtype).itemsize), np.uint8)
+    x = bits.view(dtype)
+    parts, wanted = [x[:, :2], x[:, 2:]], bits
+    for made in (rs.concat(parts, 1), rs.concat(parts, 1)):
+        assert made.dtype == np.dtype(dtype)
+        assert (made.view(np.uint8) == wanted).all()
+    turned = rs.concat(parts, 1, layout="cab")
+    assert turned.transpose(2, 0, 1).flags.c_contiguous
+    assert (np.ascontiguousarray(turned).view(np.uint8) == wanted).all()
+    out = np.empty_like(x)
+    assert rs.concat(parts, 1, out=out) is out
+    assert (out.view(np.uint8) == wanted).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "texts"),
+    [
+        (lambda x: rs.concat([x, x], 0, "aB2b"), ("concat: no blocks of int64", "no data type is int64")),
+        (lambda x: rs.concat([x, x], dtype="s8"), ("concat: array 0 cannot be read", "int64")),
+        (lambda x: rs.concat([x, x.astype(np.int16)]), ("concat: array 0 cannot be read",)),
+        (lambda x: rs.concat([x], out=x.astype(np.float64)), ("concat: array 0 cannot be read",)),
+        (lambda x: rs.concat([x], 0, rs.MemoryDesc((2, 3), "f64")), ("concat: array 0 cannot be read",)),
+        (lambda x: rs.concat([x.astype("c16")]), ("concat: array 0 cannot be read", "complex128")),
+    ],
+    ids=range(6),
+)
+def test_other_types_are_not_converted(call, texts):
+    with refused(*texts):
+        call(np.arange(6, dtype=np.int64).reshape(2, 3))
+
+
+def _memory(engine, data=None):
+    return rs.Memory(rs.MemoryDesc((2, 3), "f32", "ab"), engine, data)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: rs.concat([_memory(CPU), _memory(REF)], 1), "concat: array 1"),
+        (lambda: rs.add_n([ramp(2, 3), _memory(REF), _memory(CPU)]), "add_n: array 2"),
+        (lambda: rs.add_n([_memory(CPU)], out=_memory(REF)), "add_n: out"),
+        (lambda: rs.concat([_memory(REF)], out=_memory(CPU)), "concat: out"),
+    ],
+    ids=range(4),
+)
+def test_memories_of_two_engines_are_refused(call, name):
+    with refused(f"{name} is on another engine", "make all memories on one engine"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "texts"),
+    [
+        (lambda x, out: rs.shuffle_channels(x, group=3, out=out(REF)), ("out will not do", "reference:0")),
+        (lambda x, out: rs.shuffle_channels(x, group=3, out=out(CPU, bytes(24))), ("out is read-only",)),
+        (lambda x, out: rs.shuffle_channels(out(CPU, rs.NO_DATA), group=3), ("x will not do", "no buffer")),
+    ],
+    ids=range(3),
+)
+def test_errors_of_shuffles_name_the_call_and_its_argument(call, texts):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        call(_memory(CPU), _memory)
+    assert caught.value.what == f"shuffle_channels: {texts[0]}"
+    assert all(text in caught.value.message for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -114,26 +185,29 @@ def test_what_is_in_its_place_stays_there():
         (lambda x: rs.concat(x), ("concat: arrays is no list", "write [x]")),
         (lambda x: rs.concat(rs.Memory.from_numpy(x)), ("concat: arrays is no list", "write [x]")),
         (lambda x: rs.concat(5), ("concat: arrays is no list", "it is int")),
-        (lambda x: rs.concat([]), ("concat: from 1 to 1024 sources",)),
+        (lambda x: rs.concat([]), ("concat: from 1 to 1024 arrays", "pass at least one array")),
         (lambda x: rs.concat([x, "x"]), ("concat: array 1 cannot be read", "str is no NumPy array")),
         (lambda x: rs.concat([x, x.astype(np.int64)]), ("concat: array 1 cannot be read", "int64")),
         (lambda x: rs.concat([x, rs.Memory()]), ("concat: array 1 is an empty memory",)),
-        (lambda x: rs.concat([x, x[0]]), ("source 0 has 2 dims, source 1 has 1",)),
-        (lambda x: rs.concat([x, x[:, 1:]]), ("dim 1 is 3 in source 0 and 2 in source 1",)),
+        (lambda x: rs.concat([x, x[0]]), ("array 0 has 2 dims, array 1 has 1",)),
+        (lambda x: rs.concat([x, x[:, 1:]]), ("dim 1 is 3 in array 0 and 2 in array 1",)),
         (lambda x: rs.concat([x], 2), ("concat: bad axis", "from 0 to 1, or from the end by -1 to -2")),
         (lambda x: rs.concat([x], 0.5), ("concat: axis is 0.5",)),
-        (lambda x: rs.concat([x], 0, "abc"), ("abc",)),
+        (lambda x: rs.concat([x], 0, "abc"), ("concat: layout: format tag 'abc'",)),
         (lambda x: rs.concat([x], 0, 5.5), ("concat: layout is no format",)),
         (lambda x: rs.concat([x], 0, None, "f33"), ("concat: dtype is no data type",)),
         (lambda x: rs.concat([x], 0, (0, 1)), ("share memory", "(N8)")),
-        (lambda x: rs.concat([x], out=x[:1]), ("dst is of another shape",)),
+        (lambda x: rs.concat([x], out=x[:1]), ("concat: out is of another shape", "leave out out")),
         (lambda x: rs.concat([x], out=[0]), ("concat: out cannot be written",)),
         (lambda x: rs.concat([x], layout="ba", out=x.copy()), ("out does not lie as layout says",)),
         (lambda x: rs.concat([x], dtype="s8", out=x.copy()), ("concat: dtype is s8", "leave dtype out")),
         (lambda x: rs.concat([x], layout=rs.MemoryDesc((2, 3), "s8"), dtype="f32"), ("dtype is f32",)),
-        (lambda x: rs.concat([x], out=np.broadcast_to(x, x.shape)), ("read-only",)),
+        (lambda x: rs.concat([x], out=np.broadcast_to(x, x.shape)), ("concat: out is read-only",)),
+        (lambda x: rs.concat([x], 0, "qq"), ("concat: layout: bad format tag 'qq'",)),
+        (lambda x: rs.concat([x], 0, "qq", out=x.copy()), ("concat: layout: bad format tag 'qq'",)),
+        (lambda x: rs.concat([x], 0, rs.MemoryDesc((2, 4), "f32")), ("concat: layout is of another shape",)),
     ],
-    ids=range(21),
+    ids=range(24),
 )
 def test_what_cannot_be_joined_is_refused(call, texts):
     with refused(*texts):
@@ -168,7 +242,7 @@ def test_add_n_into_an_array_that_may_be_one_of_them():
     wanted = x + 2 * y
     assert rs.add_n([x, y], [1, 2], out=y) is y
     np.testing.assert_array_equal(y, wanted)
-    with refused("add_n.execute: source 1 and the destination overlap"):
+    with refused("add_n: array 1 and out overlap"):
         square = ramp(3, 3)
         rs.add_n([square, square.T], out=square)
 
@@ -187,12 +261,15 @@ def test_add_n_of_memories_and_of_mixed_types():
     ("call", "texts"),
     [
         (lambda x: rs.add_n(x), ("add_n: arrays is no list",)),
-        (lambda x: rs.add_n([x, x], [1]), ("wrong number of scales",)),
+        (lambda x: rs.add_n([x, x], [1]), ("add_n: wrong number of scales", "2 arrays and 1 scales")),
         (lambda x: rs.add_n([x, x], ["1", 1]), ("add_n: scales[0] is '1'",)),
-        (lambda x: rs.add_n([x, x[:1]]), ("different shapes", "a sum never broadcasts")),
+        (lambda x: rs.add_n([x, x[:1]]), ("add_n: tensors of different shapes", "array 1 (1, 3)")),
+        (lambda x: rs.add_n([]), ("add_n: from 1 to 1024 arrays",)),
+        (lambda x: rs.add_n([x.astype(np.int64)] * 2), ("add_n: array 0 cannot be read", "int64")),
+        (lambda x: rs.add_n([x], out=np.broadcast_to(x, x.shape)), ("add_n: out is read-only",)),
         (lambda x: rs.add_n([x], out=x[:1]), ("different shapes",)),
     ],
-    ids=range(5),
+    ids=range(8),
 )
 def test_what_cannot_be_added_is_refused(call, texts):
     with refused(*texts):

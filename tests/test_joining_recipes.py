@@ -82,7 +82,7 @@ def test_a_known_kind_is_refused_what_it_was_refused_before() -> None:
     x, whole = numbers(3, 4), np.zeros((6, 4), np.float32)
     for _ in range(2):
         rs.concat([x, x], out=whole)
-        with refused("source 1 and the destination overlap"):
+        with refused("array 1 and out overlap"):
             rs.concat([x, whole[2:5]], out=whole)
         whole.flags.writeable = False
         with refused("read-only"):

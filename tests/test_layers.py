@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 import restride
+from restride.desc import viewer
 
 _ROOT = Path(restride.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
+# These import torch: whoever imports them has it.
+_FOR_TORCH = {"torch", "frameworks.torch_kernels"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
     "torch",
@@ -37,7 +40,7 @@ _ROWS = (
     ("targets",),
     ("runtime",),
     ("primitives",),
-    ("arrays", "joining", "planned", "quantising", "shuffles", "openvino", "frameworks"),
+    ("arrays", "joining", "planned", "quantising", "shuffles", "openvino", "torch", "about", "frameworks"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "bench", "view", "__main__"),
 )
@@ -146,7 +149,13 @@ def test_modules_import_only_from_their_own_row_or_lower() -> None:
 def test_modules_need_only_the_standard_library_and_the_core_dependencies() -> None:
     known = sys.stdlib_module_names | _CORE | {"restride"}
     uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if not i.in_function and not i.for_types]
-    assert not [f"{m.name}:{i.line} {top}" for m, top, i in uses if top not in known]
+    strange = [(m.name, top) for m, top, _ in uses if top not in known]
+    assert {pair for pair in strange if pair[0] not in _FOR_TORCH or pair[1] != "torch"} == set()
+
+
+def test_only_modules_for_torch_import_those_that_import_it() -> None:
+    users = {m.name for m in _modules() for i in m.imports if (_own(i.target) or "") in _FOR_TORCH}
+    assert users <= _FOR_TORCH
 
 
 def test_only_code_generation_knows_llvm() -> None:
@@ -228,6 +237,14 @@ unwanted = ["torch", "jax", "matplotlib", "dpctl", "skimage", "cupy", "tensorflo
             "llvmlite.binding", "restride.cli", "restride.bench", "restride.view", "multiprocessing"]
 print(sorted(name for name in unwanted if name in sys.modules))
 """
+
+
+def test_descriptors_know_the_row_that_draws_them_by_a_registered_name_only() -> None:
+    above = {f"restride.{m.name}" for m in _modules() if m.top == "view"}
+    (registered,) = viewer._registered
+    assert registered in above
+    sources = [path for path in (_ROOT / "desc").glob("*.py") if "restride.view" in path.read_text("utf-8")]
+    assert not sources
 
 
 def test_importing_restride_leaves_frameworks_and_llvm_alone() -> None:

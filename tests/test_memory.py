@@ -878,7 +878,7 @@ def test_a_blocked_memory_is_no_array_and_says_what_to_do():
         with pytest.raises(InvalidArguments, match="blocked layout") as caught:
             use()
         assert "mem.physical()" in caught.value.hint
-        assert "rs.reorder" in caught.value.hint
+        assert 'mem.to("nchw")' in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["f32", "f16", "f64", "s32", "s8", "u8", "boolean"])

@@ -147,6 +147,12 @@ EMPTY = {
 }
 
 
+EMPTY |= {
+    f"no arguments for {kind.kind}": lambda kind=kind: kind.PrimitiveDesc(allow_empty=True)
+    for kind in (rs.Reorder, rs.Concat, rs.Sum, rs.ShuffleForward, rs.ShuffleBackward)
+}
+
+
 @pytest.mark.parametrize("make", EMPTY.values(), ids=EMPTY)
 def test_allow_empty_gives_an_empty_object_for_every_failure(make):
     assert not make()

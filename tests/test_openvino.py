@@ -266,13 +266,15 @@ def test_layers_are_frozen_values():
         ((1, 2, 3, 4), -5, 1, "axis -5 is out of the range of a tensor of 4 axes, [-4, 3]"),
         ((1, 2, 3, 4), 4, 1, "[-4, 3]"),
         pytest.param((2, 4), 10**4400, 1, "an integer of 14617 bits", id="huge"),
-        ((2, 4), 1, 0, "greater than or equal to 1"),
-        ((2, 4), 1, -2, "greater than or equal to 1"),
+        ((2, 4), 1, 0, "group must be 1 or more"),
+        ((2, 4), 1, -2, "group must be 1 or more"),
         ((2, 0), 1, 0, "greater than or equal to 1"),
         ((2, -1), 1, 0, "greater than or equal to 1"),
-        ((2, 4), 1, 3, "4 channels of axis 1 must be a multiple"),
-        ((2, 4), -2, 4, "2 channels of axis -2 must be a multiple"),
-        ((2, 4), 1, 8, "must be a multiple"),
+        ((2, -1), 1, 2**70, "below 2**63"),
+        ((2, 0), 1, 2**63, "below 2**63"),
+        ((2, 4), 1, 3, "C = 4 (axis 1), group = 3, group_size = C / group = 4 / 3"),
+        ((2, 4), -2, 4, "C = 2 (axis 0), group = 4"),
+        ((2, 4), 1, 8, "legal for group: 1, 2, 4"),
         ((), 0, 1, "has 0 axes"),
         ((1,) * 13, 0, 1, "has 13 axes"),
         ((2, -2), 0, 1, "shape[1] is -2"),
@@ -289,7 +291,42 @@ def test_what_the_operation_does_not_allow_is_refused(shape, axis, group, said):
         ShuffleChannels(shape, axis, group)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"id": "x"}, "id is 'x'"),
+        ({"id": True}, "id is True"),
+        ({"id": 2.0}, "id is 2.0"),
+        ({"name": [1]}, "name is [1]"),
+        ({"name": None}, "name is None"),
+        ({"element_type": 7}, "precision is 7"),
+        ({"element_type": "F P"}, "precision is 'F P'"),
+        ({"element_type": "STRING"}, "this is none (O01)"),
+        ({"version": 3}, "version is 3"),
+        ({"version": "opset0"}, "version is 'opset0'"),
+    ],
+    ids=range(10),
+)
+def test_every_field_of_a_layer_is_checked(wrong, said):
+    with refused(said):
+        ShuffleChannels((2, 4), 1, 2, **wrong)
+
+
 # --- files that are wrong -------------------------------------------------------------------------------
+
+
+def typed(source, target):
+    """A layer whose ports are of these types."""
+    one, other = (f'<port precision="{precision}" id' for precision in (source, target))
+    return layer().replace("<port id", one, 1).replace("<output><port id", f"<output>{other}")
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("FP32", "fp32"), ("I4", "I4"), ("F8E8M0", "F8E8M0"), ("FP16", "UNSPECIFIED")]
+)
+def test_ports_of_one_numeric_type_are_read(source, target):
+    assert read(typed(source, target))[0].element_type == source
+
 
 _WRONG = {
     "axis beyond": (layer(data='axis="3"'), "axis 3 is out of the range"),
@@ -301,10 +338,11 @@ _WRONG = {
     "axis is huge": (layer(data=f'axis="{"9" * 5000}"'), "axis is '999"),
     "axis is of 64 bits and more": (layer(data='axis="9223372036854775808"'), "integer of 64 bits"),
     "axis in other digits": (layer(data='axis="١"'), "integer of 64 bits"),
-    "group 0": (layer(data='group="0"'), "greater than or equal to 1"),
-    "group negative": (layer(data='group="-3"'), "greater than or equal to 1"),
+    "group 0": (layer(data='group="0"'), "group must be 1 or more"),
+    "group negative": (layer(data='group="-3"'), "group must be 1 or more"),
     "group does not divide": (layer(data='group="4"'), "must be a multiple"),
-    "group larger": (layer(data='group="12"'), "must be a multiple"),
+    "group 0 of channels not known": (layer((1, -1), data='group="0"'), "greater than or equal to 1"),
+    "group larger": (layer(data='group="12"'), "C = 6 (axis 1), group = 12"),
     "group is NaN": (layer(data='group="nan"'), "group is 'nan'"),
     "two data": (layer().replace("<data", "<data/><data"), "two <data>"),
     "dim negative": (layer((1, -6, 2)), "shape[1] is -6"),
@@ -327,6 +365,9 @@ _WRONG = {
     "version 0": (layer(attributes='version="opset0"'), "version is 'opset0'"),
     "version empty": (layer(attributes='version=""'), "version is ''"),
     "precision is no word": (layer().replace("<port id", "<port precision='F P' id"), "precision is 'F P'"),
+    "an output of another type": (typed("FP32", "I8"), "the one is 'FP32', the other 'I8'"),
+    "text": (typed("STRING", "STRING"), "precision is 'STRING'"),
+    "a type of no numbers": (typed("CUSTOM", "CUSTOM"), "this is none (O01)"),
     "no type": ('<net><layers><layer id="1"/></layers></net>', "a <layer> has no type"),
     "net of version 12": (net(layer(), version='version="12"'), "versions up to 11 are known"),
     "net of version 0": (net(layer(), version='version="0"'), "versions up to 11 are known"),
@@ -348,9 +389,22 @@ def test_the_message_names_the_layer_and_the_way_out():
     text = net(PARAMETER, layer(), layer(data='group="6" axis="2"', attributes='id="7" name="sh/7"'))
     with pytest.raises(rs.InvalidArguments) as caught:
         read(text)
-    assert caught.value.where == "the layer of line 6, id '7', name 'sh/7'"
-    assert "2 channels of axis 2" in caught.value.why
-    assert caught.value.hint == "group is the number of groups, not of channels in a group"
+    groups = "C = 2 (axis 2), group = 6, group_size = C / group = 2 / 6"
+    assert caught.value.where == f"the layer of line 6, id '7', name 'sh/7'; {groups}"
+    assert caught.value.why == "ShuffleChannels: bad group: C must be a multiple of group (O05)"
+    assert caught.value.hint == "legal for group: 1, 2"
+
+
+def test_a_wrong_group_is_told_as_by_the_function_itself():
+    errors = []
+    for call in (
+        lambda: ShuffleChannels((1, 12, 2, 2), 1, 5),
+        lambda: rs.shuffle_channels(np.zeros((1, 12, 2, 2)), group=5),
+    ):
+        with pytest.raises(rs.InvalidArguments) as caught:
+            call()
+        errors.append((caught.value.where, caught.value.why, caught.value.hint))
+    assert errors[0] == errors[1]
 
 
 def test_hostile_names_stay_in_one_short_line():
@@ -365,6 +419,19 @@ def test_a_file_of_too_many_layers_is_refused(monkeypatch):
     assert len(read(net(layer(), layer()))) == 2
     with refused("more than 2 ShuffleChannels layers"):
         read(net(layer(), layer(), layer()))
+
+
+def test_a_stream_without_end_is_refused_before_long(monkeypatch):
+    monkeypatch.setattr(xml_source, "MAX_NODES", 100_000)
+    pieces = iter(["<net>", *["<a b='1'/>" * 10_000] * 20])
+
+    class Endless:
+        def read(self, size):
+            return next(pieces)
+
+    with refused("more than 100000 elements and attributes"):
+        read_ir(Endless())
+    assert next(pieces)
 
 
 @pytest.mark.parametrize("module", [openvino, xml_source], ids=["openvino", "xml_source"])

@@ -189,3 +189,41 @@ def test_a_primitive_travels_to_another_process():
 
 def test_machine_code_does_not_travel():
     assert len(pickle.dumps(rs.Reorder(*pair()))) < 2000
+
+
+def _attributes():
+    plain, set_all = rs.PrimitiveAttr(), rs.PrimitiveAttr()
+    set_all.set_scales(rs.ARG_SRC, 2, [0.5, float("nan")])
+    set_all.set_zero_points(rs.ARG_DST, 0)
+    ops = rs.PostOps()
+    ops.append_sum(0.5)
+    set_all.set_post_ops(ops)
+    set_all.set_scratchpad_mode("user")
+    set_all.set_fpmath_mode("bf16")
+    set_all.set_compensation(1)
+    return plain, set_all
+
+
+@every_way
+def test_attributes_that_travel_are_equal(again):
+    for attr in _attributes():
+        other = again(attr)
+        assert other == attr
+        assert other is not attr
+        other.set_scales(rs.ARG_DST, 0, [3.0])
+        assert other != attr
+
+
+def test_attributes_are_equal_where_all_that_is_set_is():
+    plain, set_all = _attributes()
+    assert plain == rs.PrimitiveAttr()
+    assert set_all == _attributes()[1]
+    assert plain != set_all
+    assert plain != "plain"
+    neutral, moded = rs.PrimitiveAttr(), rs.PrimitiveAttr()
+    neutral.set_scales(rs.ARG_SRC, 0, [1.0])
+    assert neutral == plain
+    moded.set_deterministic(True)
+    assert moded != plain
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(plain)

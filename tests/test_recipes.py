@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.frameworks.recipes import data_address
+from restride.runtime.alloc import address_of
 from support.errors import refused
 from support.images import CPU, DIMS, STRIDES, image
 
@@ -40,7 +40,7 @@ def test_large_results_begin_on_a_cache_line(n):
 def test_addresses_read_from_the_array_itself_are_those_numpy_tells():
     whole = np.zeros((5, 6, 7), np.float32)
     for array in (whole, whole[1:], whole[:, ::-1], whole.T, whole[2, 3, 4:], np.empty(0), np.empty((0, 3))):
-        assert data_address(array) == array.ctypes.data
+        assert address_of(array) == array.ctypes.data
 
 
 # out

@@ -354,3 +354,18 @@ def test_torch_shuffles_alike():
     last = last.to(memory_format=torch.channels_last)
     wanted = torch.nn.functional.channel_shuffle(last, 3).numpy()
     np.testing.assert_array_equal(rs.channel_shuffle(last.numpy(), 3), wanted)
+
+
+@pytest.mark.parametrize(
+    ("channels", "shown"),
+    [
+        (12, "legal for group: 1, 2, 3, 4, 6, 12"),
+        (100_003**2, "legal for group: 1, 10000600009, and perhaps others"),
+        (65_537 * 65_521, "legal for group: 1, 65521, 65537, 4294049777"),
+    ],
+)
+def test_a_list_of_factors_says_where_it_is_not_whole(channels, shown):
+    x = np.broadcast_to(np.zeros((), np.int8), (1, channels))
+    with pytest.raises(rs.InvalidArguments) as caught:
+        rs.shuffle_channels(x, group=5)
+    assert caught.value.hint == shown

@@ -1,5 +1,6 @@
 """Streams and events of in-order engines (P04, P09)."""
 
+import numpy as np
 import pytest
 
 from restride.errors import InvalidArguments
@@ -23,7 +24,10 @@ def test_flags_carry_the_numbers_of_the_documents():
         "in_order | default_flags",
         StreamFlags.in_order,
         StreamFlags.default_flags,
+        1,
+        np.int64(1),
     ],
+    ids=range(7),
 )
 def test_an_in_order_stream_opens_and_waits(engine, flags):
     stream = Stream(engine, flags)
@@ -45,6 +49,8 @@ def test_streams_are_in_order_by_default():
         "in_order|out_of_order",
         StreamFlags.out_of_order,
         StreamFlags.in_order | StreamFlags.out_of_order,
+        2,
+        3,
     ],
 )
 def test_engines_of_the_cpu_refuse_out_of_order(engine, flags):
@@ -62,9 +68,10 @@ def test_engines_of_the_cpu_refuse_out_of_order(engine, flags):
         "IN_ORDER",
         pytest.param("x" * 10_000, id="long"),
         None,
-        1,
-        2,
+        1.0,
         0,
+        -1,
+        pytest.param(10**5000, id="huge"),
         True,
         b"in_order",
         ["in_order"],
@@ -80,6 +87,13 @@ def test_unknown_flags_are_refused(flags):
 def test_flags_without_an_order_are_refused(bits):
     with pytest.raises(InvalidArguments, match="unknown flags"):
         Stream(Engine("cpu"), StreamFlags(bits))
+
+
+@pytest.mark.parametrize("flags", [4, 5, 7, StreamFlags(4)], ids=range(4))
+def test_bits_that_are_no_flags_are_named(flags):
+    with pytest.raises(InvalidArguments) as caught:
+        Stream(Engine("cpu"), flags)
+    assert "of which 4 is no flag; there are in_order (1) and out_of_order (2)" in caught.value.why
 
 
 @pytest.mark.parametrize("engine", [None, "cpu", 0, Engine, Stream(Engine("cpu"))])

@@ -119,13 +119,14 @@ def test_empty_tensors_have_no_picture() -> None:
 
 
 def cells(md: MemoryDesc) -> dict[int, str]:
-    """What the picture draws at each offset."""
+    """What the picture draws at each offset; each line's byte is checked on the way."""
     step = Walk.over(md.layout).row.stride
     found = {}
     for line in show(md, ink=ASCII, width=10_000).splitlines()[4:]:
-        offset, *rest = line.split() or [""]
-        if offset.isdecimal():
-            found |= {int(offset) + k * step: cell for k, cell in enumerate(rest[md.ndims - 1 :])}
+        offset, *rest = [word for word in line.split() if word != "|"] or [""]
+        if offset.isdecimal() and rest[-1] != "more":
+            assert float(rest[0]) == int(offset) * md.data_type.bits / 8
+            found |= {int(offset) + k * step: cell for k, cell in enumerate(rest[md.ndims :])}
     return found
 
 
@@ -150,25 +151,32 @@ def test_picture_runs_from_low_offsets_to_high_for_reversed_axes() -> None:
     md = MemoryDesc.from_strides((3, 4), "f32", (-6, -1), 15)
     lines = [line.split() for line in show(md, ink=ASCII).splitlines()[4:]]
     assert lines == [
-        ["0", "2", "3", "2", "1", "0"],
-        ["6", "1", "3", "2", "1", "0"],
-        ["12", "0", "3", "2", "1", "0"],
+        ["0", "0", "2", "3", "2", "1", "0"],
+        ["6", "24", "1", "3", "2", "1", "0"],
+        ["12", "48", "0", "3", "2", "1", "0"],
     ]
 
 
 def test_picture_names_axes_after_the_alias_that_was_asked_for() -> None:
     md = MemoryDesc((1, 17, 2, 2), "f32", "nChw16c")
-    assert "offset  n h w   c →" in show(md, tag="nChw16c")
-    assert "offset  a c d   b →" in show(md)
+    assert "offset  byte  n h w    c →" in show(md, tag="nChw16c")
+    assert "offset  byte  a c d    b →" in show(md)
     assert axis_names(4, "OhwI24o") == "oihw"
     assert axis_names(4, "aBx16b") == axis_names(4, "") == "abcd"
     assert axis_names(5, "nhwc") == "abcde"
 
 
-def test_blocks_are_set_apart_by_rules() -> None:
-    rules = [line for line in show(MemoryDesc((32, 8), "s8", "AB16a4b")).splitlines() if set(line) == {"─"}]
-    assert len(rules) == 3
-    assert "─" not in show(MemoryDesc((4, 4, 4), "s8"))
+def test_inner_blocks_are_outlined() -> None:
+    lines = [line.strip() for line in show(MemoryDesc((32, 8), "s8", "AB16a4b")).splitlines()]
+    joins = [line for line in lines if line and set(line) <= set("┌┐├┤└┘─")]
+    assert [line[0] + line[-1] for line in joins] == ["┌┐", "├┤", "├┤", "├┤", "└┘"]
+    assert sum(line.endswith("│") for line in lines) == 64
+    assert not set("┌│└") & set(show(MemoryDesc((4, 4, 4), "s8")))
+
+
+def test_elements_of_half_a_byte_lie_at_halves() -> None:
+    lines = show(MemoryDesc((2, 3), "s4")).splitlines()[4:]
+    assert [line.split()[:3] for line in lines[-1:]] == [["3", "1.5", "1"]]
 
 
 @pytest.mark.parametrize(
@@ -191,14 +199,14 @@ def test_pictures_of_huge_layouts_stay_small_and_show_both_ends(md: MemoryDesc) 
 
 def test_a_window_inside_a_block_shows_its_neighbours_dotted() -> None:
     md = MemoryDesc((2, 32), "f32", "aB16b").submemory_desc((2, 4), (0, 0))
-    assert show(md).splitlines()[-1].split()[-12:] == ["··"] * 12
+    assert show(md).splitlines()[-2].split()[-13:-1] == ["··"] * 12
 
 
 def test_colour_only_where_asked_for() -> None:
     md = MemoryDesc((1, 17), "f32", "aB16b")
     assert "\x1b" not in show(md)
     coloured = show(md, ink=Ink(colour=True))
-    assert re.sub(r"\x1b\[\d+m", "", coloured) == show(md)
+    assert re.sub(r"\x1b\[[\d;]+m", "", coloured) == show(md)
     assert "\x1b[2m░░\x1b[0m" in coloured
 
 

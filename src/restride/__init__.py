@@ -7,12 +7,14 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 """
 
 from . import openvino, version
+from .about import show_versions
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
 from .desc.tags import MAX_NDIMS, FormatTag
+from .desc.viewer import register as _register_viewer
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .joining import add_n, concat
@@ -74,6 +76,9 @@ from .shuffles import channel_shuffle, shuffle, shuffle_channels
 from .verbose import set_verbose as verbose
 
 __version__ = version.VERSION
+
+# Pictures are made in the highest row: descriptors know it by this name alone, and load it on first use.
+_register_viewer("restride.view.methods")
 
 undef = DataType.undef
 f16 = DataType.f16
@@ -185,6 +190,7 @@ __all__ = [
     "s32",
     "set_num_threads",
     "set_primitive_cache_capacity",
+    "show_versions",
     "shuffle",
     "shuffle_channels",
     "u4",

@@ -1,8 +1,8 @@
-"""`python -m restride` is the command `restride`."""
+"""`python -m restride` is the command `restride`; alone it is `restride check`."""
 
 import sys
 
 from .cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:] or ["check"]))

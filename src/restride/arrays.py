@@ -7,26 +7,28 @@ out once and kept as a recipe (`frameworks.recipes`); a call brings the addresse
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import ml_dtypes
 import numpy as np
 
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
-from .errors import InvalidArguments
-from .frameworks import recipes
+from .errors import Error, InvalidArguments
+from .frameworks import attributed, recipes
 from .frameworks.arithmetic import Arithmetic, Bound, bind
+from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
-from .frameworks.recipes import Recipe, data_address, overlapping
+from .frameworks.recipes import Recipe, overlapping
+from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
-from .runtime.alloc import Array
+from .runtime.alloc import Array, address_of
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
-from .runtime.memory import Memory
+from .runtime.memory import Memory, register_mover
 from .runtime.stream import Stream
 from .verbose import flags, write
 
@@ -54,7 +56,8 @@ def reorder(
 ) -> Any:
     """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
-    x       a NumPy array, whose strides say how it lies, or a `Memory`
+    x       a NumPy array, whose strides say how it lies, a tensor of torch, what has `__dlpack__`, or a
+            `Memory`
     dst     a tag ("nhwc", "acdb", "nChw16c"), strides in elements, a `MemoryDesc`, or None to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
@@ -70,8 +73,8 @@ def reorder(
     engine  the CPU, unless given
 
     Dims are logical and do not change: `reorder(x, "nhwc")` of an (N, C, H, W) array is an (N, C, H, W) array
-    whose memory is NHWC. A plain destination gives a NumPy array; a blocked one, and one of 4-bit elements,
-    which NumPy cannot pack, a `Memory`.
+    whose memory is NHWC. A plain destination gives an array of the kind of `x`, of NumPy for a `Memory`; a
+    blocked one, and one of 4-bit elements, which NumPy cannot pack, a `Memory`.
 
     Raises InvalidArguments, before anything is written, for wrong formats, shapes and types, a read-only or
     overlapping `out`, scales and operands that do not fit.
@@ -83,12 +86,14 @@ def reorder(
     >>> rs.reorder(x, "nChw16c", dtype="s8").desc.padded_dims
     (1, 16, 3, 4)
     """
-    given = None
     if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
         applied: Applied | None = COPY
     else:
-        given = Arithmetic(scale, zero_point, axis, beta, post_ops)
-        applied = given.simple()
+        if zero_point is not None or post_ops is not None or axis is not None:
+            made = _attributed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out, engine)
+            if made is not None:
+                return made
+        applied = Arithmetic(scale, zero_point, axis, beta, post_ops).simple()
     if applied and type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES:
         if type(dst) is not str:
             dst = format_key(dst)
@@ -98,7 +103,7 @@ def reorder(
             return _into_new(x, dst, dtype, applied)
         if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
             return _into_array(x, dst, dtype, applied, out)
-    return _general(x, dst, src, dtype, given or Arithmetic(), out, engine)
+    return _general(x, dst, src, dtype, Arithmetic(scale, zero_point, axis, beta, post_ops), out, engine)
 
 
 # --- the warm path: NumPy in, NumPy or a new Memory out ---------------------------------------------------
@@ -108,7 +113,7 @@ def _into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
     if applied.is_summed:
         raise _beta_without_out()
     recipe = recipes.for_new(x.shape, x.strides, x.dtype, dst, dtype, applied.is_scaled)
-    source = data_address(x) - recipe.below
+    source = address_of(x) - recipe.below
     target, result = recipe.make()
     if flags.profile_exec or flags.profile_create:
         _run_reported(recipe, source, target, applied)
@@ -120,7 +125,7 @@ def _into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
 def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) -> Array:
     kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
     recipe = recipes.for_out(*kinds, dst, dtype, applied.is_scaled, applied.is_summed)
-    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
     if not out.flags.writeable:
         raise _read_only(recipe.problem)
     recipe.check_apart(source, target)
@@ -129,6 +134,26 @@ def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) ->
     else:
         recipe.run(source, target, applied.params)
     return out
+
+
+def _attributed(
+    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | None
+) -> Any:
+    """The result of a call that computes; None, with nothing written, where only the general path knows."""
+    is_plain = type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES
+    is_told = flags.profile_exec or flags.profile_create
+    asked = read(*given) if is_plain and not is_told else None
+    if asked is None:
+        return None
+    try:
+        to, kind = dst if type(dst) is str else format_key(dst), dtype if dtype is None else type_key(dtype)
+        if out is None:
+            return attributed.into_new(x, to, kind, given, asked)
+        if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
+            return attributed.into_array(x, out, to, kind, given, asked)
+    except Error:
+        pass  # the general path says it in full
+    return None
 
 
 def _run_reported(recipe: Recipe, source: int, target: int, applied: Applied) -> None:
@@ -166,6 +191,8 @@ def _general(
         x = x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
     if is_nibbles(out):
         return _into_nibbles(x, dst, src, dtype, given, out, engine)
+    if is_foreign(x) or is_foreign(out):
+        return _of_others(x, dst, src, dtype, given, out, engine)
     device = engine_of(x, out, engine)
     source = _as_source(x, src, device)
     if out is None:
@@ -179,6 +206,28 @@ def _general(
     if out is not None:
         return out
     return target if target.desc.inner_blks or target.desc.data_type.bits < 8 else np.asarray(target)
+
+
+def _of_others(
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
+) -> Any:
+    """Arrays of other libraries: over the same bytes as NumPy's, and back."""
+    target = None if out is None else as_numpy(out, "reorder: out")
+    named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
+    source = as_numpy(x, "reorder: x")
+    made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
+    return back_to(x, made) if out is None else out
+
+
+def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
+    """What `Memory.to` does."""
+    if not memory:
+        raise InvalidArguments("Memory.to is not possible", why="the memory is empty")
+    target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
+    return cast(Memory, reorder(memory, None, out=target))
+
+
+register_mover(_moved)
 
 
 def is_nibbles(x: Any) -> bool:

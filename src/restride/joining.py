@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from .arrays import is_nibbles
-from .desc.factor import MOST_SOURCES
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frameworks import joining_recipes as recipes
+from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
 from .frameworks.joining_recipes import JoiningRecipe
+from .frameworks.listed import listed, on_engine
 from .frameworks.tensors import as_numpy, is_torch, to_torch
 from .primitives import concat_problem, sum_problem
 from .primitives.base import DEFAULT_ATTR
 from .primitives.concat import find_concat
-from .primitives.several import check_run, parse_descs
+from .primitives.several import check_run
+from .primitives.several_checks import Names
 from .primitives.sum import find_sum, parse_scales
-from .runtime.describe import Subject, describe
+from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .verbose import flags, write
@@ -40,7 +41,7 @@ def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, ou
     """Join arrays along an axis: each may have a layout and a type of its own.
 
     arrays  1 to 1024 NumPy arrays, tensors of torch, `Memory` objects, or what has `__dlpack__`, equal in all
-            dims but that of `axis`
+            dims but that of `axis`; where nothing is converted, of any one type of 1, 2, 4 or 8 bytes
     axis    the axis along which they follow each other; negative ones count from the end
     layout  the format of the result: a tag ("nhwc", "nChw16c"), strides in elements or a `MemoryDesc`; None:
             that of the first array with blocks, else of the first, as `Concat.PrimitiveDesc` chooses it
@@ -64,7 +65,7 @@ def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, ou
         return made
     given = _Given("concat", arrays, layout, dtype, out)
     number = parse_int(axis, "concat: axis")
-    problem = _concat_problem(given.descs, number, given.layout, given.dtype)
+    problem = _concat_problem(given.descs, number, given.layout, given.dtype, given.names)
     return given.run(find_concat(problem, given.engine), kind)
 
 
@@ -96,7 +97,8 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
         return made
     given = _Given("add_n", arrays, None, dtype, out)
     factors = parse_scales("add_n", scales, len(given.descs))
-    problem = _sum_problem(given.descs, np.array(factors, "<f4").tobytes(), given.layout, given.dtype)
+    factors_key = np.array(factors, "<f4").tobytes()
+    problem = _sum_problem(given.descs, factors_key, given.layout, given.dtype, given.names)
     return given.run(find_sum(problem, given.engine), kind)
 
 
@@ -110,7 +112,7 @@ def _remembered(kind: Hashable | None, arrays: Any, out: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _concat_problem(
-    descs: Descs, axis: int, layout: Any, dtype: DataType | None
+    descs: Descs, axis: int, layout: Any, dtype: DataType | None, names: Names
 ) -> concat_problem.ConcatProblem:
     number = axis + descs[0].ndims if axis < 0 else axis
     inside = range(descs[0].ndims)
@@ -123,38 +125,48 @@ def _concat_problem(
         )
     whole = sum(md.dims[number] for md in descs if number < md.ndims)
     dims = (*descs[0].dims[:number], whole, *descs[0].dims[number + 1 :])
-    target = _target("concat", descs, dims, layout, dtype)
-    return concat_problem.make_problem(number, descs, target, DEFAULT_ATTR)
+    target = _target(names, descs, dims, layout, dtype)
+    return concat_problem.make_problem(number, descs, target, DEFAULT_ATTR, names)
 
 
 @lru_cache(maxsize=1024)
-def _sum_problem(descs: Descs, factors: bytes, layout: Any, dtype: DataType | None) -> sum_problem.SumProblem:
-    target = _target("add_n", descs, descs[0].dims, layout, dtype)
+def _sum_problem(
+    descs: Descs, factors: bytes, layout: Any, dtype: DataType | None, names: Names
+) -> sum_problem.SumProblem:
+    target = _target(names, descs, descs[0].dims, layout, dtype)
     scales = tuple(map(float, np.frombuffer(factors, "<f4")))
-    return sum_problem.make_problem(scales, descs, target, DEFAULT_ATTR)
+    return sum_problem.make_problem(scales, descs, target, DEFAULT_ATTR, names)
 
 
 def _target(
-    call: str, descs: Descs, dims: tuple[int, ...], layout: Any, dtype: DataType | None
+    names: Names, descs: Descs, dims: tuple[int, ...], layout: Any, dtype: DataType | None
 ) -> MemoryDesc:
     """The descriptor of the result; of format "any" where nothing says how it lies."""
     if isinstance(layout, MemoryDesc):
         if dtype in (None, layout.data_type):
             return layout
         raise InvalidArguments(
-            f"{call}: dtype is {dtype}",
-            where=f"result {layout}",
+            f"{names.call}: dtype is {dtype}",
+            where=f"{names.dst} {layout}",
             why=f"the result is of {layout.data_type}",
             hint="leave dtype out",
         )
     kinds = dict.fromkeys(md.data_type for md in descs)
     if dtype is None and len(kinds) > 1:
         raise InvalidArguments(
-            f"{call}: no type for the result",
+            f"{names.call}: no type for the result",
             why=f"the arrays are of {', '.join(map(str, kinds))}",
             hint="say which, for example dtype='f32'",
         )
-    return MemoryDesc(dims, dtype or descs[0].data_type, "any" if layout is None else layout)
+    return _described(names.call, dims, dtype or descs[0].data_type, "any" if layout is None else layout)
+
+
+def _described(call: str, dims: tuple[int, ...], dtype: DataType, layout: Any) -> MemoryDesc:
+    try:
+        return MemoryDesc(dims, dtype, layout)
+    except Error as error:
+        what = f"{call}: layout: {error.what}"
+        raise type(error)(what, where=error.where, why=error.why, hint=error.hint) from None
 
 
 class _Given:
@@ -162,60 +174,79 @@ class _Given:
 
     def __init__(self, call: str, arrays: Any, layout: Any, dtype: Any, out: Any) -> None:
         self.call, self.out = call, out
-        found = _listed(call, arrays)
+        self.names = Names(call, "array", "layout" if out is None else "out")
+        found = listed(call, arrays)
         if dtype is None and out is None and found and all(map(is_nibbles, found)):
             dtype = found[0].dtype
-        self.is_torch = is_torch(found[0]) if found else False
-        self.is_memory = bool(found) and isinstance(found[0], Memory)
+        self.is_torch, self.is_memory = is_torch(found[0]), isinstance(found[0], Memory)
+        found = [
+            x if isinstance(x, Memory) else as_numpy(x, f"{call}: array {i}") for i, x in enumerate(found)
+        ]
+        out = out if out is None or isinstance(out, Memory) else as_numpy(out, f"{call}: out")
+        self.moved = self._moved(found, layout, dtype, out)
         self.engine = next((x.engine for x in (*found, out) if isinstance(x, Memory) and x), _CPU)
         self.below: list[int] = []
         self.out_below = 0
         self.sources = [self._source(i, x) for i, x in enumerate(found)]
-        self.descs = parse_descs(call, [memory.desc for memory in self.sources])
+        self.descs = tuple(memory.desc for memory in self.sources)
         self.dtype = _type(call, dtype)
         self.layout: Any = _format(call, layout)
         self.target = None if out is None else self._target_of(out)
 
     def run(self, impl: Any, kind: Hashable | None) -> Any:
         """Check, run, and give the result; a call that goes well is remembered as of its `kind`."""
+        if self.moved is not None and impl.problem.dst.inner_blks:
+            raise InvalidArguments(
+                f"{self.call}: no blocks of {self.moved}",
+                why=f"a blocked result is a Memory, and no data type is {self.moved}",
+                hint="ask for a plain layout, or convert the arrays first",
+            )
         target = self.target or Memory.allocated(impl.problem.dst, self.engine)
-        check_run(self.call, (self.sources, target, {}), impl, self.engine)
+        check_run(self.names, (self.sources, target, {}), impl, self.engine)
         impl.prepare()
         start = time.perf_counter()
         impl.run(self.sources, target, {})
         if flags.profile_exec:
             write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
         if kind is not None:
-            recipes.keep(kind, JoiningRecipe(impl, self.below, self.out_below))
+            recipes.keep(kind, JoiningRecipe(impl, self.below, self.out_below, self.moved))
         return self._result(target) if self.out is None else self.out
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
         if self.is_memory or not is_array:
             return target
-        return to_torch(np.asarray(target)) if self.is_torch else np.asarray(target)
+        array = np.asarray(target) if self.moved is None else np.asarray(target).view(self.moved)
+        return to_torch(array) if self.is_torch else array
 
     def _source(self, index: int, x: Any) -> Memory:
         name = f"{self.call}: array {index}"
         if isinstance(x, Memory):
-            return _on_engine(x, self.engine, name)
-        array = as_numpy(x, name)
-        if is_nibbles(array):
+            return on_engine(x, self.engine, name)
+        if is_nibbles(x):
             # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
-            array = array.astype(np.int8 if DataType.parse(array.dtype) is DataType.s4 else np.uint8)
-        described = describe(array, None, Subject(f"{name} cannot be read", f"{name} does not fit"))
+            x = x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
+        described, memory = self._wrapped(x, Subject(f"{name} cannot be read", f"{name} does not fit"))
         self.below.append(described.below)
-        return Memory(described.desc, self.engine, described.buffer_of(array))
+        return memory
+
+    def _moved(self, arrays: list[Any], layout: Any, dtype: Any, out: Any) -> NumpyType | None:
+        """The type of arrays whose bits are moved, as no data type is named after it; None to convert."""
+        is_free = self.call == "concat" and dtype is None and not isinstance(layout, MemoryDesc)
+        return unnamed_type(arrays if out is None else [*arrays, out]) if is_free else None
+
+    def _wrapped(self, x: Any, subject: Subject) -> tuple[Described, Memory]:
+        array = x if self.moved is None else x.view(carried(self.moved))
+        described = describe(array, None, subject)
+        return described, Memory(described.desc, self.engine, described.buffer_of(array))
 
     def _target_of(self, out: Any) -> Memory:
         """`out` as a memory, which says the layout and the type."""
         if isinstance(out, Memory):
-            target = _on_engine(out, self.engine, f"{self.call}: out")
+            target = on_engine(out, self.engine, f"{self.call}: out")
         else:
-            array = as_numpy(out, f"{self.call}: out")
-            described = describe(array, None, Subject.target(self.call))
+            described, target = self._wrapped(out, Subject.target(self.call))
             self.out_below = described.below
-            target = Memory(described.desc, self.engine, described.buffer_of(array))
         self._check_layout(target.desc)
         self.layout = target.desc
         return target
@@ -225,7 +256,7 @@ class _Given:
         if self.layout is None:
             return
         is_desc = isinstance(self.layout, MemoryDesc)
-        wanted: Any = self.layout if is_desc else MemoryDesc(out.dims, out.data_type, self.layout)
+        wanted: Any = self.layout if is_desc else _described(self.call, out.dims, out.data_type, self.layout)
         if wanted != out:
             raise InvalidArguments(
                 f"{self.call}: out does not lie as layout says",
@@ -233,25 +264,6 @@ class _Given:
                 why="its descriptor differs",
                 hint="leave layout out, or let the call make the result",
             )
-
-
-def _listed(call: str, arrays: Any) -> list[Any]:
-    """The arrays of a call. One array is no list of its rows."""
-    if isinstance(arrays, np.ndarray | Memory | str | bytes) or not isinstance(arrays, Iterable):
-        is_array = isinstance(arrays, np.ndarray | Memory)
-        hint = "write [x]" if is_array else "pass a list of arrays"
-        raise InvalidArguments(f"{call}: arrays is no list", why=f"it is {type(arrays).__name__}", hint=hint)
-    if is_torch(arrays):
-        raise InvalidArguments(f"{call}: arrays is no list", why="it is one tensor", hint="write [x]")
-    return list(islice(arrays, MOST_SOURCES + 1))
-
-
-def _on_engine(memory: Memory, engine: Engine, name: str) -> Memory:
-    """The same bytes on an engine, as all are on the host. What is mapped stays its holder's (M38)."""
-    if not memory:
-        why, hint = "it has no descriptor", "give it a descriptor and an engine"
-        raise InvalidArguments(f"{name} is an empty memory", why=why, hint=hint)
-    return memory if memory.engine is engine or memory._mapped else Memory(memory.desc, engine, memory)
 
 
 def _type(call: str, dtype: Any) -> DataType | None:

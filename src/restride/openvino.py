@@ -30,6 +30,7 @@ import numpy as np
 from .desc.parse import parse_int, parse_ints, short_repr
 from .desc.tags import MAX_NDIMS
 from .errors import Error, InvalidArguments
+from .frameworks.groups import by_count
 from .frameworks.openvino_ir import Port, RawLayer, find_layers, to_int
 from .frameworks.xml_source import opened
 from .runtime.memory import Memory
@@ -47,6 +48,9 @@ _DTYPES = {
     "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
     "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
 }  # fmt: skip
+# Other numbers that OpenVINO has, without a twin; and words for a type that the file does not know.
+_NUMERIC = re.compile(r"(?:FP|BF|NF|[FIU])[0-9]{1,3}(?:E[0-9]M[0-9])?|BOOL|BIN")
+_OPEN = ("MIXED", "UNSPECIFIED", "UNDEFINED", "DYNAMIC")
 _SHOWN = 8
 
 
@@ -58,10 +62,10 @@ class ShuffleChannels:
     axis          the axis of the channels, -rank to rank - 1
     group         into how many groups the channels are split; divides their number
     id, name      of the layer; None and "" where the file gives none
-    element_type  as the file writes it ("FP32"), or None; a call takes elements of any type
+    element_type  a numeric type as the file writes it ("FP32"), or None; a call takes elements of any type
     version       the operation set ("opset3"), or None
 
-    Raises InvalidArguments for values that the operation does not allow (O02).
+    Raises InvalidArguments for values that the operation does not allow (O01, O02).
     """
 
     shape: tuple[int, ...]
@@ -73,10 +77,15 @@ class ShuffleChannels:
     version: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _parse_shape(self.shape))
-        object.__setattr__(self, "axis", parse_int(self.axis, "axis"))
-        object.__setattr__(self, "group", parse_int(self.group, "group"))
+        store = object.__setattr__
+        store(self, "shape", _parse_shape(self.shape))
+        store(self, "axis", parse_int(self.axis, "axis"))
+        store(self, "group", parse_int(self.group, "group"))
         _check(self.shape, self.axis, self.group)
+        store(self, "id", None if self.id is None else parse_int(self.id, "id"))
+        _check_name(self.name)
+        _check_element_type(self.element_type)
+        _check_version(self.version)
 
     @property
     def channels(self) -> int:
@@ -161,7 +170,8 @@ def _read(name: str, raw: RawLayer) -> ShuffleChannels:
         return _made(raw)
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
-        raise InvalidArguments(f"cannot read {name}", where=raw.where(), why=why, hint=error.hint) from None
+        where = f"{raw.where()}; {error.where}" if error.where else raw.where()
+        raise InvalidArguments(f"cannot read {name}", where=where, why=why, hint=error.hint) from None
 
 
 def _made(raw: RawLayer) -> ShuffleChannels:
@@ -171,6 +181,7 @@ def _made(raw: RawLayer) -> ShuffleChannels:
     shape, result = (tuple(to_int(text, "a <dim>") for text in port.dims) for port in (source, target))
     if not _agree(shape, result):
         raise _wrong("input and output differ in shape", f"the one is {_by(shape)}, the other {_by(result)}")
+    _check_same_type(source.precision, target.precision)
     given = {key: to_int(text, key) for key, text in _options(raw).items()}
     layer_id = raw.attributes.get("id")
     return ShuffleChannels(
@@ -179,8 +190,8 @@ def _made(raw: RawLayer) -> ShuffleChannels:
         given.get("group", 1),
         None if layer_id is None else to_int(layer_id, "id"),
         raw.attributes.get("name", ""),
-        _element_type(source.precision or target.precision or raw.attributes.get("precision")),
-        _version(raw.attributes.get("version")),
+        _first_given(source.precision, target.precision, raw.attributes.get("precision")),
+        raw.attributes.get("version"),
     )
 
 
@@ -196,17 +207,16 @@ def _only_port(part: str, ports: list[Port]) -> Port:
     raise _wrong(f"there are {len(ports)} ports in <{part}>", f"{_TYPE} has one {part}")
 
 
-def _element_type(text: str | None) -> str | None:
-    if text is None or _ELEMENT_TYPE.fullmatch(text):
-        return text
-    raise _wrong(f"precision is {short_repr(text)}", "it is a word such as FP32")
+def _first_given(*texts: str | None) -> str | None:
+    return next((text for text in texts if text is not None), None)
 
 
-def _version(text: str | None) -> str | None:
-    if text is None or _VERSION.fullmatch(text):
-        return text
-    why = "the attributes are known for the layers of opset1 and its successors"
-    raise _wrong(f"version is {short_repr(text)}", why)
+def _check_same_type(source: str | None, target: str | None) -> None:
+    """Raise InvalidArguments for an output of another type than the input (O01)."""
+    types = {text.upper() for text in (source, target) if text is not None} - set(_OPEN)
+    if len(types) > 1:
+        why = f"the one is {short_repr(source)}, the other {short_repr(target)}"
+        raise _wrong("input and output differ in type", why)
 
 
 def _wrong(what: str, why: str) -> InvalidArguments:
@@ -240,16 +250,44 @@ def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
         raise InvalidArguments(
             "the axis is not one of the tensor's", where=where, why=why, hint="without one, axis is 1"
         )
-    if group < 1:
-        why = "it must be greater than or equal to 1"
+    if shape[axis] > 0:
+        by_count(_TYPE, "group", shape, axis, group)
+    elif not 1 <= group < _LIMIT:
+        why = "it must be greater than or equal to 1" if group < 1 else "it must be below 2**63"
         raise InvalidArguments(
             "'group' is no number of groups", where=where, why=why, hint="without one, group is 1"
         )
-    channels = shape[axis]
-    if channels > 0 and channels % group:
-        why = f"the {channels} channels of axis {axis} must be a multiple of 'group'"
-        hint = "group is the number of groups, not of channels in a group"
-        raise InvalidArguments("'group' does not divide the channels", where=where, why=why, hint=hint)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        why = f"it is {type(name).__name__}, no text"
+        raise InvalidArguments(f"name is {short_repr(name)}", why=why, hint="leave it out, or pass a str")
+
+
+def _check_element_type(text: object) -> None:
+    """Raise InvalidArguments for what names no numeric type (O01)."""
+    if text is None:
+        return
+    if not (isinstance(text, str) and _ELEMENT_TYPE.fullmatch(text)):
+        why = "it is a word such as FP32"
+        raise InvalidArguments(
+            f"precision is {short_repr(text)}", why=why, hint="leave it out if it is not known"
+        )
+    if text.upper() not in _OPEN and not _NUMERIC.fullmatch(text.upper()):
+        why = f"{_TYPE} takes any numeric type, and this is none (O01)"
+        raise InvalidArguments(
+            f"precision is {short_repr(text)}", why=why, hint="numbers are FP32, I8, BOOL, ..."
+        )
+
+
+def _check_version(text: object) -> None:
+    if text is None or (isinstance(text, str) and _VERSION.fullmatch(text)):
+        return
+    why = "the attributes are known for the layers of opset1 and its successors"
+    raise InvalidArguments(
+        f"version is {short_repr(text)}", why=why, hint="save the model again with OpenVINO"
+    )
 
 
 def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

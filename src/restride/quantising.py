@@ -21,19 +21,6 @@ from .runtime.reduction import amax, min_max
 
 __all__ = ["dequantize", "quantize"]
 
-# (lowest, highest, the value that 0 becomes when ranges are symmetric)
-_TARGETS = {
-    DataType.s8: (-128, 127, 0),
-    DataType.u8: (0, 255, 128),
-    DataType.s4: (-8, 7, 0),
-    DataType.u4: (0, 15, 8),
-    DataType.f8_e4m3: (-448, 448, 0),
-    DataType.f8_e5m2: (-57344, 57344, 0),
-}
-# Smaller scales would have no finite inverse.
-_SMALLEST = np.float32(2.0**-126)
-_LARGEST = np.finfo(np.float32).max
-
 
 @dataclass(frozen=True, slots=True)
 class _Range:
@@ -43,6 +30,24 @@ class _Range:
     low: int
     high: int
     middle: int
+
+
+_TARGETS = {
+    found.data_type: found
+    for found in (
+        _Range(DataType.s8, -128, 127, 0),
+        _Range(DataType.u8, 0, 255, 128),
+        _Range(DataType.s4, -8, 7, 0),
+        _Range(DataType.u4, 0, 15, 8),
+        _Range(DataType.f8_e4m3, -448, 448, 0),
+        _Range(DataType.f8_e5m2, -57344, 57344, 0),
+    )
+}
+_KINDS = {kind.name: kind for kind in _TARGETS}
+# Smaller scales would have no finite inverse.
+_SMALLEST = np.float32(2.0**-126)
+_LARGEST = np.finfo(np.float32).max
+_ONE = np.float32(1)
 
 
 def quantize(
@@ -72,8 +77,9 @@ def quantize(
     at = None if axis is None else _axis_of(axis, source.desc)
     scale, zero = _parameters(source, at, target, symmetric)
     with np.errstate(all="ignore"):
-        inverse = np.float32(1) / scale
-    shift, chain = (zero, ["nan_to_zero"]) if np.any(zero) else (None, None)
+        inverse = _ONE / scale
+    has_shift = zero if axis is None else zero.any()
+    shift, chain = (zero, "nan_to_zero") if has_shift else (None, None)
     options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": at, "post_ops": chain}
     return reorder(x, dst, dtype=target.data_type, **options), scale, zero
 
@@ -115,7 +121,8 @@ def _given(value: Any) -> Any:
 
 
 def _target_of(dtype: Any, symmetric: Any) -> _Range:
-    kind = parse_type(dtype)
+    kind = _KINDS.get(dtype) if type(dtype) is str else None
+    kind = kind or parse_type(dtype)
     if kind not in _TARGETS:
         raise InvalidArguments(
             f"quantize: dtype is {kind}",
@@ -128,7 +135,7 @@ def _target_of(dtype: Any, symmetric: Any) -> _Range:
             why="floats have no zero point",
             hint="leave symmetric out",
         )
-    return _Range(kind, *_TARGETS[kind])
+    return _TARGETS[kind]
 
 
 def _source_of(x: Any) -> Memory:
@@ -168,7 +175,7 @@ def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: boo
         largest = amax(source.desc, address, keep)
         reach = min(target.middle - target.low, target.high - target.middle)
         scale = _scale(largest, reach)
-        zero = np.full(scale.shape, target.middle, np.int32)
+        zero = np.full(scale.shape, target.middle, np.int32) if scale.ndim else target.middle
     else:
         low, high = (np.float64(ends) for ends in min_max(source.desc, address, keep))
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
@@ -181,12 +188,11 @@ def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: boo
 def _scale(extent: Array, steps: float) -> Array:
     """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
     exact = np.asarray(extent, np.float64) / steps
-    if np.any(exact > _LARGEST):
+    if (exact > _LARGEST).any():
         raise InvalidArguments(
             "quantize: the values of x reach too far",
             why=f"a step would be worth {float(exact.max()):g}, and scales are f32",
             hint="divide x by a power of two first",
         )
-    with np.errstate(all="ignore"):
-        scale = np.maximum(exact, _SMALLEST).astype(np.float32)
-    return np.where(exact > 0, scale, np.float32(1))
+    scale = np.maximum(exact, _SMALLEST).astype(np.float32)
+    return np.where(exact > 0, scale, _ONE)

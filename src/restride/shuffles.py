@@ -13,12 +13,12 @@ from .errors import InvalidArguments
 from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frameworks.recipes import data_address
 from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
+from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .primitives.base import check_destination, check_memory
 from .primitives.execution import share_bytes
 from .primitives.shuffle_problem import ShuffleProblem
-from .runtime.alloc import Array
+from .runtime.alloc import Array, address_of
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -32,14 +32,15 @@ _CPU = Engine("cpu")
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size (S04).
 
-    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, or a `Memory`, blocked ones included
+    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, a tensor of torch, what has `__dlpack__`,
+                or a `Memory`, blocked ones included
     group_size  from 1 to C, a divisor of it; the number of groups, as others count them, is C / group_size
     axis        from 0 to the last
     out         where to write, in any layout: an array or `Memory` of the dims and the type of `x`, which
                 shares no byte with it; it is returned
 
     Bits are moved, so that NaNs keep their payload. The result has the layout of `x`, dense: NumPy in, NumPy
-    out; a `Memory` in, a `Memory` of the same format out, its padding zero.
+    out, a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, a group size that does
     not divide it, elements that are no numbers, and an `out` that is read-only, different or overlapping.
@@ -91,14 +92,14 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
 def _into_new(rule: Rule, x: Array, axis: int, number: int) -> Array:
     recipe = recipes.for_new(rule, x.shape, x.strides, x.dtype, axis, number)
     target, result = recipe.make()
-    _run(recipe, data_address(x) - recipe.below, target)
+    _run(recipe, address_of(x) - recipe.below, target)
     return result
 
 
 def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Array:
     kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
     recipe = recipes.for_out(rule, *kinds, axis, number)
-    source, target = data_address(x) - recipe.below, data_address(out) - recipe.out_below
+    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
     if not out.flags.writeable:
         raise InvalidArguments(
             f"{rule.call}: out is read-only",
@@ -136,6 +137,12 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
     if _is_array(x) and (out is None or _is_array(out)):
         made = _shuffled(rule, np.asarray(x), axis, number, None if out is None else np.asarray(out))
         return made if out is None else out
+    if is_foreign(x) or is_foreign(out):
+        source_array = as_numpy(x, f"{rule.call}: x")
+        if out is None:
+            return back_to(x, _shuffled(rule, source_array, axis, number, None))
+        _shuffled(rule, source_array, axis, number, as_numpy(out, f"{rule.call}: out"))
+        return out
     engine = engine_of(x, out, None)
     source = _as_memory(x, engine, Subject.source(rule.call))
     split = rule.split(source.desc.dims, axis, number)
@@ -171,7 +178,7 @@ def _run_memories(
     impl = found(rule, problem, engine)
     for name, memory, desc in zip(("x", "out"), memories, (problem.src, problem.dst), strict=True):
         check_memory(rule.call, name, memory, desc, engine)
-    check_destination(rule.call, memories[1])
+    check_destination(rule.call, memories[1], "out")
     if share_bytes(*memories):
         raise overlapping(rule, problem)
     start = time.perf_counter()

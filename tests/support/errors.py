@@ -25,7 +25,7 @@ def refused(
     with pytest.raises(rs.Error) as caught:
         yield
     error = caught.value
-    assert type(error) is kind, error.message
+    assert isinstance(error, kind), error.message
     status, builtin = STATUS[kind]
     assert error.status is status
     assert isinstance(error, builtin)

@@ -49,18 +49,18 @@ def _run(seed: int, *, at_end: bool) -> None:
 
 
 def _given(some: Some, rng: np.random.Generator, src: rs.MemoryDesc, dst: rs.MemoryDesc) -> Given:
+    zero, four = str(rng.choice(("s8", "s4", "u4"))), str(rng.choice(("s4", "u4")))
     masks = [int(mask) for mask in rng.integers(1, 1 << len(some.dims), 4)]
     scale = str(rng.choice(("f32", "f16", "e8m0")))
     shape = tuple(n if rng.random() < 0.6 else 1 for n in some.dims)
-    operand = rs.MemoryDesc(
-        shape, str(rng.choice(("f32", "s8", "bf16"))), _TAGS[len(shape)][int(rng.integers(2))]
-    )
+    kind, tags = str(rng.choice(("f32", "s8", "bf16"))), _TAGS[len(shape)]
+    operands = [rs.MemoryDesc(shape, name, tags[int(rng.integers(2))]) for name in (kind, four)]
     return Given(
         src_scale=some.factor(masks[0], scale),
-        src_zero=some.factor(masks[1], str(rng.choice(("s8", "u4")))) if src.data_type.is_integral else None,
+        src_zero=some.factor(masks[1], zero) if src.data_type.is_integral else None,
         dst_scale=some.factor(masks[2], "f32"),
-        dst_zero=some.factor(masks[3], "s32") if dst.data_type.is_integral else None,
-        ops=(Sum(0.5), some.binary("add", operand)),
+        dst_zero=some.factor(masks[3], rng.choice(("s32", four))) if dst.data_type.is_integral else None,
+        ops=(Sum(0.5), *(some.binary("add", operand) for operand in operands)),
     )
 
 

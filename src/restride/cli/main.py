@@ -10,31 +10,14 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import __version__
 from ..errors import Error, OutOfMemory, RuntimeFailure
+from .commands import COMMANDS
 from .output import Answer, complain, drop_stdout, say, tell
 from .usage import Parser, UsageError, wrong_usage
 
-
-class _Command(NamedTuple):
-    """Where a command lives. One that `speaks` for itself has a `main(arguments) -> status` of its own."""
-
-    module: str
-    help: str
-    speaks: bool = False
-
-
-# Modules are imported when their command is called: `restride info` need not load what `demo` needs.
-_COMMANDS = {
-    "demo": _Command("restride.cli.demo", "the main job on real data, checked, beside NumPy and memcpy"),
-    "reorder": _Command("restride.cli.reorder", "a .npy file into another memory format or data type"),
-    "show": _Command("restride.cli.show", "a layout drawn in text"),
-    "explain": _Command("restride.cli.explain", "strides, blocks, padding and the offset formula in words"),
-    "bench": _Command("restride.bench.__main__", "speed beside memcpy, NumPy, torch and oneDNN", speaks=True),
-    "info": _Command("restride.cli.info", "versions, engines, instruction sets, caches"),
-}
 _INTERRUPTED, _NO_READER = 130, 141
 
 
@@ -84,9 +67,9 @@ def _run(argv: list[str]) -> int:
     if argv[:1] in (["-V"], ["--version"]):
         say(Answer(f"restride {__version__}"), as_json=False)
         return 0
-    if not argv or argv[0] not in _COMMANDS:
+    if not argv or argv[0] not in COMMANDS:
         raise _no_command(argv)
-    command = _COMMANDS[argv[0]]
+    command = COMMANDS[argv[0]]
     module: Any = importlib.import_module(command.module)
     if command.speaks:
         return _left(module.main, argv[1:])
@@ -111,8 +94,8 @@ def _left(function: Any, *args: Any) -> int:
 
 
 def _help() -> str:
-    width = max(map(len, _COMMANDS))
-    lines = [f"  {name:<{width}}  {command.help}" for name, command in _COMMANDS.items()]
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
             "usage: restride COMMAND ...",
@@ -128,9 +111,9 @@ def _help() -> str:
 
 
 def _no_command(argv: list[str]) -> UsageError:
-    names = ", ".join(_COMMANDS)
+    names = ", ".join(COMMANDS)
     if not argv:
         return wrong_usage("restride: no command given", why=f"there are {names}", hint="see restride --help")
-    near = difflib.get_close_matches(argv[0][:40], _COMMANDS, n=1)
+    near = difflib.get_close_matches(argv[0][:40], COMMANDS, n=1)
     hint = f"did you mean restride {near[0]}?" if near else "see restride --help"
     return wrong_usage(f"restride: no command {argv[0][:40]!r}", why=f"there are {names}", hint=hint)

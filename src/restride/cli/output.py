@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sys
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any
 
 from ..errors import Error, RuntimeFailure
-from ..view.text import ASCII, Ink
+from ..view.terminal import ink, is_terminal, printable, width
 
-_WIDTH = 100
+__all__ = ["Answer", "complain", "drop_stdout", "ink", "is_terminal", "say", "tell", "width"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ def say(answer: Answer, as_json: bool) -> None:
     if sys.stdout is None:
         return
     try:
-        print(_printable(text, sys.stdout), flush=True)
+        print(printable(text, sys.stdout), flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -52,7 +51,7 @@ def tell(text: str, end: str = "\n") -> None:
     if sys.stderr is None:
         return
     with contextlib.suppress(OSError, ValueError):
-        print(_printable(text, sys.stderr), end=end, file=sys.stderr, flush=True)
+        print(printable(text, sys.stderr), end=end, file=sys.stderr, flush=True)
 
 
 def drop_stdout() -> None:
@@ -63,33 +62,3 @@ def drop_stdout() -> None:
             os.dup2(nowhere, sys.stdout.fileno())
         finally:
             os.close(nowhere)
-
-
-def ink() -> Ink:
-    """What stdout can show: colour on a terminal unless NO_COLOR is set, ASCII where it takes no more."""
-    plain = Ink() if sys.stdout is not None and _takes(sys.stdout, "░·⋮…─→") else ASCII
-    if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return plain
-    return Ink(plain.hatch, plain.beyond, plain.skip, plain.dots, plain.rule, plain.arrow, colour=True)
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """True where a person is likely to watch."""
-    with contextlib.suppress(ValueError):
-        return stream is not None and stream.isatty()
-    return False
-
-
-def width() -> int:
-    """Columns to fill: the terminal's, or 100."""
-    return shutil.get_terminal_size((_WIDTH, 24)).columns if is_terminal(sys.stdout) else _WIDTH
-
-
-def _takes(stream: TextIO, text: str) -> bool:
-    return _printable(text, stream) == text
-
-
-def _printable(text: str, stream: TextIO) -> str:
-    """`text` with escapes for what the stream's encoding lacks, file names that are no text among it."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,51 +1,89 @@
-"""Draw a layout in text.
+"""Draw a layout: in text, as a picture, or as a page.
 
 Lines run through memory from low offsets to high ones. Each cell holds the index of the element that lies
-there, along the axis that the heading names; padding is hatched, blocks are set apart by rules.
+there, along the axis that the heading names; padding is hatched, inner blocks are outlined. The page marks an
+element wherever it lies when it is pointed at, and steps through memory. With --dst the memory before and
+after a reorder are side by side.
 
   restride show nChw16c 1x17x2x2
   restride show OIhw4i16o4i 20x9x1x1 --dtype s8
-  restride show blocked.npy
+  restride show blocked.npy --svg blocked.svg
+  restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
-from ..errors import Unimplemented
+from ..desc.memory_desc import MemoryDesc
 from ..view.explain import fields
 from ..view.names import axis_names
+from ..view.page import page
+from ..view.svg import svg, svg_pair
 from ..view.text import show
+from .described import Described, described
 from .described import add_arguments as add_layout
-from .described import described
 from .output import Answer, ink, width
-from .usage import Parser, UsageError
+from .usage import Parser, checked, parse_format, typed, wrong_usage
+from .whole import Replacement, shown
 
 __all__ = ["add_arguments", "run"]
 
-_PICTURES = ("svg", "html")
+_KINDS = ("svg", "html")
 
 
 def add_arguments(parser: Parser) -> None:
-    """FORMAT DIMS, or FILE; and what is refused by name, as long as nothing draws it."""
+    """FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
     add_layout(parser)
-    for kind in _PICTURES:
-        parser.add_argument(f"--{kind}", nargs="?", const="", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--dst", type=checked(parse_format), metavar="FORMAT", help="also after a reorder into this format"
+    )
+    parser.add_argument("--svg", metavar="FILE", help="write a picture, and print nothing of the layout")
+    parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """The picture; as values the fields of the layout and the picture's lines."""
-    _refuse_pictures(options)
-    desc, tag = described(options)
+    """The picture, or the files written; as values the fields of the layout and the picture's lines."""
+    sides = _sides(options)
+    files = {kind: name for kind in _KINDS if (name := getattr(options, kind)) is not None}
+    if options.svg is not None and options.svg == options.html:
+        raise wrong_usage("--svg and --html name the same file", hint="name two files")
+    for kind, target in [(kind, Replacement(name)) for kind, name in files.items()]:
+        _write(target, _drawn(kind, sides))
     if options.json:
-        values = fields(desc, axis_names(desc.ndims, tag))
-        return Answer("", {**values, "picture": show(desc, tag=tag).splitlines()})
-    return Answer(show(desc, tag=tag, ink=ink(), width=width()))
+        return Answer("", {**_values(sides), "files": files})
+    if files:
+        return Answer("\n".join(f"wrote {shown(name)}" for name in files.values()))
+    return Answer("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
 
 
-def _refuse_pictures(options: argparse.Namespace) -> None:
-    asked = [kind for kind in _PICTURES if getattr(options, kind) is not None]
-    if asked:
-        what = f"restride show: --{asked[0]} is not provided by this version"
-        hint = f"leave --{asked[0]} out; --json gives the picture's lines as values"
-        raise UsageError(Unimplemented(what, why="layouts are drawn in text only", hint=hint))
+def _sides(options: argparse.Namespace) -> list[Described]:
+    """The layout; with --dst also the one after the reorder."""
+    first = described(options)
+    if options.dst is None:
+        return [first]
+    after = typed(MemoryDesc, first.desc.dims, first.desc.data_type, options.dst)
+    return [first, Described(after, options.dst)]
+
+
+def _values(sides: Sequence[Described]) -> dict[str, Any]:
+    before, *after = (_values_of(*side) for side in sides)
+    return {**before, "dst": after[0]} if after else before
+
+
+def _values_of(desc: MemoryDesc, tag: str) -> dict[str, Any]:
+    return {**fields(desc, axis_names(desc.ndims, tag)), "picture": show(desc, tag=tag).splitlines()}
+
+
+def _drawn(kind: str, sides: Sequence[Described]) -> bytes:
+    if kind == "html":
+        return page(sides).encode()
+    text = svg_pair(*sides) if len(sides) > 1 else svg(sides[0].desc, tag=sides[0].tag)
+    return (text + "\n").encode()
+
+
+def _write(target: Replacement, content: bytes) -> None:
+    with target.open(len(content)) as file:
+        file.write(content)

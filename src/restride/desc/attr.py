@@ -160,6 +160,14 @@ class PrimitiveAttr(ModeAttr):
         self._scratchpad = "library"
         self._compensation: Compensation | None = None
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrimitiveAttr):
+            return NotImplemented
+        return self.freeze() == other.freeze() and self._modes() == other._modes()
+
+    # It can change.
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"<PrimitiveAttr {self.freeze().verbose_str() or 'default'}>"
 

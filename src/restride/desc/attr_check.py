@@ -22,15 +22,15 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
     """Raise where attributes do not fit a reorder from `src` to `dst`, of the same dims.
 
     What depends on a dim that is known only at execution is left to the execution.
-    Raises InvalidArguments, naming what was expected, and Unimplemented for groups of the destination and
-    operands of types that no arithmetic is for.
+    Raises InvalidArguments, naming what was expected, and Unimplemented for operands of types that no
+    arithmetic is for.
     """
     try:
         _check_arguments(attr)
         for name, arg, factor in _named(attr):
             dims = (dst if arg == ARG_DST else src).dims
             _check_mask(name, factor, dims)
-            _check_groups(name, arg, factor, dims)
+            _check_groups(name, factor, dims)
             _check_count(name, factor, dims)
         for arg, _ in attr.zero_points:
             _check_integral(_NAMES[arg], (dst if arg == ARG_DST else src).data_type)
@@ -74,13 +74,10 @@ def _check_mask(name: str, factor: Factor, dims: Sequence[int]) -> None:
     )
 
 
-def _check_groups(name: str, arg: int, factor: Factor, dims: Sequence[int]) -> None:
+def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
     if not factor.groups:
         return
     what = f"reorder: {name} in groups of {'x'.join(map(str, factor.groups))}"
-    if arg == ARG_DST:
-        hint = "give the destination one for each index, or scale its groups in a step of its own"
-        raise Unimplemented(what, why="only the source has groups (R25)", hint=hint)
     if len(dims) < 2:
         why = f"groups are of the last two dims, the tensor has {len(dims)} (R25)"
         raise InvalidArguments(what, why=why, hint="leave groups out")
@@ -155,12 +152,12 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
 
 
 def _check_type(what: str, data_type: DataType) -> None:
-    if data_type.bits >= 8 and data_type not in _HELD:
+    if data_type not in _HELD:
         return
     raise Unimplemented(
         f"reorder: {what} {data_type}",
-        why="s4 and u4 are read only as a source, e8m0 only as scales, 4-bit floats not at all",
-        hint="use a type of 8 bits or more",
+        why="e8m0 is read only as scales, 4-bit floats not at all",
+        hint="use s4, u4, or a type of 8 bits or more",
     )
 
 

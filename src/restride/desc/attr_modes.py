@@ -27,6 +27,10 @@ class ModeAttr:
         self._accumulation = "strict"
         self._deterministic = False
 
+    def _modes(self) -> tuple[object, ...]:
+        """All modes as one value."""
+        return self._fpmath, self._accumulation, self._deterministic
+
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
         """Which lower precision may be used: "strict", "bf16", "f16", "tf32" or "any". None ever is (N1)."""
         wanted = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)

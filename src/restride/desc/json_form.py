@@ -10,7 +10,8 @@ may keep notes beside them. A dim or stride that is known only at execution is t
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
@@ -26,8 +27,10 @@ _KINDS = ("undef", "any", "blocked")
 _RUNTIME = "runtime"
 _MOST_TEXT = 64 << 10
 _MOST_DIGITS = 40
-_CALL = "MemoryDesc.from_json"
 _HINT = "write it with to_json()"
+
+
+Read = TypeVar("Read")
 
 
 class Parts(NamedTuple):
@@ -61,17 +64,21 @@ def _value(n: int) -> int | str:
 
 def from_text(text: object) -> Parts:
     """The parts of a descriptor written as JSON; what is wrong is an error that names the key."""
+    return read_text("MemoryDesc", text, from_values)
+
+
+def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> Read:
+    """What `of_values` makes of a JSON text; errors name `name.from_json`."""
     try:
-        return from_values(_parsed(text))
+        return of_values(_parsed(text))
     except Error as error:
-        raise type(error)(
-            f"{_CALL}: {error.what}", where=error.where, why=error.why, hint=error.hint or _HINT
-        ) from None
+        what = f"{name}.from_json: {error.what.removeprefix(f'{name}: ')}"
+        raise type(error)(what, where=error.where, why=error.why, hint=error.hint or _HINT) from None
 
 
 def _parsed(text: object) -> object:
     if not isinstance(text, str | bytes | bytearray):
-        hint = "MemoryDesc.from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
+        hint = "from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
         raise fail("the text is no text", f"this is {type(text).__name__}", hint)
     if len(text) > _MOST_TEXT:
         raise fail("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")

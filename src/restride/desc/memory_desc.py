@@ -15,9 +15,10 @@ from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range
 from .parse import parse_dims, parse_index, parse_offset, parse_strides, parse_type
 from .strides import check_range
 from .text import describe, matching_tag, verbose
+from .viewer import Viewed
 
 
-class MemoryDesc:
+class MemoryDesc(Viewed):
     """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None

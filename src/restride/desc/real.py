@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_float
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ _NO_NUMBERS = bool | np.bool_ | str | bytes | complex | np.complexfloating
 
 def to_f32(value: Any, name: str) -> float:
     """`value` rounded to f32, as a Python float; inf and NaN are values. Errors name `name`."""
+    if type(value) is float:
+        return c_float(value).value
     if isinstance(value, _NO_NUMBERS) or not is_scalar(value):
         raise _no_number(value, name)
     try:

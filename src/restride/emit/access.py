@@ -12,6 +12,7 @@ from ..dtypes import DataType
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
 from .network import NOTHING, Lanes
+from .nibble import unpack, with_sign
 from .shape import piece, prefix
 
 # Consecutive elements, and how many leading ones are present.
@@ -44,7 +45,7 @@ def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
     cut = _cut(side, lanes)
     if side.data_type.bits == 4:
         nibbles = _load_nibble_lanes(b, side, lanes) if cut is None else _load_nibbles(b, can, side, cut)
-        return _with_sign(b, nibbles) if side.data_type is DataType.s4 else nibbles
+        return with_sign(b, nibbles) if side.data_type is DataType.s4 else nibbles
     if cut is None:
         return _load_lanes(b, side, lanes)
     return _join(b, [_load_piece(b, can, side, group, count) for group, count in cut])
@@ -124,14 +125,10 @@ def _load_nibbles(b: Builder, can: Abilities, side: Side, cut: list[Piece]) -> V
 
 
 def _load_nibble_piece(b: Builder, can: Abilities, side: Side, group: Lanes, count: int) -> Value:
-    packed = _load_piece(b, can, _bytes_of(side), group[::2], (count + 1) // 2)
-    size, low_half = lanes_of(packed), b.splat("i8", lanes_of(packed), "15")
-    low = b.op("and", packed, low_half)
-    high = b.op("lshr", packed, b.splat("i8", size, "4"))
-    both = b.shuffle(low, high, [lane // 2 + size * (lane % 2) for lane in range(2 * size)])
+    both = unpack(b, _load_piece(b, can, _bytes_of(side), group[::2], (count + 1) // 2))
     if count % 2 == 0:
         return both
-    kept = ", ".join(f"i8 {-1 if lane < count else 0}" for lane in range(2 * size))
+    kept = ", ".join(f"i8 {-1 if lane < count else 0}" for lane in range(lanes_of(both)))
     return b.op("and", both, Value(both.type, f"<{kept}>"))
 
 
@@ -145,11 +142,6 @@ def _load_nibble_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:
         nibble = b.op("and", shifted, Value("i8", "15"))
         value = b.value(value.type, f"insertelement {value}, {nibble}, i64 {lane}")
     return value
-
-
-def _with_sign(b: Builder, nibbles: Value) -> Value:
-    eight = b.splat("i8", lanes_of(nibbles), "8")
-    return b.op("sub", b.op("xor", nibbles, eight), eight)
 
 
 def _prefix_mask(size: int, count: int) -> Value:

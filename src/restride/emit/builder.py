@@ -138,10 +138,12 @@ class Builder:
         return self.value(kind, f"call fastcc {kind} @{name}({', '.join(map(str, args))})")
 
     def advance(self, pointer: Value, nbytes: Value | int) -> Value:
-        """A pointer moved by bytes."""
+        """A pointer moved by bytes; what counts instead of a pointer, by as many."""
         if nbytes == 0:
             return pointer
         amount = i64(nbytes) if isinstance(nbytes, int) else nbytes
+        if pointer.type != "ptr":
+            return self.op("add", pointer, amount)
         return self.value("ptr", f"getelementptr i8, {pointer}, {amount}")
 
     def table(self, offsets: Sequence[int]) -> str:

@@ -13,12 +13,14 @@ from ..plan.compute import Compute
 from ..plan.contract import DOUBLE_LIMITS, FLOAT_LIMITS, INTEGER_LIMITS, is_integer_move, is_wide
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .small_float import (
+    can_widen,
     exponent_to_float,
     float_to_bfloat,
     float_to_small,
     narrow_to_odd,
     small_to_float,
     splat,
+    widen_small,
 )
 
 _MOVE = Compute()
@@ -59,6 +61,8 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
         return v
     if is_integer_move(src, dst, _MOVE):
         return _saturate_integers(b, v, src, dst)
+    if can_widen(src, dst):
+        return widen_small(b, v, src, dst)
     return from_real(b, to_real(b, v, src, real_type(src, dst), can), dst, can)
 
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from ..dtypes import DataType
 from ..plan.nest import Axis, LoopNest, Stride
+from ..plan.nibbles import splits_operand
 from ..plan.schedule import Schedule
 from .builder import Builder, Value, i64
 from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
+from .nibble import HALVES, halves_at
 from .shape import TileAxis
 from .tile import Places, TileSpec, emit_tile
 
@@ -103,6 +105,11 @@ class NestWriter:
 
     def __init__(self, b: Builder, plan: Schedule, style: Style, params: Params) -> None:
         self.b, self.plan, self.nest, self.params = b, plan, plan.nest, params
+        # Bits by which each operand moves for an element.
+        self.widths = tuple(
+            HALVES if splits_operand(plan, i) else operand.data_type.bits
+            for i, operand in enumerate(self.nest.operands)
+        )
         is_bytes = carrier_bits(plan.mid_type) == 8
         self.spec = TileSpec(
             self.nest.src_type,
@@ -141,13 +148,19 @@ class NestWriter:
         src = self._begin(Value("ptr", "%src"), nest.src_base, nest.src_type)
         dst = self._begin(Value("ptr", "%dst"), nest.dst_base, nest.dst_type)
         more = tuple(
-            self._begin(pointer, operand.base, operand.data_type)
-            for pointer, operand in zip(self.params.operands, nest.operands, strict=False)
+            self._begin_operand(index, pointer)
+            for index, pointer in enumerate(self.params.operands[: len(nest.operands)])
         )
         return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
 
     def _begin(self, pointer: Value, base: int, data_type: DataType) -> Value:
         return self.b.advance(pointer, base * data_type.bits // 8)
+
+    def _begin_operand(self, index: int, pointer: Value) -> Value:
+        operand = self.nest.operands[index]
+        if not splits_operand(self.plan, index):
+            return self._begin(pointer, operand.base, operand.data_type)
+        return self.b.advance(halves_at(self.b, pointer), operand.base)
 
     def share(self, total: int) -> tuple[Value, Value]:
         """This part's share of `total` steps: first, and one past the last."""
@@ -233,8 +246,8 @@ class NestWriter:
         src = self._advance(at.src, axis.src, tile, chunk * nest.src_type.bits)
         dst = self._advance(at.dst, axis.dst, tile, chunk * nest.dst_type.bits)
         more = tuple(
-            self._advance(pointer, stride, tile, chunk * operand.data_type.bits)
-            for pointer, stride, operand in zip(at.more, axis.more, nest.operands, strict=True)
+            self._advance(pointer, stride, tile, chunk * width)
+            for pointer, stride, width in zip(at.more, axis.more, self.widths, strict=True)
         )
         spans = (*cursor.spans[:index], span, *cursor.spans[index + 1 :])
         return Cursor(Places(src, dst, more), spans)

@@ -9,6 +9,7 @@ from ..dtypes import DataType
 from .builder import Builder, Value, lanes_of, vector
 from .convert import Abilities, bits_type, to_real
 from .network import NOTHING, Lanes
+from .nibble import load_run
 
 
 class Tensors:
@@ -58,6 +59,8 @@ class Tensors:
 
     def _run(self, index: int, run: list[int]) -> Value:
         data_type = self._types[index]
+        if data_type.bits == 4:
+            return load_run(self._b, data_type, self._pointers[index], run[0], len(run))
         address = self._b.advance(self._pointers[index], run[0] * data_type.bits // 8)
         full = vector(bits_type(data_type), len(run))
         return self._b.value(full, f"load {full}, {address}, align 1")

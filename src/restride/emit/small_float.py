@@ -43,6 +43,8 @@ _FORMATS = {
     DataType.f8_e5m2: _Format(8, 2, 15, 0x47700000, 0x7C, 0x7E, 0x7C),
     DataType.f8_e4m3: _Format(8, 3, 7, 0x43E80001, 0x7F, 0x7F, 0x7F),
 }
+# What a float of 16 bits needs to hold any of 8: mantissa bits, bias, infinity and the quiet NaN.
+_WIDER = {DataType.bf16: (7, 127, 0x7F80, 0x7FC0), DataType.f16: (10, 15, 0x7C00, 0x7E00)}
 
 
 def splat(b: Builder, like: Value, element: str, number: int) -> Value:
@@ -74,6 +76,53 @@ def small_to_float(b: Builder, v: Value, src: DataType) -> Value:
     result = b.select(is_tiny, b.bitcast(tiny, "i32"), normal)
     result = _with_specials(b, result, magnitude, shifted, form)
     return b.bitcast(b.op("or", result, sign), "float")
+
+
+def can_widen(src: DataType, dst: DataType) -> bool:
+    """True where a float of 8 bits becomes one of 16, which holds all its values."""
+    return src in _FORMATS and src.bits == 8 and dst in _WIDER
+
+
+def widen_small(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
+    """A float of 8 bits as one of 16: exact, NaNs quiet. In lanes of 16 bits, half the work of float32."""
+    form, (_, _, infinity, nan) = _FORMATS[src], _WIDER[dst]
+    wide = b.cast("zext", v, "i16")
+
+    def constant(number: int) -> Value:
+        return splat(b, v, "i16", number)
+
+    magnitude = b.op("and", wide, constant(0x7F))
+    result = _widen_finite(b, magnitude, form, dst)
+    least_nan = form.nan if form.special == form.nan else form.special + 1
+    if form.special < least_nan:
+        result = b.select(b.compare("icmp eq", magnitude, constant(form.special)), constant(infinity), result)
+    result = b.select(b.compare("icmp uge", magnitude, constant(least_nan)), constant(nan), result)
+    sign = b.op("and", b.op("shl", wide, constant(8)), constant(0x8000))
+    return b.op("or", result, sign)
+
+
+def _widen_finite(b: Builder, magnitude: Value, form: _Format, dst: DataType) -> Value:
+    """Finite magnitudes; subnormals become normal, each leading bit with an exponent of its own."""
+    mantissa, bias, *_ = _WIDER[dst]
+
+    def constant(number: int) -> Value:
+        return splat(b, magnitude, "i16", number)
+
+    def with_leading_bit(top: int) -> Value:
+        exponent = bias - form.bias + 1 - form.mantissa + top
+        if top == 0:
+            # 0 or 1: the product is right for both.
+            return b.op("mul", magnitude, constant(exponent << mantissa))
+        shifted = b.op("shl", magnitude, constant(mantissa - top))
+        return b.op("add", shifted, constant((exponent - 1) << mantissa))
+
+    result = with_leading_bit(form.mantissa)
+    if bias == form.bias:
+        return result
+    for top in range(form.mantissa - 1, -1, -1):
+        is_below = b.compare("icmp ult", magnitude, constant(2 << top))
+        result = b.select(is_below, with_leading_bit(top), result)
+    return result
 
 
 def exponent_to_float(b: Builder, v: Value) -> Value:

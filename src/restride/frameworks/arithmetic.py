@@ -16,6 +16,7 @@ from ..desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr
 from ..desc.post_ops import BINARY, BinaryOp, PostOps
+from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
@@ -31,6 +32,7 @@ from ..runtime.memory import Memory
 from .factors import Applied, parse_factors
 
 _OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not fit")
+_NIBBLES = (DataType.s4.numpy, DataType.u4.numpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def _chain(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine) -> P
         chain.append_sum(beta)
     if isinstance(given.post_ops, PostOps):
         return _copied(chain, given.post_ops)
-    for entry in _entries(given.post_ops):
+    for entry in entries_of(given.post_ops):
         _append(chain, made, entry, dst, engine)
     return chain
 
@@ -209,7 +211,8 @@ def _copied(chain: PostOps, given: PostOps) -> PostOps:
     return whole
 
 
-def _entries(post_ops: Any) -> Iterable[Any]:
+def entries_of(post_ops: Any) -> Iterable[Any]:
+    """The entries of a chain: one alone, or several in a list or tuple."""
     if post_ops is None:
         return ()
     if isinstance(post_ops, str):
@@ -274,6 +277,9 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     array = np.asarray(x) if is_scalar(x) or isinstance(x, list | tuple) else x
     if isinstance(array, np.ndarray) and array.dtype == np.int64:
         array = array.astype(np.float64)
+    if isinstance(array, np.ndarray) and array.dtype in _NIBBLES:
+        # NumPy keeps 4-bit integers one to a byte.
+        array = array.astype(np.int8)
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
     described = describe(array, None, _OPERAND)

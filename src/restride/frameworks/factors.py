@@ -11,7 +11,7 @@ from ..desc.attr import Attr
 from ..desc.parse import short_repr
 from ..desc.real import to_f32
 from ..errors import InvalidArguments
-from ..runtime.cpu import Params
+from ..runtime.cpu import packed_address, packer
 
 
 class Applied:
@@ -25,8 +25,9 @@ class Applied:
     def __init__(self, alpha: float, beta: float) -> None:
         self.alpha, self.beta = alpha, beta
         self.is_scaled, self.is_summed = alpha != 1.0, beta != 0.0
-        self._params = Params([f for f, none in ((alpha, 1.0), (beta, 0.0)) if f != none])
-        self.params = self._params.address
+        factors = [f for f, none in ((alpha, 1.0), (beta, 0.0)) if f != none]
+        self._params = packer(0, len(factors))(*factors)
+        self.params = packed_address(self._params)
 
     def attr(self) -> Attr:
         """As attributes of a primitive."""

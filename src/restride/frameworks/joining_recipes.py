@@ -17,9 +17,10 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..runtime.alloc import Array, extent
+from ..runtime.alloc import Array, address_of, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from .recipes import data_address, maker
+from .carriers import NumpyType, as_type
+from .recipes import maker
 
 # NumPy keeps these one to a byte: they are spread or packed on the way.
 _NIBBLES = frozenset(np.dtype(kind).num for kind in (ml_dtypes.int4, ml_dtypes.uint4))
@@ -33,25 +34,27 @@ class JoiningRecipe:
     """How to join or add arrays of one kind: `run(arrays, out)`, or None where they overlap.
 
     `below`: how many bytes element offset 0 lies before the first element of each array; `out_below`: before
-    that of `out`.
+    that of `out`. `moved`: the type of arrays whose bits go as another type.
     """
 
     __slots__ = ("_below", "_make", "_out_below", "_reach", "_reaches", "_run")
 
-    def __init__(self, impl: Any, below: Sequence[int], out_below: int) -> None:
+    def __init__(
+        self, impl: Any, below: Sequence[int], out_below: int, moved: NumpyType | None = None
+    ) -> None:
         problem = impl.problem
         self._below, self._out_below, self._run = tuple(below), out_below, impl.run_apart
-        self._make = maker(problem.dst)
+        self._make = maker(problem.dst) if moved is None else as_type(maker(problem.dst), moved)
         self._reaches = tuple(extent(md)[:2] for md in problem.srcs)
         self._reach = extent(problem.dst)[:2]
 
     def run(self, arrays: Sequence[Array], out: Array | None) -> Any:
         """The result; None, and nothing is written, where an array shares bytes with `out`."""
-        sources = [data_address(x) - below for x, below in zip(arrays, self._below, strict=True)]
+        sources = [address_of(x) - below for x, below in zip(arrays, self._below, strict=True)]
         if out is None:
             target, result = self._make()
         else:
-            target, result = data_address(out) - self._out_below, out
+            target, result = address_of(out) - self._out_below, out
             if not self._is_apart(sources, target):
                 return None
         self._run(sources, target)

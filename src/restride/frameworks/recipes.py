@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -82,6 +80,10 @@ class OutRecipe(Recipe):
         self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
         self._in_place = is_same_place(problem.src, problem.dst)
 
+    def span(self, dst: int) -> tuple[int, int]:
+        """The first byte that is written, and the one behind the last."""
+        return dst + self._dst[0], dst + self._dst[1]
+
     def check_apart(self, src: int, dst: int) -> None:
         """Raise InvalidArguments where writing could change the source before it is read (N9)."""
         if src + self._src[0] >= dst + self._dst[1] or dst + self._dst[0] >= src + self._src[1]:
@@ -145,28 +147,6 @@ def _flagged(is_scaled: bool, is_summed: bool) -> Attr:
     return Attr.common(0.5 if is_scaled else None, beta=0.5 if is_summed else None)
 
 
-# --- addresses ------------------------------------------------------------------------------------------
-
-
-def _data_address(array: Array) -> int:
-    return _word(id(array) + _DATA_AT).value
-
-
-def _is_as_expected() -> bool:
-    """True where an array's object is Python's header and then the address of its data (NumPy's C API)."""
-    if sys.implementation.name != "cpython":
-        return False
-    probe = np.zeros(8, np.uint8)
-    return all(_data_address(part) == address_of(part) for part in (probe, probe[3:], probe[::-1]))
-
-
-_word = ctypes.c_size_t.from_address
-_DATA_AT = object.__basicsize__
-
-# NumPy's own way to tell an address builds a dict of six entries, five times as slow.
-data_address: Callable[[Array], int] = _data_address if _is_as_expected() else address_of
-
-
 # --- results --------------------------------------------------------------------------------------------
 
 
@@ -199,7 +179,7 @@ def _is_dense(md: MemoryDesc) -> bool:
 
 
 def _addressed(array: Array) -> tuple[int, Array]:
-    return data_address(array), array
+    return address_of(array), array
 
 
 def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..primitives.base import DEFAULT_ATTR, find_implementation
 from ..primitives.prop_kind import PropKind
@@ -20,14 +17,12 @@ from ..runtime.alloc import Array, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.describe import Described, Subject, describe_kind
 from ..runtime.engine import Engine
+from .carriers import NumpyType, as_type, carried
 from .formats import target_desc
 from .groups import Rule
-from .recipes import NumpyType, Run, Shape, maker
+from .recipes import Run, Shape, maker
 
 _CPU = Engine("cpu")
-_CARRIERS = {1: DataType.u8, 2: DataType.f16, 4: DataType.f32, 8: DataType.f64}
-# Numbers of NumPy's own, complex ones among them; those of ml_dtypes are void to NumPy.
-_KINDS = "biufc"
 
 
 class ShuffleRecipe:
@@ -96,13 +91,6 @@ def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
     )
 
 
-def carried(dtype: NumpyType) -> NumpyType:
-    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it."""
-    is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
-    carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
-    return dtype if carrier is None or carrier.numpy is None else carrier.numpy
-
-
 def _described(kind: tuple[Shape, Shape, NumpyType], subject: Subject) -> Described:
     shape, strides, dtype = kind
     return describe_kind(shape, strides, carried(dtype), subject=subject)
@@ -116,7 +104,7 @@ def _make_new(
         source.desc, target_desc(source.desc, None, None), *rule.split(shape, axis, number)
     )
     recipe = ShuffleRecipe(rule, problem, source.below, 0)
-    recipe.make = _maker_of(maker(problem.dst), dtype)
+    recipe.make = as_type(maker(problem.dst), dtype)
     return recipe
 
 
@@ -135,18 +123,6 @@ def _other_type(rule: Rule, of: NumpyType, to: NumpyType) -> InvalidArguments:
         why="a shuffle moves bits, and converts nothing",
         hint="pass an out of the type of x",
     )
-
-
-def _maker_of(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable[[], tuple[int, Array]]:
-    """`make` with results of a type other than the one that carries it."""
-    if carried(dtype) == dtype:
-        return make
-
-    def viewed() -> tuple[int, Array]:
-        address, result = make()
-        return address, result.view(dtype)
-
-    return viewed
 
 
 def _no_result() -> tuple[int, Array]:

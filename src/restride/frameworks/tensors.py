@@ -10,7 +10,9 @@ import numpy as np
 
 from ..errors import InvalidArguments
 from ..runtime.alloc import Array
+from ..runtime.memory import Memory
 
+_LONGEST = 200
 # Types of torch that NumPy does not export: what carries their bits, and what they are in NumPy.
 _CARRIED = {
     "bfloat16": ("int16", np.dtype(ml_dtypes.bfloat16)),
@@ -24,6 +26,25 @@ def is_torch(x: object) -> bool:
     """True for a tensor of torch. Where torch is not loaded there are none."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_foreign(x: object) -> bool:
+    """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
+    return hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray | np.generic | Memory)
+
+
+def back_to(x: Any, made: Any) -> Any:
+    """A result as an array of the library of `x`, over the same bytes; a `Memory` as it is.
+
+    Libraries that follow the Array API read it by their `from_dlpack`; of others NumPy's array is given.
+    """
+    if not isinstance(made, np.ndarray):
+        return made
+    if is_torch(x):
+        return to_torch(made)
+    space = getattr(x, "__array_namespace__", None)
+    read = getattr(space(), "from_dlpack", None) if callable(space) else None
+    return made if read is None else read(made)
 
 
 def as_numpy(x: Any, name: str) -> Any:
@@ -40,14 +61,23 @@ def as_numpy(x: Any, name: str) -> Any:
     try:
         return np.from_dlpack(x)
     except Exception as error:
-        raise _unreadable(name, str(error), "pass np.asarray(x)") from None
+        why = f"{type(x).__name__}.__dlpack__: {str(error) or type(error).__name__}"
+        raise _unreadable(name, why[:_LONGEST], "copy it to NumPy: np.asarray(x)") from None
 
 
 def _of_torch(x: Any, name: str) -> Array:
     if x.device.type != "cpu":
         raise _unreadable(name, f"the tensor is on {x.device}", "pass x.cpu()")
     if x.requires_grad:
-        raise _unreadable(name, "gradients would not flow through", "pass x.detach()")
+        raise _unreadable(
+            name,
+            "gradients would not flow through",
+            "pass x.detach(), or use restride.torch, whose functions they flow through",
+        )
+    if str(x.layout) != "torch.strided":
+        raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
+    if x.is_quantized:
+        raise _unreadable(name, "its integers stand for other numbers", "pass x.dequantize() or x.int_repr()")
     carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
     try:
         if carrier is None or twin is None:

@@ -1,7 +1,7 @@
 """XML from a file that a stranger may have written: where it comes from, how much, and what is refused.
 
-Nothing is fetched and no entity is expanded: a document type is an error. The length, the depth, and the
-length of one token are bounded.
+Nothing is fetched and no entity is expanded: a document type is an error. The length, the depth, the length
+of one token, and the number of elements and attributes, which is what costs time, are bounded.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..errors import Error, InvalidArguments, RuntimeFailure
 MAX_BYTES = 256 << 20
 MAX_DEPTH = 256
 MAX_TOKEN = 16 << 20
+MAX_NODES = 1 << 22
 _PIECE = 1 << 20
 _EXAMPLE = 64 << 10
 _XML_HINT = "name the .xml file of a model; the .bin file beside it holds its weights"
@@ -199,7 +200,7 @@ class _Reader:
 
     def __init__(self, name: str, visitor: Visitor, *, is_text: bool) -> None:
         self._name, self._visitor = name, visitor
-        self._depth = self._fed = 0
+        self._depth = self._fed = self._nodes = 0
         parser = self._parser = expat.ParserCreate("utf-8" if is_text else None)
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
@@ -245,6 +246,10 @@ class _Reader:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise InvalidArguments(f"elements are nested more than {MAX_DEPTH} deep", hint=_XML_HINT)
+        self._nodes += 1 + len(attributes)
+        if self._nodes > MAX_NODES:
+            what = f"there are more than {MAX_NODES} elements and attributes, as in no model's .xml"
+            raise InvalidArguments(what, hint=_XML_HINT)
         self._visitor.start(tag, attributes, self._parser.CurrentLineNumber)
 
     def _end(self, _: str) -> None:

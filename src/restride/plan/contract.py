@@ -166,6 +166,8 @@ def _integer_bits(whole: Array, dst: DataType) -> Array:
 
 def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float32) -> Array:
     """Bits of `src` as float32 or float64: exact, but s32 past 2**24 as float32 rounds half to even."""
+    if src is DataType.f32 and real is np.float32:
+        return bits.view(np.float32)
     if src in _INT_TYPES:
         return np.asarray(_integers(bits, src).astype(real))
     if src is DataType.f64:

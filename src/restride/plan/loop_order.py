@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DataType
 from .machine import Machine
 from .nest import LoopNest, Stride
-from .tiling import Chunks, contiguous
+from .tiling import Chunks, contiguous, rows_collide
 
 # Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
 # way changes little.
@@ -49,10 +49,13 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
     if nest.moved_bytes <= _SMALL_BYTES or not order:
         return Order((), tuple(order))
     inner = order[-2:]
-    outer = [Grid(i, 1) for i in order[:-2]]
+    further = _further(nest, inner, order[:-2])
+    outer = [Grid(i, 1) for i in order[:-2] if i not in further]
     blocks = {index: _tiles(nest, chunks, index) for index in inner}
     if len(inner) > 1:
         inner = _block(nest, chunks, inner, blocks, machine)
+    at = inner.index(order[-1])
+    inner, blocks = [*inner[:at], *further, *inner[at:]], {**blocks, **further}
     _cut_for_threads(nest, chunks, outer, blocks)
     cuts = [Grid(i, blocks[i]) for i in inner if blocks[i] < _tiles(nest, chunks, i)]
     return Order((*outer, *cuts), tuple(inner))
@@ -78,6 +81,21 @@ def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:
     return [i for i in loops if i not in tail] + tail
 
 
+def _further(nest: LoopNest, inner: list[int], outer: list[int]) -> dict[int, int]:
+    """The axis where the source goes on when the last of `inner` ends before a run does, if it is an outer
+    one, and how many steps of it make a run.
+    """
+    along = contiguous(nest, "src")
+    if len(inner) < 2 or inner[-1] not in along:
+        return {}
+    place = along.index(inner[-1]) + 1
+    run = prod(nest.axes[i].extent for i in along[:place]) * nest.src_type.bits // 8
+    if run >= _RUN_BYTES or along[place : place + 1] not in ([i] for i in outer):
+        return {}
+    index = along[place]
+    return {index: _even(nest.axes[index].extent, _RUN_BYTES // run)}
+
+
 def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -> int | None:
     for index in contiguous(nest, side):
         if index in loops:
@@ -91,17 +109,28 @@ def _block(
 ) -> list[int]:
     """Cut the two inner loops so that both sides see runs of `_RUN_BYTES`, and order them.
 
-    Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But where all of it is
-    in the cache, and a tile reads only part of a line, the rest of the line comes next.
+    Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But rows of the source
+    that are no longer than a run are read to their end, so that memory is read in one stretch (not where all
+    of it is near: there it costs). And where all of it is in the cache, and a tile reads only part of a line,
+    the rest of the line comes next.
     """
     across, along = inner
     read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type)
     written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type)
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
-    is_part = chunks[along] * nest.src_type.bits < machine.line * 8 and _reach(nest.axes[along].src) == 1
     steps = {index: _reach(nest.axes[index].dst) * chunks[index] for index in inner}
-    by_source = steps[along] < steps[across] or (is_part and nest.moved_bytes < machine.l3)
+    is_whole_row = blocks[along] == _tiles(nest, chunks, along)
+    by_source = steps[along] < steps[across] or _reads_on(nest, chunks, along, is_whole_row, machine)
     return [across, along] if by_source else [along, across]
+
+
+def _reads_on(nest: LoopNest, chunks: Chunks, along: int, is_whole_row: bool, machine: Machine) -> bool:
+    """True where the rest of a source row is better read before other rows."""
+    if _reach(nest.axes[along].src) != 1:
+        return False
+    is_part = chunks[along] * nest.src_type.bits < machine.line * 8
+    is_lost = nest.moved_bytes < machine.l3 or rows_collide(nest, dict(enumerate(chunks)), machine)
+    return (is_whole_row and nest.moved_bytes >= machine.l2) or (is_part and is_lost)
 
 
 def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:

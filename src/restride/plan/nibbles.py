@@ -1,7 +1,8 @@
 """4-bit types: two elements share a byte, the first in the low half (M18).
 
-Kernels move whole bytes. Where elements that share a byte would be written by different tiles, or a tile
-would begin in the midst of a byte, the nest runs on bytes of their own instead: `spread` says how.
+Kernels move whole bytes from source to destination. Where elements that share a byte would be written by
+different tiles, or a tile would begin in the midst of a byte, the nest runs on bytes of their own instead:
+`spread` says how. Operands are read from the half of a byte on that they begin in.
 """
 
 from __future__ import annotations
@@ -29,13 +30,25 @@ def moves_whole_bytes(plans: Iterable[Schedule]) -> bool:
     return all(_reads_bytes(plan) and _writes_bytes(plan) for plan in plans)
 
 
+def splits_operand(plan: Schedule, index: int) -> bool:
+    """True where an operand is of 4 bits and a tile of it may begin in the midst of a byte."""
+    operand = plan.nest.operands[index]
+    strides = [axis.more[index] for axis in plan.nest.axes]
+    return operand.data_type in _WIDE and not _begins_whole(plan, operand.base, strides)
+
+
 def _reads_bytes(plan: Schedule) -> bool:
     nest = plan.nest
     if nest.src_type not in _WIDE or nest.is_zero:
         return True
-    return nest.src_base % 2 == 0 and all(
-        axis.extent <= chunk or _is_even(axis.src, chunk)
-        for axis, chunk in zip(nest.axes, plan.chunks, strict=True)
+    return _begins_whole(plan, nest.src_base, [axis.src for axis in nest.axes])
+
+
+def _begins_whole(plan: Schedule, base: int, strides: Iterable[Stride]) -> bool:
+    """True where what begins at `base` and moves by `strides` is at a whole byte in every tile."""
+    return base % 2 == 0 and all(
+        axis.extent <= chunk or _is_even(stride, chunk)
+        for axis, stride, chunk in zip(plan.nest.axes, strides, plan.chunks, strict=True)
     )
 
 

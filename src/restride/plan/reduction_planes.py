@@ -16,6 +16,9 @@ from ..dtypes import DataType
 from .contract import Array, to_real
 from .reduction import NOT_FINITE, Op, Reduction, real_of
 
+_SIGNED = {bits: np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)}
+_UNSIGNED = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}
+
 
 def accumulated_bits(reduction: Reduction) -> int:
     """Width of what is folded."""
@@ -29,33 +32,44 @@ def bias_of(data_type: DataType) -> int:
 
 def plane_dtype(reduction: Reduction) -> np.dtype[Any]:
     """The NumPy type of planes."""
-    return np.dtype(f"i{accumulated_bits(reduction) // 8}")
+    return _SIGNED[accumulated_bits(reduction)]
 
 
 def new_planes(reduction: Reduction, planes: int) -> Array:
     """Planes in which nothing is folded yet."""
-    dtype = plane_dtype(reduction)
-    start = 0 if reduction.op is Op.total else np.iinfo(dtype).min
-    return np.full((reduction.op.results, planes, reduction.outputs), start, dtype)
+    bits = accumulated_bits(reduction)
+    made = np.empty((reduction.op.results, planes, reduction.outputs), _SIGNED[bits])
+    made.fill(0 if reduction.op is Op.total else -(1 << bits - 1))
+    return made
 
 
 def finish(reduction: Reduction, planes: Array) -> tuple[Array, ...]:
     """The results of what kernels folded into planes of `new_planes`; see `interpret`."""
     if reduction.op is Op.total:
         return (np.add.reduce(planes[0], axis=0, dtype=np.int32).reshape(reduction.shape),)
-    keys = np.maximum.reduce(planes, axis=1)
+    keys = planes[:, 0] if planes.shape[1] == 1 else np.maximum.reduce(planes, axis=1)
+    if reduction.op is Op.amax:
+        return (_magnitudes(reduction, keys[0]).reshape(reduction.shape),)
     ends = _values(reduction, keys).reshape(len(keys), *reduction.shape)
     # Sums with a positive zero are never a negative one.
     zero = ends.dtype.type(0)
-    high = np.asarray(ends[-1] + zero)
-    return (high,) if len(keys) == 1 else (np.asarray(zero - ends[0]), high)
+    return np.asarray(zero - ends[0]), np.asarray(ends[1] + zero)
+
+
+def _magnitudes(reduction: Reduction, keys: Array) -> Array:
+    """The values of keys of magnitudes, which are their bits plus the bias; 0 for lower keys."""
+    data_type = reduction.data_type
+    bias = keys.dtype.type(bias_of(data_type))
+    bits = np.maximum(keys, bias) - bias
+    return to_real(bits.view(_UNSIGNED[data_type.bits]), data_type, real_of(data_type))
 
 
 def _values(reduction: Reduction, keys: Array) -> Array:
     """The values of keys; 0 for keys below that of the lowest finite value."""
     data_type, kind = reduction.data_type, keys.dtype.type
     bias = kind(bias_of(data_type))
-    lowest = bias if reduction.op is Op.amax else bias - kind(NOT_FINITE[data_type] - 1) - kind(1)
+    lowest = bias - kind(NOT_FINITE[data_type] - 1) - kind(1)
     plain = np.where(keys < lowest, kind(0), keys - bias)
-    bits = plain ^ ((plain >> kind(data_type.bits - 1)) & np.iinfo(keys.dtype).max)
-    return to_real(bits.view(f"u{keys.itemsize}"), data_type, real_of(data_type))
+    largest = kind((1 << data_type.bits - 1) - 1)
+    bits = plain ^ ((plain >> kind(data_type.bits - 1)) & largest)
+    return to_real(bits.view(_UNSIGNED[data_type.bits]), data_type, real_of(data_type))

@@ -13,7 +13,7 @@ from ..dtypes import DataType
 from .loop_order import Grid, order_loops
 from .machine import Machine
 from .nest import LoopNest, slice_axis
-from .tiling import choose_tile, contiguous
+from .tiling import choose_tile, contiguous, rows_collide
 
 # How far ahead of a source row a transpose asks for data: two lines. Measured; 64 to 512 differ little.
 _AHEAD_BYTES = 128
@@ -81,18 +81,40 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
     if nest.moved_bytes < machine.l2:
         return (plan,)
     is_large = nest.moved_bytes >= machine.l3
-    return (replace(plan, streams=is_large and writes_whole_lines(plan, machine), prefetch=_ahead(plan)),)
+    return (
+        replace(plan, streams=is_large and writes_whole_lines(plan, machine), prefetch=_ahead(plan, machine)),
+    )
 
 
-def _ahead(plan: Schedule) -> int:
-    """How far ahead to ask for the source: along the rows of a transpose, to a jumping copy's next tile."""
+def _ahead(plan: Schedule, machine: Machine) -> int:
+    """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
+    read to their end; to a jumping copy's next tile.
+    """
     if plan.kind == "transpose":
-        return _AHEAD_BYTES
+        return max(_next_rows(plan, machine), _AHEAD_BYTES)
     if plan.kind != "copy" or not plan.inner:
         return 0
-    axis, chunk = plan.nest.axes[plan.inner[-1]], plan.chunks[plan.inner[-1]]
-    step = abs(axis.src) * chunk * plan.nest.src_type.bits // 8 if isinstance(axis.src, int) else 0
+    step = _source_step(plan, plan.inner[-1])
     return step if step > _AHEAD_BYTES and plan.inner[-1] not in contiguous(plan.nest, "src")[:1] else 0
+
+
+def _next_rows(plan: Schedule, machine: Machine) -> int:
+    """Bytes from a tile's rows to those of the next loop, where the innermost one reads rows to their end, or
+    to the end of its block where rows collide: then lines far ahead in them would push out near ones.
+    """
+    if len(plan.inner) < 2 or plan.inner[-1] not in contiguous(plan.nest, "src")[:1]:
+        return 0
+    is_cut = any(grid.axis == plan.inner[-1] for grid in plan.grid)
+    if is_cut and not rows_collide(plan.nest, dict(enumerate(plan.chunks)), machine):
+        return 0
+    return _source_step(plan, plan.inner[-2])
+
+
+def _source_step(plan: Schedule, index: int) -> int:
+    """Bytes between tiles of an axis in the source."""
+    axis = plan.nest.axes[index]
+    step = abs(axis.src) * plan.chunks[index] if isinstance(axis.src, int) else 0
+    return step * plan.nest.src_type.bits // 8
 
 
 def finishes_late(nest: LoopNest) -> bool:

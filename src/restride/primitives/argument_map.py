@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import ClassVar, Protocol
 
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
+from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..verbose import Line, flags, write
 from .args import is_output, name_of, spelled
@@ -15,12 +17,25 @@ Args = dict[int, Memory]
 _MOST_ARGS = 4096
 
 
-def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
+class Described(Protocol):
+    """What a primitive descriptor says of itself."""
+
+    kind: ClassVar[str]
+
+    def get_kind(self) -> str:
+        """The primitive kind in verbose lines: "shuffle"."""
+
+    def get_engine(self) -> Engine:
+        """The engine that runs the primitive."""
+
+
+def parse_args(pd: Described, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
     """The memories of an execution-argument map in the order inputs, outputs (R06).
 
     `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
     Missing arguments and unknown outputs are errors; unknown inputs are ignored.
     """
+    kind = pd.kind
     found = _distinct(kind, args)
     wanted_in, wanted_out = list(inputs), list(outputs)
     for role, wanted in (("inputs", wanted_in), ("outputs", wanted_out)):
@@ -31,7 +46,8 @@ def parse_args(kind: str, args: object, inputs: Iterable[int], outputs: Iterable
         raise _too_many(f"{kind}.execute", extra, len(wanted_out))
     if unknown and flags.check:
         names = " ".join(map(name_of, unknown))
-        write(Line("exec:check", "", kind.lower(), "", auxiliary=f"ignored arguments {names}"))
+        head = "exec:check", pd.get_engine().kind, pd.get_kind(), ""
+        write(Line(*head, auxiliary=f"ignored arguments {names}"))
     return [found[arg] for arg in (*wanted_in, *wanted_out)]
 
 

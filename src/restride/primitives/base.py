@@ -208,40 +208,44 @@ def find_implementation(key: Hashable, make: Callable[[], Any], describe: Descri
     return impl
 
 
-def check_memory(kind: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
-    """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38)."""
+def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
+    """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38).
+
+    `call` is what the caller wrote, such as "Reorder.execute", and `name` what it calls the memory.
+    """
     # No message is put together for a memory that will do: to print a descriptor takes 40 us.
     if not isinstance(memory, Memory):
         raise _unfit(
-            kind, name, desc, f"{type(memory).__name__} is no rs.Memory", "pass rs.Memory(md, engine)"
+            call, name, desc, f"{type(memory).__name__} is no rs.Memory", "pass rs.Memory(md, engine)"
         )
     if not memory:
-        raise _unfit(kind, name, desc, "the memory is empty", "give it a descriptor and an engine")
+        raise _unfit(call, name, desc, "the memory is empty", "give it a descriptor and an engine")
     if memory.desc != desc:
         hint = "make the primitive from this memory's descriptor, or reorder into the primitive's"
-        raise _unfit(kind, name, desc, "its descriptor is not the primitive's", hint, memory)
+        raise _unfit(call, name, desc, "its descriptor is not the primitive's", hint, memory)
     if memory.engine is not engine:
-        why = f"it is on engine {memory.engine}, the primitive expects {engine}"
-        raise _unfit(kind, name, desc, why, "make the memory on the primitive's engine", memory)
+        why = f"it is on engine {memory.engine}, and the call runs on {engine}"
+        raise _unfit(call, name, desc, why, f"make the memory on engine {engine}", memory)
     if memory._mapped:
-        raise _unfit(kind, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory)
+        raise _unfit(call, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory)
     if memory._address == 0 and desc.nelems:
         hint = "call set_data_handle, or leave data out to allocate"
-        raise _unfit(kind, name, desc, "the memory has no buffer", hint, memory)
+        raise _unfit(call, name, desc, "the memory has no buffer", hint, memory)
 
 
 def _unfit(
-    kind: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
+    call: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
 ) -> InvalidArguments:
-    where = f"memory {memory.desc}; primitive {desc}" if memory else f"primitive {desc}"
-    return InvalidArguments(f"{kind}.execute: {name} will not do", where=where, why=why, hint=hint)
+    is_other = memory is not None and memory.desc != desc
+    where = f"memory {memory.desc}; primitive {desc}" if memory and is_other else str(desc)
+    return InvalidArguments(f"{call}: {name} will not do", where=where, why=why, hint=hint)
 
 
-def check_destination(kind: str, memory: Memory) -> None:
+def check_destination(call: str, memory: Memory, name: str = "the destination") -> None:
     """Raise InvalidArguments for a read-only destination."""
     if memory.readonly:
         raise InvalidArguments(
-            f"{kind}.execute: the destination is read-only",
+            f"{call}: {name} is read-only",
             where=str(memory.desc),
             why="its buffer must not be written",
             hint="pass a writable buffer; read-only ones serve as sources",

@@ -31,8 +31,6 @@ from .args import (
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# 4-bit zero points are spread to bytes before they are read.
-_READ_AS = {DataType.s4: DataType.s8, DataType.u4: DataType.u8}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +72,10 @@ class Chain:
         return {feed.arg: feed.memory_desc() for feed in self.feeds if feed.values is None}
 
 
+NOTHING = Chain(Compute(), (), ())
+"""The chain of what is only moved."""
+
+
 class _Writer:
     """A chain while it is written."""
 
@@ -107,8 +109,7 @@ class _Writer:
             else:
                 self.step(name, one)
             return
-        known = DataType.parse(values.dtype) if values is not None else None
-        kind = known or _READ_AS.get(factor.data_type, factor.data_type)
+        kind = factor.data_type if values is None else DataType.parse(values.dtype)
         tensor = Tensor.of_groups(kind, factor.extents(self.dims), self.dims)
         is_open = any(n == RUNTIME_DIM and factor.mask >> i & 1 for i, n in enumerate(self.dims))
         count, data_type = RUNTIME_DIM if is_open else factor.count(self.dims), factor.data_type

@@ -8,7 +8,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -18,18 +19,21 @@ from ..desc.attr import Compensation
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..plan.compute import Compute
+from ..plan.nibbles import wide_type
 from ..plan.reduction import Op, interpret, reduction_of
-from ..runtime.alloc import Array
+from ..plan.reorder import reorder_nest
+from ..runtime.alloc import Array, address_of
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reduction import SumProgram
-from ..runtime.reference import storage
+from ..runtime.reference import run_nest, storage
+from ..runtime.spread import make_program
 from .args import ARG_DST_1, ARG_DST_2, name_of
 from .base import check_destination, check_memory
-from .feeding import Extras
+from .feeding import Entry, Extras
 
-Sum = Callable[[Memory], Array]
-_TYPES = (DataType.s8, DataType.u8, DataType.s32)
+_TYPES = (DataType.s8, DataType.u8, DataType.s32, DataType.s4, DataType.u4)
 
 
 def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> None:
@@ -38,7 +42,7 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
         raise InvalidArguments(
             f"reorder: compensation of {dst.data_type}",
             where=where,
-            why="sums are of a quantised destination, s8, u8 or s32",
+            why="sums are of a quantised destination, s8, u8, s32, s4 or u4",
             hint="quantise to s8",
         )
     if wanted.mask >> dst.ndims:
@@ -58,13 +62,13 @@ def compensation_descs(wanted: Compensation, dst: MemoryDesc) -> dict[int, Memor
     return {arg: md for arg, is_wanted in asked if is_wanted}
 
 
-def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, src: Memory, dst: Memory) -> None:
+def check_outputs(call: str, descs: dict[int, MemoryDesc], extras: Extras, src: Memory, dst: Memory) -> None:
     """Raise InvalidArguments unless the memories of the sums are right, writable and apart."""
     engine: Engine = dst.engine
     for arg, md in descs.items():
         memory = extras[arg]
-        check_memory(kind, f"argument {name_of(arg)}", memory, md, engine)
-        check_destination(kind, memory)
+        check_memory(call, f"argument {name_of(arg)}", memory, md, engine)
+        check_destination(call, memory)
     others = {"src": src, "dst": dst} | {name_of(arg): memory for arg, memory in extras.items()}
     for arg in descs:
         name = name_of(arg)
@@ -72,42 +76,101 @@ def check_outputs(kind: str, descs: dict[int, MemoryDesc], extras: Extras, src: 
         for at, other in others.items():
             if sums._lo < other._hi and other._lo < sums._hi:
                 raise InvalidArguments(
-                    f"{kind}.execute: the sums {name} overlap {at}",
+                    f"{call}: the sums {name} overlap {at}",
                     where=f"{sums.desc}; {other.desc}",
                     why="one would overwrite the other (N9)",
                     hint="sums have a memory of their own, or lie behind the destination's md.size bytes",
                 )
 
 
-def sums_of(wanted: Compensation, dst: MemoryDesc, engine: Engine) -> Sum:
-    """A function that gives -1 times the sums of a destination, s32 modulo 2**32."""
-    if engine.kind == "reference":
-        reduction = reduction_of(dst, wanted.mask, Op.total)
-        return lambda memory: interpret(reduction, storage(memory), -1)[0]
-    program = SumProgram(dst, wanted.mask, -1, padded=True)
-    return lambda memory: program.sums(memory._address)
+class Sums:
+    """What finds the sums of one destination, s32 modulo 2**32, and where they go."""
+
+    def __init__(self, wanted: Compensation, dst: MemoryDesc, engine: Engine) -> None:
+        self.outputs = compensation_descs(wanted, dst)
+        # Where both are wanted one pass is enough: -128 times a sum is 128 times -1 times it.
+        self._factor = -1 if wanted.zero_point else -128
+        is_compiled = engine.kind != "reference"
+        self._bytes = _Bytes(dst, is_compiled) if dst.data_type.bits < 8 else None
+        summed = self._bytes.desc if self._bytes else dst
+        self._reduction = reduction_of(summed, wanted.mask, Op.total)
+        self._program = SumProgram(summed, wanted.mask, self._factor, padded=True) if is_compiled else None
+        self._row: Any = ctypes.c_int32 * self._reduction.outputs
+
+    def write(self, dst: Memory, extras: Extras) -> None:
+        """Find the sums of a destination that has been written."""
+        outputs = [extras[arg] for arg in self.outputs]
+        if self._program is not None:
+            self.write_at(dst._address, [memory._address for memory in outputs])
+        elif self._reduction.outputs:
+            read = self._bytes.interpreted(dst) if self._bytes else storage(dst)
+            found = interpret(self._reduction, read, self._factor)[0].reshape(-1)
+            self._at(outputs[-1]._address)[:] = found
+            self._multiply(outputs[0]._address, outputs[-1]._address)
+
+    def write_at(self, dst: int, outputs: Sequence[int]) -> None:
+        """The same on addresses of checked memories, those of the outputs in their order."""
+        assert self._program is not None
+        held = self._bytes.spread(dst) if self._bytes else None
+        self._program.run(dst if held is None else address_of(held), outputs[-1])
+        self._multiply(outputs[0], outputs[-1])
+
+    def _multiply(self, first: int, last: int) -> None:
+        """Make -128 times the sums of -1 times them, where both are wanted."""
+        if first != last:
+            np.multiply(self._at(last), np.int32(128), out=self._at(first))
+
+    def _at(self, address: int) -> Array:
+        """The sums at an address."""
+        return np.frombuffer(self._row.from_address(address), np.int32)
+
+
+class _Bytes:
+    """4-bit elements of a destination in a byte each, for sums; their padding is zero there too."""
+
+    def __init__(self, packed: MemoryDesc, is_compiled: bool) -> None:
+        self.desc = packed.as_type(wide_type(packed.data_type))
+        self._nest = reorder_nest(packed, self.desc, Compute())
+        spans = packed.extent_range(), self.desc.extent_range()
+        self._runner = make_program(self._nest, packed.nelems, *spans, True) if is_compiled else None
+
+    def spread(self, packed: int) -> Array:
+        """The bytes, given the address of the packed ones."""
+        assert self._runner is not None
+        made = np.empty(max(self.desc.extent_range()[1], 1), np.uint8)
+        self._runner.run(packed, address_of(made), 0)
+        return made
+
+    def interpreted(self, packed: Memory) -> Array:
+        """The same by the interpreter."""
+        wide = Memory(self.desc, packed.engine)
+        run_nest(self._nest, packed, wide)
+        return storage(wide)
 
 
 class Compensated:
     """A solved reorder that also writes the sums of its destination."""
 
-    def __init__(self, inner: Any, wanted: Compensation, engine: Engine) -> None:
-        dst: MemoryDesc = inner.problem.dst
+    def __init__(self, inner: Any, sums: Sums) -> None:
         self._inner, self.problem, self.chain = inner, inner.problem, inner.chain
         self.name, self.why = inner.name, inner.why
         self.scratch_bytes = getattr(inner, "scratch_bytes", 0)
-        self.outputs = compensation_descs(wanted, dst)
-        self._sums = sums_of(wanted, dst, engine)
+        self.outputs, self._sums = sums.outputs, sums
+
+    def with_values(self, problem: Any) -> Compensated:
+        """The same sums for the values of a problem of the same structure."""
+        return Compensated(self._inner.with_values(problem), self._sums)
 
     def prepare(self) -> None:
         """Compile the reorder; sums take a second step, so that there is no direct call."""
         self._inner.prepare()
 
+    def entry(self) -> Entry | None:
+        """What a run on addresses needs; None on the reference engine."""
+        entry: Entry | None = self._inner.entry()
+        return entry and entry._replace(outputs=tuple(self.outputs), finish=self._sums.write_at)
+
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         self._inner.run(src, dst, extras)
-        found = np.asarray(self._sums(dst)).reshape(-1)
-        for arg in self.outputs:
-            held = extras[arg].data
-            if held is not None:
-                held[: found.size] = found if arg == ARG_DST_2 else found * np.int32(128)
+        self._sums.write(dst, extras)

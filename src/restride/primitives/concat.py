@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..desc.parse import parse_int
 from ..runtime.engine import Engine
 from .base import find_implementation
+from .calls import Form, signature
 from .concat_problem import ConcatProblem, make_problem
 from .concat_solved import solve_concat
 from .given import parse_attr, parse_engine
@@ -19,6 +20,17 @@ from .several import (
 )
 
 __all__ = ["Concat"]
+
+
+class _Given(NamedTuple):
+    """The arguments of a primitive descriptor."""
+
+    engine: Any
+    axis: Any
+    srcs: Any
+    dst: Any = None
+    attr: Any = None
+    allow_empty: bool = False
 
 
 class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
@@ -37,11 +49,18 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
     """
 
     kind = "Concat"
+    form = Form(
+        "Concat.PrimitiveDesc",
+        signature("engine", "axis", "srcs", dst=None, attr=None, allow_empty=False),
+        _Given,
+    )
+    __signature__ = form.shown
 
     __slots__ = ()
 
-    def _create(self, engine: Engine, axis: Any, srcs: Any, dst: Any = None, attr: Any = None) -> None:
-        what = "Concat.PrimitiveDesc"
+    def _create(self, given: _Given) -> None:
+        engine, axis, srcs, dst, attr, _ = given
+        what = self.form.what
         parse_engine(what, engine)
         mds, target = parse_descs(what, srcs), parse_target(what, dst)
         number, frozen = parse_int(axis, f"{what}: axis"), parse_attr(what, attr)

@@ -14,9 +14,9 @@ from ..plan.concat import Move, Window, window_moves
 from ..runtime.memory import Memory
 from .chain import Chain, scaled_chain
 from .execution import share_bytes
-from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc
+from .several_checks import Names, check_concrete, check_destination_desc, check_sources, chosen_desc
 
-_WHAT = "concat"
+_NAMES = Names("concat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ConcatProblem:
 
     def where(self) -> str:
         """The descriptors, for messages."""
-        return f"{_listed(self.srcs)}; dst {self.dst}"
+        return f"{_NAMES.listed(self.srcs)}; dst {self.dst}"
 
     def starts(self) -> list[int]:
         """The first index of each source."""
@@ -50,37 +50,32 @@ class ConcatProblem:
             yield Part(i, src, window, chain)
 
 
-def _listed(srcs: Sequence[MemoryDesc]) -> str:
-    shown = "; ".join(f"source {i} {md}" for i, md in enumerate(srcs[:4]))
-    return f"{shown}; ... {len(srcs)} sources" if len(srcs) > 4 else shown
-
-
 # --- checks -------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
 def make_problem(
-    axis: int, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr
+    axis: int, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names = _NAMES
 ) -> ConcatProblem:
     """The checked problem; a destination left out, or of format "any", gets the format of the sources.
 
-    Raises InvalidArguments, Unimplemented for what cannot be joined.
+    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be joined.
     """
-    check_sources(_WHAT, srcs)
+    check_sources(names, srcs)
     _check_axis(axis, srcs[0])
     for i, md in enumerate(srcs[1:], 1):
-        _check_alike(i, md, srcs[0], axis)
+        _check_alike(names, i, (srcs[0], md), axis)
     whole = sum(md.dims[axis] for md in srcs)
     dims = (*srcs[0].dims[:axis], whole, *srcs[0].dims[axis + 1 :])
     if dst is not None:
-        check_concrete(_WHAT, "dst", dst)
-        _check_dims(dst, dims, srcs)
+        check_concrete(names.call, names.dst, dst)
+        _check_dims(names, dst, dims, srcs)
     made = ConcatProblem(srcs, MemoryDesc() if dst is None else dst, axis, attr)
     if dst is None or dst.format_kind == "any":
         starts = [start for start, md in zip(made.starts(), srcs, strict=True) if md.dims[axis]]
         data_type = srcs[0].data_type if dst is None else dst.data_type
         made = replace(made, dst=chosen_desc(srcs, dims, data_type, (axis, *starts)))
-    check_destination_desc(_WHAT, made.dst)
+    check_destination_desc(names, made.dst)
     _check_attr(made)
     return made
 
@@ -89,38 +84,40 @@ def _check_axis(axis: int, first: MemoryDesc) -> None:
     if 0 <= axis < first.ndims:
         return
     raise InvalidArguments(
-        f"{_WHAT}: bad axis",
+        f"{_NAMES.call}: bad axis",
         where=f"axis {axis}; source 0 {first}",
         why=f"axes are numbered from 0, and the last of {first.ndims} is {first.ndims - 1}",
         hint="only rs.concat counts negative axes from the end",
     )
 
 
-def _check_alike(index: int, md: MemoryDesc, first: MemoryDesc, axis: int) -> None:
+def _check_alike(names: Names, index: int, both: tuple[MemoryDesc, MemoryDesc], axis: int) -> None:
+    first, md = both
+    zero, this = names.source(0), names.source(index)
     if md.ndims == first.ndims:
         differing = [d for d in range(md.ndims) if d != axis and md.dims[d] != first.dims[d]]
         if not differing:
             return
         d = differing[0]
-        why = f"dim {d} is {first.dims[d]} in source 0 and {md.dims[d]} in source {index}"
+        why = f"dim {d} is {first.dims[d]} in {zero} and {md.dims[d]} in {this}"
     else:
-        why = f"source 0 has {first.ndims} dims, source {index} has {md.ndims}"
+        why = f"{zero} has {first.ndims} dims, {this} has {md.ndims}"
     raise InvalidArguments(
-        f"{_WHAT}: sources of different shapes",
-        where=f"source 0 {first}; source {index} {md}",
+        f"{names.call}: {names.one}s of different shapes",
+        where=f"{zero} {first}; {this} {md}",
         why=why,
         hint=f"all dims but that of axis {axis} must be the same",
     )
 
 
-def _check_dims(dst: MemoryDesc, dims: tuple[int, ...], srcs: Sequence[MemoryDesc]) -> None:
+def _check_dims(names: Names, dst: MemoryDesc, dims: tuple[int, ...], srcs: Sequence[MemoryDesc]) -> None:
     if dst.dims == dims:
         return
     raise InvalidArguments(
-        f"{_WHAT}: dst is of another shape",
-        where=f"{_listed(srcs)}; dst {dst}",
-        why=f"the sources make {dims}",
-        hint="leave dst out, or give it these dims",
+        f"{names.call}: {names.dst} is of another shape",
+        where=f"{names.listed(srcs)}; {names.dst} {dst}",
+        why=f"the {names.one}s make {dims}",
+        hint=f"leave {names.dst} out, or give it these dims",
     )
 
 
@@ -132,7 +129,7 @@ def _check_attr(problem: ConcatProblem) -> None:
     if others.is_default and not wrong:
         return
     raise Unimplemented(
-        f"{_WHAT}: unsupported attribute",
+        f"{_NAMES.call}: unsupported attribute",
         where=f"attr {attr.verbose_str()}; {problem.where()}",
         why="a concat has one scale for each source, of mask 0, and nothing else",
         hint="attr.set_scales(rs.ARG_MULTIPLE_SRC + i, 0, [scale]); a reorder before or after does the rest",

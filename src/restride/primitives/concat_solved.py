@@ -37,10 +37,10 @@ class _Concat:
         """What the memories of scales may look like."""
         return {arg: md for part in self.parts for arg, md in part.chain.descs().items()}
 
-    def check_extras(self, kind: str, extras: Extras, engine: Engine, dst: Memory) -> None:
+    def check_extras(self, call: str, extras: Extras, engine: Engine, dst: Memory) -> None:
         """Raise InvalidArguments for scales that will not do."""
         for part in self.parts:
-            check_feeds(kind, part.chain, extras, engine, dst)
+            check_feeds(call, part.chain, extras, engine, dst)
 
     def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
         """True where a source lies in its window."""

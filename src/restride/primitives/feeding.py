@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +13,14 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.contract import storage_dtype
-from ..plan.interpret import gather
+from ..plan.interpret import gather, scatter
+from ..plan.nest import Axis, LoopNest
 from ..runtime.alloc import Array, address_of
 from ..runtime.cpu import Params
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import storage
+from ..runtime.spread import Runner, make_program
 from .args import name_of
 from .base import check_memory
 from .chain import Chain, Feed
@@ -26,29 +30,48 @@ __all__ = ["check_feeds", "fill_params", "operand_arrays"]
 Extras = Mapping[int, Memory]
 
 
-def check_feeds(kind: str, chain: Chain, extras: Extras, engine: Engine, dst: Memory) -> None:
+def _nothing(dst: int, outputs: Sequence[int]) -> None:
+    """There is no second step."""
+
+
+class Entry(NamedTuple):
+    """What a run on addresses needs: `call(src, dst, params)`, then `finish(dst, outputs)`.
+
+    `params` is the address of parameters that are all known, good while `owner` lives; where the chain reads
+    memories they are put together for each run. `outputs`: the arguments that `finish` writes.
+    """
+
+    call: Callable[[int, int, int], None]
+    chain: Chain
+    params: int
+    outputs: tuple[int, ...] = ()
+    finish: Callable[[int, Sequence[int]], None] = _nothing
+    owner: object = None
+
+
+def check_feeds(call: str, chain: Chain, extras: Extras, engine: Engine, dst: Memory) -> None:
     """Raise InvalidArguments unless every memory of `extras` is what the chain reads (N10, R25 to R27)."""
     for feed in chain.feeds:
         if feed.values is None:
-            _check_feed(kind, feed, extras[feed.arg], engine, dst)
+            _check_feed(call, feed, extras[feed.arg], engine, dst)
 
 
-def _check_feed(kind: str, feed: Feed, memory: Memory, engine: Engine, dst: Memory) -> None:
+def _check_feed(call: str, feed: Feed, memory: Memory, engine: Engine, dst: Memory) -> None:
     name = f"argument {name_of(feed.arg)}"
     wanted = feed.desc if feed.desc is not None else getattr(memory, "desc", MemoryDesc())
-    check_memory(kind, name, memory, wanted, engine)
+    check_memory(call, name, memory, wanted, engine)
     if feed.desc is None:
-        _check_values(kind, name, feed, memory.desc)
+        _check_values(call, name, feed, memory.desc)
     if memory._lo < dst._hi and dst._lo < memory._hi:
         raise InvalidArguments(
-            f"{kind}.execute: {name} overlaps the destination",
+            f"{call}: {name} overlaps the destination",
             where=f"{name} {memory.desc}; dst {dst.desc}",
             why="it would be overwritten while it is read (N9)",
             hint="use another buffer",
         )
 
 
-def _check_values(kind: str, name: str, feed: Feed, md: MemoryDesc) -> None:
+def _check_values(call: str, name: str, feed: Feed, md: MemoryDesc) -> None:
     """Scales and zero points: so many, of this type, one after the other."""
     if md.nelems != feed.count:
         why = f"the mask stands for {feed.count} values, it has {md.nelems}"
@@ -59,7 +82,7 @@ def _check_values(kind: str, name: str, feed: Feed, md: MemoryDesc) -> None:
     else:
         return
     raise InvalidArguments(
-        f"{kind}.execute: {name} will not do",
+        f"{call}: {name} will not do",
         where=f"{name} {md}",
         why=why,
         hint=f"pass a dense memory: rs.MemoryDesc(({feed.count},), {str(feed.data_type)!r}, 'a')",
@@ -85,20 +108,28 @@ def _address(feed: Feed, extras: Extras, held: list[object]) -> int:
         return address_of(feed.values)
     memory = extras[feed.arg]
     held.append(memory._buffer)
-    if feed.data_type.bits == 4:
-        spread = _spread(memory)
-        held.append(spread)
-        return address_of(spread)
-    # Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
-    skipped = 0 if feed.desc is not None else memory.desc.offset0 * memory.desc.data_type.bits // 8
-    return memory._address + skipped
+    at = memory._address + skipped_bytes(feed, memory.desc)
+    if feed.desc is not None or not memory.desc.offset0 * memory.desc.data_type.bits % 8:
+        return at
+    moved = np.empty(memory.desc.data_type.nbytes(feed.count), np.uint8)
+    held.append(moved)
+    _half_on(feed.data_type, feed.count).run(at, address_of(moved), 0)
+    return address_of(moved)
 
 
-def _spread(memory: Memory) -> Array:
-    """4-bit zero points, each in a byte of its own."""
-    md = memory.desc
-    nibbles = gather(storage(memory), md.data_type, np.arange(md.offset0, md.offset0 + md.nelems))
-    return (nibbles ^ np.uint8(8)) - np.uint8(8) if md.data_type is DataType.s4 else nibbles
+def skipped_bytes(feed: Feed, md: MemoryDesc) -> int:
+    """How far behind element offset 0 of a memory its kernel begins, in whole bytes.
+
+    Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
+    """
+    return 0 if feed.desc is not None else md.offset0 * md.data_type.bits // 8
+
+
+@lru_cache(maxsize=64)
+def _half_on(data_type: DataType, count: int) -> Runner:
+    """Moves `count` 4-bit elements that begin in the midst of a byte to where they begin at one."""
+    nest = LoopNest(data_type, data_type, (Axis(count, 1, 1),), src_base=1)
+    return make_program(nest, count, (1, count + 1), (0, count))
 
 
 def operand_arrays(feeds: Sequence[Feed], extras: Extras) -> list[Array]:
@@ -109,7 +140,12 @@ def operand_arrays(feeds: Sequence[Feed], extras: Extras) -> list[Array]:
 def _array(feed: Feed, extras: Extras) -> Array:
     if feed.values is not None:
         return feed.values.view(storage_dtype(feed.tensor.data_type))
-    memory = extras[feed.arg]
-    if feed.data_type.bits == 4:
-        return _spread(memory)
-    return storage(memory)[0 if feed.desc is not None else memory.desc.offset0 :]
+    held, md = storage(extras[feed.arg]), extras[feed.arg].desc
+    if feed.desc is not None or not md.offset0:
+        return held
+    if md.data_type.bits >= 8:
+        return held[md.offset0 :]
+    moved = np.empty(md.data_type.nbytes(md.nelems), np.uint8)
+    bits = gather(held, md.data_type, np.arange(md.offset0, md.offset0 + md.nelems))
+    scatter(moved, md.data_type, np.arange(md.nelems), bits)
+    return moved

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from ..errors import InvalidArguments
 from .base import PrimitiveDescBase
+from .calls import own
 
 
 class PrimitiveHandle:
@@ -16,6 +17,12 @@ class PrimitiveHandle:
     __slots__ = ("_impl", "_pd")
     _impl: Any
     _pd: Any
+
+    def __init_subclass__(cls) -> None:
+        # Python names a method by where it was written, which is a class that callers never see.
+        if "kind" in vars(cls):
+            own(cls, "__init__", cls.kind)
+            own(cls, "execute", f"{cls.kind}.execute")
 
     def __bool__(self) -> bool:
         return self._impl is not None

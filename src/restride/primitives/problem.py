@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr
+from ..desc.attr_structure import structure_of
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import EltwiseOp
@@ -21,8 +22,8 @@ from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, chain_of
-from .compensation import Compensated, check_compensation
-from .feeding import Extras, fill_params, operand_arrays
+from .compensation import Compensated, Sums, check_compensation
+from .feeding import Entry, Extras, fill_params, operand_arrays
 from .scratchpad import scratch_address
 
 # A function of one element takes as long as to move so many bytes (measured: 1 to 5 ns, at 10 bytes a ns).
@@ -40,6 +41,11 @@ class Problem:
     src: MemoryDesc
     dst: MemoryDesc
     attr: Attr
+
+    def structure(self) -> Problem:
+        """The problem without the values of its attributes: equal for all that share a nest and a kernel."""
+        structure = structure_of(self.attr)
+        return self if structure is self.attr else Problem(self.src, self.dst, structure)
 
     def chain(self) -> Chain:
         """What is computed; of concrete descriptors and checked attributes."""
@@ -143,23 +149,32 @@ def _check_types(problem: Problem) -> None:
 
 
 class CpuReorder:
-    """A reorder solved for the CPU."""
+    """A reorder solved for the CPU. `program`: that of a problem of the same structure."""
 
     outputs: ClassVar[dict[int, MemoryDesc]] = {}
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, program: Runner | None = None) -> None:
         self.problem, self.chain = problem, problem.chain()
-        self.program = problem.make_program(self.chain)
+        self.program = program or problem.make_program(self.chain)
         self.name, self.why = self.program.name, self.program.why
         self.scratch_bytes = self.program.scratch_bytes
         self._held: list[object] = []
         self._params = None if self.chain.args else fill_params(self.chain, {}, self._held)
         self.params = self._params.address if self._params else 0
 
+    def with_values(self, problem: Problem) -> CpuReorder:
+        """The same program for the values of a problem of the same structure."""
+        return CpuReorder(problem, self.program)
+
     def prepare(self) -> Callable[[int, int, int], None] | None:
         """Compile; the kernel's direct call where nothing has to be decided at execution."""
         call = self.program.direct_call()
         return None if self.chain.args else call
+
+    def entry(self) -> Entry | None:
+        """What a run on addresses needs."""
+        call = self.program.direct_call() or self.program.run
+        return Entry(call, self.chain, self.params, owner=self)
 
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
@@ -179,12 +194,19 @@ class ReferenceReorder:
     why = "the interpreter"
     outputs: ClassVar[dict[int, MemoryDesc]] = {}
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, nest: LoopNest | None = None) -> None:
         self.problem, self.chain = problem, problem.chain()
-        self._nest = problem.nest(self.chain)
+        self._nest = nest or problem.nest(self.chain)
+
+    def with_values(self, problem: Problem) -> ReferenceReorder:
+        """The same nest for the values of a problem of the same structure."""
+        return ReferenceReorder(problem, self._nest)
 
     def prepare(self) -> None:
         """Nothing to compile."""
+
+    def entry(self) -> None:
+        """There is nothing to call."""
 
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
@@ -195,4 +217,4 @@ def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | C
     """The implementation of a checked, concrete problem on an engine."""
     made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
     wanted = problem.attr.compensation
-    return made if wanted is None else Compensated(made, wanted, engine)
+    return made if wanted is None else Compensated(made, Sums(wanted, problem.dst, engine))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
@@ -13,6 +13,7 @@ from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from .args import ARG_FROM, ARG_TO
 from .base import DEFAULT_ATTR, PrimitiveDescBase, check_memory, find_implementation
+from .calls import Form, signature
 from .compensation import check_outputs
 from .execution import MovingPrimitive, share_bytes
 from .feeding import Extras, check_feeds
@@ -20,6 +21,71 @@ from .problem import Problem, check_problem, solve
 from .runtime_shapes import RuntimeReorder, check_fits
 
 __all__ = ["Reorder"]
+
+
+_WHAT = "Reorder.PrimitiveDesc"
+
+
+class _OfMds(NamedTuple):
+    """The arguments of a primitive descriptor: descriptors, each on an engine."""
+
+    src_engine: Any
+    src_md: Any
+    dst_engine: Any
+    dst_md: Any
+    attr: Any = None
+    allow_empty: bool = False
+
+    def parsed(self) -> tuple[Engine, Engine, Problem]:
+        """Both engines, and the problem, which is not checked yet."""
+        src_engine, src, dst_engine, dst, attr, _ = self
+        for name, engine in (("src_engine", src_engine), ("dst_engine", dst_engine)):
+            if not isinstance(engine, Engine):
+                raise _usage(f"{name} is no rs.Engine but {type(engine).__name__}")
+        for name, md in (("src_md", src), ("dst_md", dst)):
+            if not isinstance(md, MemoryDesc):
+                raise _usage(f"{name} is no rs.MemoryDesc but {type(md).__name__}")
+        return src_engine, dst_engine, Problem(src, dst, _frozen(attr))
+
+
+class _OfMemories(NamedTuple):
+    """The arguments of a primitive descriptor: memories, which have both."""
+
+    src_mem: Any
+    dst_mem: Any
+    attr: Any = None
+    allow_empty: bool = False
+
+    def parsed(self) -> tuple[Engine, Engine, Problem]:
+        """Both engines, and the problem, which is not checked yet."""
+        src, dst, attr, _ = self
+        for name, memory in (("src_mem", src), ("dst_mem", dst)):
+            if not isinstance(memory, Memory):
+                raise _usage(f"{name} is no rs.Memory but {type(memory).__name__}")
+            if not memory:
+                raise _usage(f"the {name[:3]} memory is empty")
+        return src.engine, dst.engine, Problem(src.desc, dst.desc, _frozen(attr))
+
+
+def _frozen(attr: object) -> Attr:
+    if attr is None:
+        return DEFAULT_ATTR
+    if isinstance(attr, PrimitiveAttr):
+        return attr.freeze()
+    raise _usage(f"attr is no rs.PrimitiveAttr but {type(attr).__name__}")
+
+
+_OF_MDS = Form(
+    _WHAT,
+    signature("src_engine", "src_md", "dst_engine", "dst_md", attr=None, allow_empty=False),
+    _OfMds,
+)
+_OF_MEMORIES = Form(_WHAT, signature("src_mem", "dst_mem", attr=None, allow_empty=False), _OfMemories)
+
+
+def _usage(why: str) -> InvalidArguments:
+    hint = f"{_OF_MDS.shown} or {_OF_MEMORIES.shown}"
+    return InvalidArguments(f"{_WHAT}: wrong arguments", why=why, hint=hint)
 
 
 class ReorderPrimitiveDesc(PrimitiveDescBase):
@@ -33,17 +99,22 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
     """
 
     kind = "Reorder"
+    __signature__ = _OF_MDS.shown
 
     __slots__ = ()
 
-    def __init__(self, *args: Any, attr: PrimitiveAttr | None = None, allow_empty: bool = False) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:
         self._empty()
-        if not args:
+        if not (args or named):
             return
+        is_of_memories = bool(args and isinstance(args[0], Memory)) or "src_mem" in named
+        is_empty_allowed = bool(named.get("allow_empty"))
         try:
-            self._create(*_parse(args, attr))
+            given = (_OF_MEMORIES if is_of_memories else _OF_MDS).of(args, named)
+            is_empty_allowed = bool(given.allow_empty)
+            self._create(*given.parsed())
         except Error:
-            if not (allow_empty or _positional_allow_empty(args)):
+            if not is_empty_allowed:
                 raise
             self._empty()
 
@@ -81,68 +152,19 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
 
 def _find(problem: Problem, engine: Engine) -> Any:
-    """The solved problem, from the cache or now."""
-    return find_implementation(
-        (Problem, problem, engine),
+    """The solved problem, from the cache or now; other values of attributes find the same nest and kernel."""
+    impl = find_implementation(
+        (Problem, problem.structure(), engine),
         lambda: _solve(check_problem(problem), engine),
-        lambda op, impl, ms: verbose_fields(op, impl, engine, ms),
+        lambda op, impl, ms: problem_fields(op, impl, problem, engine, ms),
     )
+    return impl if impl.problem.attr == problem.attr else impl.with_values(problem)
 
 
 def _solve(problem: Problem, engine: Engine) -> Any:
     if problem.has_runtime:
         return RuntimeReorder(problem, engine, lambda concrete: _find(concrete, engine))
     return solve(problem, engine)
-
-
-def _positional_allow_empty(args: tuple[Any, ...]) -> bool:
-    place = 3 if isinstance(args[0], Memory) else 5
-    return len(args) > place and bool(args[place])
-
-
-def _parse(args: tuple[Any, ...], attr: PrimitiveAttr | None) -> tuple[Engine, Engine, Problem]:
-    if isinstance(args[0], Memory):
-        return _parse_memories(args, attr)
-    if not 4 <= len(args) <= 6:
-        raise _usage(f"{len(args)} arguments were given")
-    src_engine, src, dst_engine, dst = args[:4]
-    for name, engine in (("src_engine", src_engine), ("dst_engine", dst_engine)):
-        if not isinstance(engine, Engine):
-            raise _usage(f"{name} is no rs.Engine but {type(engine).__name__}")
-    for name, md in (("src_md", src), ("dst_md", dst)):
-        if not isinstance(md, MemoryDesc):
-            raise _usage(f"{name} is no rs.MemoryDesc but {type(md).__name__}")
-    return src_engine, dst_engine, Problem(src, dst, _frozen(args[4:5], attr))
-
-
-def _parse_memories(args: tuple[Any, ...], attr: PrimitiveAttr | None) -> tuple[Engine, Engine, Problem]:
-    if not 2 <= len(args) <= 4 or not isinstance(args[1], Memory):
-        raise _usage("a source memory wants a destination memory beside it")
-    src, dst = args[:2]
-    for name, memory in (("src", src), ("dst", dst)):
-        if not memory:
-            raise _usage(f"the {name} memory is empty")
-    return src.engine, dst.engine, Problem(src.desc, dst.desc, _frozen(args[2:3], attr))
-
-
-def _frozen(positional: tuple[Any, ...], keyword: PrimitiveAttr | None) -> Attr:
-    if positional and keyword is not None:
-        raise _usage("attr is given twice")
-    attr = positional[0] if positional else keyword
-    if attr is None:
-        return DEFAULT_ATTR
-    if isinstance(attr, PrimitiveAttr):
-        return attr.freeze()
-    raise _usage(f"attr is no rs.PrimitiveAttr but {type(attr).__name__}")
-
-
-def _usage(why: str) -> InvalidArguments:
-    return InvalidArguments(
-        "Reorder.PrimitiveDesc: wrong arguments",
-        why=why,
-        hint="(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False) or "
-        "(src_mem, dst_mem, attr=None, allow_empty=False)",
-    )
 
 
 def _engine_of(src: Engine, dst: Engine) -> Engine:
@@ -152,7 +174,11 @@ def _engine_of(src: Engine, dst: Engine) -> Engine:
 
 def verbose_fields(op: str, impl: Any, engine: Engine, ms: float) -> list[object]:
     """The fields of one verbose line about a reorder (spec 1.6)."""
-    problem: Problem = impl.problem
+    return problem_fields(op, impl, impl.problem, engine, ms)
+
+
+def problem_fields(op: str, impl: Any, problem: Problem, engine: Engine, ms: float) -> list[object]:
+    """The same about an implementation that has been found for a problem."""
     mds = f"{problem.src.verbose_str('src')} {problem.dst.verbose_str('dst')}"
     dims = "x".join(map(str, problem.dst.dims))
     attrs = problem.attr.verbose_str()
@@ -178,7 +204,8 @@ class Reorder(MovingPrimitive):
         is_made = len(args) == 1 and isinstance(args[0], ReorderPrimitiveDesc)
         if is_made and attr is not None:
             raise _usage("a primitive descriptor has its attributes already")
-        self._hold(args[0] if is_made else ReorderPrimitiveDesc(*args, attr=attr), empty=not args)
+        named = {} if attr is None else {"attr": attr}
+        self._hold(args[0] if is_made else ReorderPrimitiveDesc(*args, **named), empty=not args)
 
     def execute_sycl(self, stream: Stream, src: Memory, dst: Memory, deps: Any = ()) -> Event:
         """Run on a SYCL stream and return its event. Raises InvalidArguments on every other engine (P08)."""
@@ -197,19 +224,20 @@ class Reorder(MovingPrimitive):
         if not isinstance(impl, RuntimeReorder):
             return super()._check_both(impl, src, dst)
         _, src_engine, dst_engine = self._engines()
+        call = f"{self.kind}.execute"
         for name, memory, md, engine in (
             ("src", src, self._src, src_engine),
             ("dst", dst, self._dst, dst_engine),
         ):
-            check_memory(self.kind, name, memory, getattr(memory, "desc", md), engine)
-            check_fits(self.kind, name, memory, md)
+            check_memory(call, name, memory, getattr(memory, "desc", md), engine)
+            check_fits(call, name, memory, md)
         return impl.concrete(src, dst)
 
     def _check_more(self, impl: Any, extras: Extras, src: Memory, dst: Memory) -> None:
-        engine, _, _ = self._engines()
-        check_feeds(self.kind, impl.chain, extras, engine, dst)
+        engine, call = self._engines()[0], f"{self.kind}.execute"
+        check_feeds(call, impl.chain, extras, engine, dst)
         if impl.outputs:
-            check_outputs(self.kind, impl.outputs, extras, src, dst)
+            check_outputs(call, impl.outputs, extras, src, dst)
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not overlaps(src, dst):

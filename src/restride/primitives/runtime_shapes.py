@@ -24,7 +24,7 @@ class RuntimeReorder:
     why = "dims or strides are known only at execution"
 
     def __init__(self, problem: Problem, engine: Engine, solve: Solve) -> None:
-        self.problem, self._solve = problem, solve
+        self.problem, self._engine, self._solve = problem, engine, solve
         self.chain = chain_of(problem.attr, problem.src, problem.dst)
         # How long the sums are is known at execution as well.
         open_md = MemoryDesc((RUNTIME_DIM,), "s32", "a")
@@ -32,6 +32,10 @@ class RuntimeReorder:
         asked = () if wanted is None else ((ARG_DST_1, wanted.s8s8), (ARG_DST_2, wanted.zero_point))
         self.outputs = {arg: open_md for arg, is_wanted in asked if is_wanted}
         self.name = "ref:any" if engine.kind == "reference" else "jit:at_execution"
+
+    def with_values(self, problem: Problem) -> RuntimeReorder:
+        """The same for the values of a problem of the same structure."""
+        return RuntimeReorder(problem, self._engine, self._solve)
 
     def prepare(self) -> None:
         """Nothing can be compiled yet."""
@@ -45,12 +49,12 @@ class RuntimeReorder:
         self.concrete(src, dst).run(src, dst, extras)
 
 
-def check_fits(kind: str, name: str, memory: Memory, pattern: MemoryDesc) -> None:
+def check_fits(call: str, name: str, memory: Memory, pattern: MemoryDesc) -> None:
     """Raise InvalidArguments unless a memory's descriptor is the primitive's wherever that one is known."""
     why = _difference(memory.desc, pattern)
     if why:
         raise InvalidArguments(
-            f"{kind}.execute: {name} will not do",
+            f"{call}: {name} will not do",
             where=f"memory {memory.desc}; primitive {pattern}",
             why=why,
             hint="only dims and strides that the primitive leaves open may differ",

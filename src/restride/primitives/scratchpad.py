@@ -12,7 +12,7 @@ from .feeding import Extras
 _NAME = f"argument {name_of(ARG_SCRATCHPAD)}"
 
 
-def check_scratchpad(kind: str, pd: PrimitiveDescBase, src: Memory, dst: Memory, extras: Extras) -> None:
+def check_scratchpad(call: str, pd: PrimitiveDescBase, src: Memory, dst: Memory, extras: Extras) -> None:
     """Raise InvalidArguments unless the scratchpad of an execution, if it asked for one, will do.
 
     Any dense row of u8 that is long enough will: one may serve several primitives, one after the other.
@@ -21,13 +21,13 @@ def check_scratchpad(kind: str, pd: PrimitiveDescBase, src: Memory, dst: Memory,
         return
     pad, wanted = extras[ARG_SCRATCHPAD], pd.scratchpad_desc()
     will_do = isinstance(pad, Memory) and _is_long_enough(pad.desc, wanted)
-    check_memory(kind, _NAME, pad, pad.desc if will_do else wanted, pd.get_engine())
-    check_destination(kind, pad)
+    check_memory(call, _NAME, pad, pad.desc if will_do else wanted, pd.get_engine())
+    check_destination(call, pad)
     others = {name_of(arg): held for arg, held in extras.items() if arg != ARG_SCRATCHPAD}
     for name, other in ({"src": src, "dst": dst} | others).items():
         if pad._lo < other._hi and other._lo < pad._hi:
             raise InvalidArguments(
-                f"{kind}.execute: {_NAME} overlaps {name}",
+                f"{call}: {_NAME} overlaps {name}",
                 where=f"scratchpad {pad.desc}; {name} {other.desc}",
                 why="it is written while they are in use (N9)",
                 hint="give each execution that runs at the same time a scratchpad of its own",

@@ -18,30 +18,37 @@ from ..verbose import flags, write
 from .args import ARG_DST, ARG_MULTIPLE_SRC
 from .argument_map import parse_args
 from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
+from .calls import Form
 from .execution import share_bytes
 from .feeding import Extras
 from .handle import PrimitiveHandle, described
 from .scratchpad import check_scratchpad
+from .several_checks import Names
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
     """A primitive descriptor of several sources; sources are numbered from 0."""
 
+    form: ClassVar[Form[Any]]
+
     __slots__ = ("_srcs",)
     _srcs: tuple[MemoryDesc, ...]
 
-    def __init__(self, *args: Any, allow_empty: bool = False, **named: Any) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:
         self._empty()
         if not (args or named):
             return
+        is_empty_allowed = bool(named.get("allow_empty"))
         try:
-            self._create(*_reordered(args), **named)
+            given = self.form.of(*_reordered(args, named))
+            is_empty_allowed = bool(given.allow_empty)
+            self._create(given)
         except Error:
-            if not allow_empty:
+            if not is_empty_allowed:
                 raise
             self._empty()
 
-    def _create(self, engine: Engine, how: Any, srcs: Any, dst: Any, attr: Any) -> None:
+    def _create(self, given: Any) -> None:
         """Check the arguments, find the solution, and `_take` both."""
         raise NotImplementedError
 
@@ -76,12 +83,14 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         return list(impl.verbose_fields(op, self.get_engine(), ms))
 
 
-def _reordered(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _reordered(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
-    if len(args) > 1 and isinstance(args[1], MemoryDesc):
-        engine, dst, *how_and_srcs = args[:4]
-        return (engine, *how_and_srcs, dst, *args[4:])
-    return args
+    if len(args) < 2 or not isinstance(args[1], MemoryDesc):
+        return args, named
+    engine, dst, *others = args
+    if len(others) < 2 and "dst" not in named:
+        return (engine, *others), {**named, "dst": dst}
+    return (engine, *others[:2], dst, *others[2:]), named
 
 
 class SeveralPrimitive(PrimitiveHandle):
@@ -148,9 +157,9 @@ class SeveralPrimitive(PrimitiveHandle):
         args = srcs if dst is None else self._numbered(srcs, dst)
         sources, dst, extras = self._parse(args)
         check_stream(self.kind, stream, engine)
-        check_run(self.kind, (sources, dst, extras), impl, engine)
+        check_run(Names(f"{self.kind}.execute"), (sources, dst, extras), impl, engine)
         others = {**dict(enumerate(sources[1:], ARG_MULTIPLE_SRC + 1)), **extras}
-        check_scratchpad(self.kind, self._pd, sources[0], dst, others)
+        check_scratchpad(f"{self.kind}.execute", self._pd, sources[0], dst, others)
         start = time.perf_counter()
         impl.run(sources, dst, extras)
         if flags.profile_exec:
@@ -160,7 +169,7 @@ class SeveralPrimitive(PrimitiveHandle):
         """Sources, destination, and what else is needed: scales, the scratchpad."""
         count, more = len(self._pd._srcs), (*self._impl.extra_args, *self._pd._scratch_args())
         numbers = (*range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + count), *more)
-        *found, dst = parse_args(self.kind, args, numbers, (ARG_DST,))
+        *found, dst = parse_args(self._pd, args, numbers, (ARG_DST,))
         return found[:count], dst, dict(zip(more, found[count:], strict=True))
 
     def _numbered(self, srcs: Any, dst: Memory) -> dict[int, Any]:
@@ -193,23 +202,25 @@ def _buffer_of(memory: Memory | None, desc: MemoryDesc, engine: Engine | None) -
     return memory._buffer if memory._desc is desc or memory._desc == desc else None
 
 
-def check_run(kind: str, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine) -> None:
+def check_run(
+    names: Names, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine
+) -> None:
     """Raise InvalidArguments unless memories are the problem's, and apart where they must be (N9, N10)."""
     sources, dst, extras = given
     problem = impl.problem
     for i, (memory, desc) in enumerate(zip(sources, problem.srcs, strict=True)):
-        check_memory(kind, f"source {i}", memory, desc, engine)
-    check_memory(kind, "dst", dst, problem.dst, engine)
-    check_destination(kind, dst)
+        check_memory(names.call, names.source(i), memory, desc, engine)
+    check_memory(names.call, names.dst, dst, problem.dst, engine)
+    check_destination(names.call, dst, names.written)
     for i, memory in enumerate(sources):
         if share_bytes(memory, dst) and not impl.is_in_place(i, memory, dst):
             raise InvalidArguments(
-                f"{kind}.execute: source {i} and the destination overlap",
-                where=f"source {i} {memory.desc}; dst {dst.desc}",
+                f"{names.call}: {names.source(i)} and {names.written} overlap",
+                where=f"{names.source(i)} {memory.desc}; {names.dst} {dst.desc}",
                 why="elements would be written before they are read (N9)",
                 hint=impl.in_place_hint,
             )
-    impl.check_extras(kind, extras, engine, dst)
+    impl.check_extras(names.call, extras, engine, dst)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
@@ -12,14 +13,36 @@ from ..plan.contract import PROVIDED
 from .given import check_described
 
 
-def check_sources(what: str, srcs: Sequence[MemoryDesc]) -> None:
+class Names(NamedTuple):
+    """What errors call a primitive, or a function on arrays: the call, a source of it, its destination."""
+
+    call: str
+    one: str = "source"
+    dst: str = "dst"
+
+    def source(self, index: int) -> str:
+        """A source: `source 1`, `array 1`."""
+        return f"{self.one} {index}"
+
+    @property
+    def written(self) -> str:
+        """The destination in a sentence."""
+        return "the destination" if self.dst == "dst" else self.dst
+
+    def listed(self, srcs: Sequence[MemoryDesc]) -> str:
+        """The first few sources with their descriptors."""
+        shown = "; ".join(f"{self.source(i)} {md}" for i, md in enumerate(srcs[:4]))
+        return f"{shown}; ... {len(srcs)} {self.one}s" if len(srcs) > 4 else shown
+
+
+def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
     """Raise InvalidArguments, Unimplemented unless each source is a concrete tensor of a provided type."""
     for i, md in enumerate(srcs):
-        check_concrete(what, f"source {i}", md)
+        check_concrete(names.call, names.source(i), md)
         if md.format_kind == "any":
             why = "format 'any' is a placeholder, for the destination alone (N15)"
-            hint = "name a tag or strides"
-            raise InvalidArguments(f"{what}: source {i} has no format", where=str(md), why=why, hint=hint)
+            what, hint = f"{names.call}: {names.source(i)} has no format", "name a tag or strides"
+            raise InvalidArguments(what, where=str(md), why=why, hint=hint)
 
 
 def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
@@ -34,13 +57,13 @@ def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
         )
 
 
-def check_destination_desc(what: str, dst: MemoryDesc) -> None:
+def check_destination_desc(names: Names, dst: MemoryDesc) -> None:
     """Raise InvalidArguments for a destination in which elements share memory (N8)."""
     if dst.is_injective():
         return
     raise InvalidArguments(
-        f"{what}: elements of the destination share memory",
-        where=f"dst {dst}",
+        f"{names.call}: elements of the destination share memory",
+        where=f"{names.dst} {dst}",
         why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
         hint="give it dense strides or a tag",
     )

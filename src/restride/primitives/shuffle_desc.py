@@ -10,6 +10,7 @@ from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from .given import check_described
 from .prop_kind import PropKind
+from .shuffle_json import JsonDesc
 
 _FORWARD = (PropKind.forward_training, PropKind.forward_inference)
 # Divisors are looked for up to this number, and so many of them are shown.
@@ -17,7 +18,7 @@ _MOST_TRIED, _MOST_SHOWN = 1 << 16, 24
 
 
 @dataclass(frozen=True, init=False)
-class ShuffleForwardDesc:
+class ShuffleForwardDesc(JsonDesc):
     """A forward shuffle (`dnnl::shuffle_forward::desc`): `Desc(prop_kind, data_desc, axis, group_size)`.
 
     `prop_kind`: "forward_training" or "forward_inference", which do the same (S05). `data_desc`: source and
@@ -25,38 +26,46 @@ class ShuffleForwardDesc:
     and for a `group_size` that does not divide it (S07).
     """
 
+    name = "ShuffleForward.Desc"
+    fields = ("prop_kind", "data_desc", "axis", "group_size")
+
     prop_kind: PropKind
     data_desc: MemoryDesc
     axis: int
     group_size: int
 
     def __init__(self, prop_kind: PropKind | str, data_desc: MemoryDesc, axis: int, group_size: int) -> None:
-        what = "ShuffleForward.Desc"
+        what = self.name
         store = object.__setattr__
-        store(self, "prop_kind", _forward_kind(what, prop_kind))
+        store(self, "prop_kind", parse_forward(what, prop_kind))
         store(self, "data_desc", check_concrete(what, "data_desc", data_desc))
-        store(self, "axis", check_axis(what, axis, data_desc.dims))
-        store(self, "group_size", check_group_size(what, group_size, data_desc.dims, self.axis))
+        number, size = check_split(what, data_desc.dims, axis, group_size)
+        store(self, "axis", number)
+        store(self, "group_size", size)
 
 
 @dataclass(frozen=True, init=False)
-class ShuffleBackwardDesc:
+class ShuffleBackwardDesc(JsonDesc):
     """A backward shuffle (`dnnl::shuffle_backward::desc`): `Desc(diff_data_desc, axis, group_size)`.
 
     `diff_data_desc`: both gradients; its format may be "any". `axis` and `group_size` as they were forward.
     Raises InvalidArguments as `ShuffleForward.Desc` does.
     """
 
+    name = "ShuffleBackward.Desc"
+    fields = ("diff_data_desc", "axis", "group_size")
+
     diff_data_desc: MemoryDesc
     axis: int
     group_size: int
 
     def __init__(self, diff_data_desc: MemoryDesc, axis: int, group_size: int) -> None:
-        what = "ShuffleBackward.Desc"
+        what = self.name
         store = object.__setattr__
         store(self, "diff_data_desc", check_described(what, "diff_data_desc", diff_data_desc))
-        store(self, "axis", check_axis(what, axis, diff_data_desc.dims))
-        store(self, "group_size", check_group_size(what, group_size, diff_data_desc.dims, self.axis))
+        number, size = check_split(what, diff_data_desc.dims, axis, group_size)
+        store(self, "axis", number)
+        store(self, "group_size", size)
 
 
 def check_concrete(what: str, name: str, md: object) -> MemoryDesc:
@@ -70,6 +79,12 @@ def check_concrete(what: str, name: str, md: object) -> MemoryDesc:
         why="a shuffle keeps the format of its source, which must be known (M30)",
         hint="pass the format that the primitive before it chose",
     )
+
+
+def check_split(what: str, dims: tuple[int, ...], axis: object, group_size: object) -> tuple[int, int]:
+    """The axis and the group size as integers that fit the dims."""
+    number = check_axis(what, axis, dims)
+    return number, check_group_size(what, group_size, dims, number)
 
 
 def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
@@ -102,17 +117,19 @@ def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis:
 
 
 def legal_factors(name: str, size: int) -> str:
-    """A hint with what divides `size`."""
+    """A hint with what divides `size`; of what is large, with what is found soon."""
     if size < 1:
         return f"an axis without channels has no {name}: leave the shuffle out"
     low = [n for n in range(1, min(isqrt(size), _MOST_TRIED) + 1) if size % n == 0]
     found = sorted({*low, *(size // n for n in low)})
     half = _MOST_SHOWN // 2
     shown = [*found[:half], "...", *found[-half:]] if len(found) > _MOST_SHOWN else found
-    return f"legal for {name}: {', '.join(map(str, shown))}"
+    rest = ", and perhaps others" if isqrt(size) > _MOST_TRIED else ""
+    return f"legal for {name}: {', '.join(map(str, shown))}{rest}"
 
 
-def _forward_kind(what: str, prop_kind: object) -> PropKind:
+def parse_forward(what: str, prop_kind: object) -> PropKind:
+    """The propagation kind of a forward shuffle; raise InvalidArguments for any other (S05)."""
     kind = PropKind.parse(prop_kind, what)
     if kind in _FORWARD:
         return kind

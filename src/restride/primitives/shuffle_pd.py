@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from ..desc.attr import PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error, InvalidArguments
 from ..runtime.engine import Engine
 from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from .base import PrimitiveDescBase, find_implementation
+from .calls import Form, signature
 from .given import check_described, parse_engine
 from .prop_kind import PropKind
 from .query import Query
 from .shuffle_checks import check_formats, checked_attr, no_desc, resolved
-from .shuffle_desc import ShuffleBackwardDesc, ShuffleForwardDesc
+from .shuffle_desc import (
+    ShuffleBackwardDesc,
+    ShuffleForwardDesc,
+    check_concrete,
+    check_split,
+    parse_forward,
+)
 from .shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
 
 _NO_DESC = MemoryDesc()
@@ -43,6 +49,8 @@ class _Given(NamedTuple):
 class ShufflePrimitiveDesc(PrimitiveDescBase):
     """What both directions share: `_src` is what is read, `_dst` what is written."""
 
+    of_desc: ClassVar[Form[_Given]]
+    of_mds: ClassVar[Form[_Given]]
     _word_of_v3: ClassVar[str]
 
     __slots__ = ("_move",)
@@ -53,11 +61,13 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
         if not (args or named):
             return
         is_v3 = bool(args and isinstance(args[0], Engine)) or self._word_of_v3 in named
-        given = self._of_mds(*args, **named) if is_v3 else self._of_desc(*args, **named)
+        is_empty_allowed = bool(named.get("allow_empty"))
         try:
+            given = (self.of_mds if is_v3 else self.of_desc).of(args, named)
+            is_empty_allowed = bool(given.allow_empty)
             self._create(given)
         except Error:
-            if not given.allow_empty:
+            if not is_empty_allowed:
                 raise
             self._empty()
 
@@ -76,12 +86,6 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
             lambda: solve_shuffle(check_shuffle(self.kind, problem), engine),
             self._verbose_fields,
         )
-
-    def _of_desc(self, *args: Any, **named: Any) -> _Given:
-        raise NotImplementedError
-
-    def _of_mds(self, *args: Any, **named: Any) -> _Given:
-        raise NotImplementedError
 
     def _forward_size(self, move: _Move) -> int:
         """The group size of the forward shuffle that moves the same way."""
@@ -117,6 +121,39 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
         return shuffle_fields((op, kind, move.prop_kind), impl, move.reads, (self._attr, how), ms)
 
 
+_FORWARD = "ShuffleForward"
+
+
+def _forward_of_desc(desc: Any, engine: Any, attr: Any = None, allow_empty: bool = False) -> _Given:
+    def move() -> _Move:
+        if not isinstance(desc, ShuffleForwardDesc):
+            raise no_desc(_FORWARD, desc)
+        return _Move(desc.prop_kind, desc.data_desc, desc.data_desc, desc.axis, desc.group_size)
+
+    return _Given(engine, attr, allow_empty, move)
+
+
+def _forward_of_mds(
+    engine: Any,
+    prop_kind: Any,
+    src_md: Any,
+    dst_md: Any,
+    axis: Any,
+    group_size: Any,
+    attr: Any = None,
+    allow_empty: bool = False,
+) -> _Given:
+    def move() -> _Move:
+        what = f"{_FORWARD}.PrimitiveDesc"
+        kind, src = parse_forward(what, prop_kind), check_concrete(what, "src_md", src_md)
+        split = check_split(what, src.dims, axis, group_size)
+        dst = resolved(check_described(what, "dst_md", dst_md), src)
+        check_formats(_FORWARD, src, dst)
+        return _Move(kind, src, dst, *split)
+
+    return _Given(engine, attr, allow_empty, move)
+
+
 class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
     """Primitive descriptor of a forward shuffle (`dnnl::shuffle_forward::primitive_desc`).
 
@@ -129,7 +166,20 @@ class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
     and destination of different types or formats (S11).
     """
 
-    kind = "ShuffleForward"
+    kind = _FORWARD
+    of_desc = Form(
+        "ShuffleForward.PrimitiveDesc",
+        signature("desc", "engine", attr=None, allow_empty=False),
+        _forward_of_desc,
+    )
+    __signature__ = of_desc.shown
+    of_mds = Form(
+        "ShuffleForward.PrimitiveDesc",
+        signature(
+            *("engine", "prop_kind", "src_md", "dst_md", "axis", "group_size"), attr=None, allow_empty=False
+        ),
+        _forward_of_mds,
+    )
     _word_of_v3 = "src_md"
 
     __slots__ = ()
@@ -141,39 +191,6 @@ class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
         args = (move.prop_kind, move.reads, move.writes, move.axis, move.group_size)
         return ShuffleForwardPrimitiveDesc, (self._engine, *args, self.get_primitive_attr())
 
-    def _of_desc(
-        self,
-        desc: ShuffleForwardDesc,
-        engine: Engine,
-        attr: PrimitiveAttr | None = None,
-        allow_empty: bool = False,
-    ) -> _Given:
-        def move() -> _Move:
-            if not isinstance(desc, ShuffleForwardDesc):
-                raise no_desc(self.kind, desc)
-            return _Move(desc.prop_kind, desc.data_desc, desc.data_desc, desc.axis, desc.group_size)
-
-        return _Given(engine, attr, allow_empty, move)
-
-    def _of_mds(
-        self,
-        engine: Engine,
-        prop_kind: PropKind | str,
-        src_md: MemoryDesc,
-        dst_md: MemoryDesc,
-        axis: int,
-        group_size: int,
-        attr: PrimitiveAttr | None = None,
-        allow_empty: bool = False,
-    ) -> _Given:
-        def move() -> _Move:
-            desc = ShuffleForwardDesc(prop_kind, src_md, axis, group_size)
-            dst = resolved(check_described(self.kind, "dst_md", dst_md), src_md)
-            check_formats(self.kind, src_md, dst)
-            return _Move(desc.prop_kind, src_md, dst, desc.axis, desc.group_size)
-
-        return _Given(engine, attr, allow_empty, move)
-
     def _forward_size(self, move: _Move) -> int:
         return move.group_size
 
@@ -182,6 +199,48 @@ class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
         return {ARG_SRC: self._src, ARG_DST: self._dst}
+
+
+_BACKWARD = "ShuffleBackward"
+
+
+def _backward_of_desc(
+    desc: Any, engine: Any, hint_fwd_pd: Any, attr: Any = None, allow_empty: bool = False
+) -> _Given:
+    def move() -> _Move:
+        if not isinstance(desc, ShuffleBackwardDesc):
+            raise no_desc(_BACKWARD, desc)
+        data = desc.diff_data_desc
+        return _backward((data, data), (desc.axis, desc.group_size), hint_fwd_pd)
+
+    return _Given(engine, attr, allow_empty, move)
+
+
+def _backward_of_mds(
+    engine: Any,
+    diff_src_md: Any,
+    diff_dst_md: Any,
+    axis: Any,
+    group_size: Any,
+    hint_fwd_pd: Any,
+    attr: Any = None,
+    allow_empty: bool = False,
+) -> _Given:
+    def move() -> _Move:
+        what = f"{_BACKWARD}.PrimitiveDesc"
+        diff_src = check_described(what, "diff_src_md", diff_src_md)
+        split = check_split(what, diff_src.dims, axis, group_size)
+        return _backward((diff_src, check_described(what, "diff_dst_md", diff_dst_md)), split, hint_fwd_pd)
+
+    return _Given(engine, attr, allow_empty, move)
+
+
+def _backward(mds: tuple[MemoryDesc, MemoryDesc], split: tuple[int, int], hint: object) -> _Move:
+    like = _checked_hint(hint)
+    known = next((md for md in mds if md.format_kind != "any"), None)
+    diff_src, diff_dst = (resolved(md, known or like or MemoryDesc(md.dims, md.data_type)) for md in mds)
+    check_formats(_BACKWARD, diff_dst, diff_src)
+    return _Move(PropKind.backward, diff_dst, diff_src, *split)
 
 
 class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
@@ -196,7 +255,22 @@ class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
     `ShuffleForward.PrimitiveDesc` does.
     """
 
-    kind = "ShuffleBackward"
+    kind = _BACKWARD
+    of_desc = Form(
+        "ShuffleBackward.PrimitiveDesc",
+        signature("desc", "engine", "hint_fwd_pd", attr=None, allow_empty=False),
+        _backward_of_desc,
+    )
+    __signature__ = of_desc.shown
+    of_mds = Form(
+        "ShuffleBackward.PrimitiveDesc",
+        signature(
+            *("engine", "diff_src_md", "diff_dst_md", "axis", "group_size", "hint_fwd_pd"),
+            attr=None,
+            allow_empty=False,
+        ),
+        _backward_of_mds,
+    )
     _word_of_v3 = "diff_src_md"
 
     __slots__ = ()
@@ -207,47 +281,6 @@ class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
         move = self._move
         args = (move.writes, move.reads, move.axis, move.group_size, None)
         return ShuffleBackwardPrimitiveDesc, (self._engine, *args, self.get_primitive_attr())
-
-    def _of_desc(
-        self,
-        desc: ShuffleBackwardDesc,
-        engine: Engine,
-        hint_fwd_pd: ShuffleForwardPrimitiveDesc | None,
-        attr: PrimitiveAttr | None = None,
-        allow_empty: bool = False,
-    ) -> _Given:
-        def move() -> _Move:
-            if not isinstance(desc, ShuffleBackwardDesc):
-                raise no_desc(self.kind, desc)
-            data = desc.diff_data_desc
-            return self._backward(desc, (data, data), hint_fwd_pd)
-
-        return _Given(engine, attr, allow_empty, move)
-
-    def _of_mds(
-        self,
-        engine: Engine,
-        diff_src_md: MemoryDesc,
-        diff_dst_md: MemoryDesc,
-        axis: int,
-        group_size: int,
-        hint_fwd_pd: ShuffleForwardPrimitiveDesc | None,
-        attr: PrimitiveAttr | None = None,
-        allow_empty: bool = False,
-    ) -> _Given:
-        def move() -> _Move:
-            desc = ShuffleBackwardDesc(diff_src_md, axis, group_size)
-            mds = diff_src_md, check_described(self.kind, "diff_dst_md", diff_dst_md)
-            return self._backward(desc, mds, hint_fwd_pd)
-
-        return _Given(engine, attr, allow_empty, move)
-
-    def _backward(self, desc: ShuffleBackwardDesc, mds: tuple[MemoryDesc, MemoryDesc], hint: object) -> _Move:
-        like = _checked_hint(hint)
-        known = next((md for md in mds if md.format_kind != "any"), None)
-        diff_src, diff_dst = (resolved(md, known or like or MemoryDesc(md.dims, md.data_type)) for md in mds)
-        check_formats(self.kind, diff_dst, diff_src)
-        return _Move(PropKind.backward, diff_dst, diff_src, desc.axis, desc.group_size)
 
     def _forward_size(self, move: _Move) -> int:
         return move.reads.dims[move.axis] // move.group_size

@@ -17,6 +17,8 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
+from .chain import NOTHING
+from .feeding import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,10 @@ class CpuShuffle:
         """Compile; the kernel's direct call where nothing has to be decided at execution."""
         return self.program.direct_call()
 
+    def entry(self) -> Entry:
+        """What a run on addresses needs."""
+        return Entry(self.program.direct_call() or self.program.run, NOTHING, self.params)
+
     def run(self, src: Memory, dst: Memory, extras: Mapping[int, Memory]) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
@@ -110,6 +116,9 @@ class ReferenceShuffle:
 
     def prepare(self) -> None:
         """Nothing to compile."""
+
+    def entry(self) -> None:
+        """There is nothing to call."""
 
     def run(self, src: Memory, dst: Memory, extras: Mapping[int, Memory]) -> None:
         """Run on checked memories."""

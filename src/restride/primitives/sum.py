@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..desc.factor import MOST_SOURCES
 from ..desc.parse import is_scalar, short_repr
@@ -12,6 +12,7 @@ from ..desc.real import to_f32
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from .base import find_implementation
+from .calls import Form, signature
 from .given import parse_attr, parse_engine
 from .several import (
     SeveralPrimitive,
@@ -22,6 +23,17 @@ from .several import (
 from .sum_problem import SumProblem, make_problem, solve_sum
 
 __all__ = ["Sum"]
+
+
+class _Given(NamedTuple):
+    """The arguments of a primitive descriptor."""
+
+    engine: Any
+    scales: Any
+    srcs: Any
+    dst: Any = None
+    attr: Any = None
+    allow_empty: bool = False
 
 
 class SumPrimitiveDesc(SeveralPrimitiveDesc):
@@ -38,11 +50,18 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc):
     """
 
     kind = "Sum"
+    form = Form(
+        "Sum.PrimitiveDesc",
+        signature("engine", "scales", "srcs", dst=None, attr=None, allow_empty=False),
+        _Given,
+    )
+    __signature__ = form.shown
 
     __slots__ = ()
 
-    def _create(self, engine: Engine, scales: Any, srcs: Any, dst: Any = None, attr: Any = None) -> None:
-        what = "Sum.PrimitiveDesc"
+    def _create(self, given: _Given) -> None:
+        engine, scales, srcs, dst, attr, _ = given
+        what = self.form.what
         parse_engine(what, engine)
         mds, target = parse_descs(what, srcs), parse_target(what, dst)
         factors, frozen = parse_scales(what, scales, len(mds)), parse_attr(what, attr)

@@ -34,9 +34,9 @@ from .execution import share_bytes
 from .feeding import Extras
 from .reorder import overlaps
 from .scratchpad import scratch_address
-from .several_checks import check_concrete, check_destination_desc, check_sources, chosen_desc
+from .several_checks import Names, check_concrete, check_destination_desc, check_sources, chosen_desc
 
-_WHAT = "sum"
+_NAMES = Names("sum")
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
 _MOST_AT_ONCE = 16
 
@@ -77,35 +77,42 @@ class SumProblem:
 
 
 def make_problem(
-    scales: tuple[float, ...], srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr
+    scales: tuple[float, ...],
+    srcs: tuple[MemoryDesc, ...],
+    dst: MemoryDesc | None,
+    attr: Attr,
+    names: Names = _NAMES,
 ) -> SumProblem:
     """The checked problem; a destination left out, or of format "any", gets the format of the sources.
 
-    Raises InvalidArguments, Unimplemented for what cannot be added.
+    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be added.
     """
-    return _made(np.array(scales, "<f4").tobytes(), srcs, dst, attr)
+    return _made(np.array(scales, "<f4").tobytes(), srcs, dst, attr, names)
 
 
 @lru_cache(maxsize=1024)
-def _made(factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr) -> SumProblem:
+def _made(
+    factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names
+) -> SumProblem:
     """The problem by the bytes of its scales: 0.0 and -0.0 are equal, their sums are not."""
-    check_sources(_WHAT, srcs)
+    check_sources(names, srcs)
     count = len(factors) // 4
     if count != len(srcs):
-        why, hint = f"there are {len(srcs)} sources and {count} scales", "give one for each source"
-        raise InvalidArguments(f"{_WHAT}: wrong number of scales", why=why, hint=hint)
-    named = [(f"source {i}", md) for i, md in enumerate(srcs)]
+        why = f"there are {len(srcs)} {names.one}s and {count} scales"
+        what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
+        raise InvalidArguments(what, why=why, hint=hint)
+    named = [(names.source(i), md) for i, md in enumerate(srcs)]
     if dst is not None:
-        check_concrete(_WHAT, "dst", dst)
-        named.append(("dst", dst))
+        check_concrete(names.call, names.dst, dst)
+        named.append((names.dst, dst))
     for name, md in named[1:]:
-        _check_dims(name, md, srcs[0])
+        _check_dims(names, (name, md), srcs[0])
     if dst is None or dst.format_kind == "any":
         dst = chosen_desc(srcs, srcs[0].dims, srcs[0].data_type if dst is None else dst.data_type)
-    check_destination_desc(_WHAT, dst)
+    check_destination_desc(names, dst)
     if not replace(attr, scratchpad="library").is_default:
         raise Unimplemented(
-            f"{_WHAT}: unsupported attribute",
+            f"{_NAMES.call}: unsupported attribute",
             where=f"attr {attr.verbose_str()}",
             why="a sum has its scales, and nothing else",
             hint="give the scales with the sources; a reorder before or after does the rest",
@@ -113,14 +120,15 @@ def _made(factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, 
     return SumProblem(srcs, dst, factors, attr)
 
 
-def _check_dims(name: str, md: MemoryDesc, first: MemoryDesc) -> None:
+def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) -> None:
+    name, md = named
     if md.dims == first.dims:
         return
     raise InvalidArguments(
-        f"{_WHAT}: tensors of different shapes",
-        where=f"source 0 {first}; {name} {md}",
-        why=f"source 0 is {first.dims}, {name} {md.dims}",
-        hint="a sum never broadcasts; describe a source with stride 0 to repeat it",
+        f"{names.call}: tensors of different shapes",
+        where=f"{names.source(0)} {first}; {name} {md}",
+        why=f"{names.source(0)} is {first.dims}, {name} {md.dims}",
+        hint=f"a sum never broadcasts; give the {names.one} that is to be repeated a stride of 0",
     )
 
 
@@ -154,7 +162,7 @@ class _Sum:
         """No argument but sources and destination."""
         return {}
 
-    def check_extras(self, kind: str, extras: Extras, engine: Engine, dst: Memory) -> None:
+    def check_extras(self, call: str, extras: Extras, engine: Engine, dst: Memory) -> None:
         """There is nothing to check."""
 
     def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -145,9 +146,28 @@ def _reserve(total: int, nbytes: int) -> Array:
     )
 
 
-def address_of(array: Array) -> int:
-    """The address of an array's first element."""
+def _told_address(array: Array) -> int:
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def _read_address(array: Array) -> int:
+    return _word(id(array) + _DATA_AT).value
+
+
+def _is_as_expected() -> bool:
+    """True where an array's object is Python's header and then the address of its data (NumPy's C API)."""
+    if sys.implementation.name != "cpython":
+        return False
+    probe = np.zeros(8, np.uint8)
+    return all(_read_address(part) == _told_address(part) for part in (probe, probe[3:], probe[::-1]))
+
+
+_word = ctypes.c_size_t.from_address
+_DATA_AT = object.__basicsize__
+
+# NumPy's own way to tell an address builds a dict of six entries, five times as slow.
+address_of: Callable[[Array], int] = _read_address if _is_as_expected() else _told_address
+"""The address of an array's first element."""
 
 
 def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -> Buffer:

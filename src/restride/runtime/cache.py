@@ -148,9 +148,10 @@ def shared_cache(name: str, on_evict: Callable[[object], None] | None = None) ->
 def cache_info() -> dict[str, CacheInfo]:
     """What the caches of this process have done and hold (P16).
 
-    "primitives": solved problems, one for each pair of descriptors, attributes and engine. "kernels": machine
-    code, compiled or read from disk, which equal problems of different primitives share. "sums": solved
-    reductions, of compensations and of scales found from data.
+    "primitives": solved problems, one for each pair of descriptors, structure of attributes (whatever the
+    values of scales and the like) and engine. "kernels": machine code, compiled or read from disk, which
+    equal problems of different primitives share. "sums": solved reductions, of compensations and of scales
+    found from data.
     """
     infos: dict[str, CacheInfo] = {}
     for name, cache in _caches:

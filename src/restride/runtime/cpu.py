@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
@@ -169,3 +170,34 @@ class Params:
         packed = struct.pack(f"={len(operands)}Q{len(scalars)}d", *operands, *scalars)
         self._slots = (ctypes.c_uint64 * max(len(packed) // 8, 1)).from_buffer_copy(packed or bytes(8))
         self.address = ctypes.addressof(self._slots)
+
+
+@functools.cache
+def packer(operands: int, scalars: int) -> Callable[..., bytes]:
+    """A function that puts addresses and then scalars as `Params` does, several times as fast.
+
+    `packed_address` says where they are, for as long as the result lives.
+    """
+    return struct.Struct(f"={operands}Q{scalars}d").pack
+
+
+def _packed_address(packed: bytes) -> int:
+    return id(packed) + _BYTES_AT
+
+
+# CPython keeps the bytes of a bytes object, and a zero behind them, at its end.
+_BYTES_AT = bytes.__basicsize__ - 1
+
+
+def _is_as_expected() -> bool:
+    if sys.implementation.name != "cpython":
+        return False
+    probe = bytes(range(64))
+    return ctypes.string_at(_packed_address(probe), len(probe)) == probe
+
+
+def _address_by_ctypes(packed: bytes) -> int:
+    return ctypes.cast(ctypes.c_char_p(packed), ctypes.c_void_p).value or 0
+
+
+packed_address: Callable[[bytes], int] = _packed_address if _is_as_expected() else _address_by_ctypes

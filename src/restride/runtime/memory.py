@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments, Unimplemented
-from . import views
+from ..errors import InvalidArguments
+from . import exports, views
 from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, allocate_for, at_pointer, extent
 from .describe import describe
 from .engine import Engine
@@ -17,6 +18,8 @@ from .engine import Engine
 __all__ = ["NO_DATA", "Memory"]
 
 _NOTHING = Buffer(0, 0, False, None)
+# Moving data is the work of rows above this one: `arrays` registers how.
+_mover: list[Callable[[Memory, Any, Any], Memory]] = []
 _PAIRS = "pair each map_data() with one unmap_data()"
 
 
@@ -131,6 +134,13 @@ class Memory:
         """A copy in logical, row-major order and of the logical dims, without padding."""
         return views.logical(self._desc, self._held("to_numpy"))
 
+    def to(self, format: Any, data_type: Any = None) -> Memory:
+        """A new memory of the same elements in another format and type: `mem.to("nchw")`.
+
+        `format` as the `dst` of `rs.reorder`, None for the same; types convert under the numeric contract.
+        """
+        return _mover[0](self, format, data_type)
+
     def get_data_handle(self) -> int:
         """The address of the buffer's first byte; 0 without a buffer."""
         return self._address
@@ -180,29 +190,25 @@ class Memory:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """A plain layout as an array of the logical dims, without a copy unless it is asked for.
 
-        Raises InvalidArguments for a blocked layout.
+        Raises InvalidArguments for a blocked layout, ValueError where `copy=False` cannot be had.
         """
-        held = self._plain("__array__")
-        is_packed = self._desc.data_type.bits < 8
-        array = views.logical(self._desc, held) if is_packed else views.strided(self._desc, held)
-        wanted = array.dtype if dtype is None else np.dtype(dtype)
-        if copy is False and (is_packed or wanted != array.dtype):
-            raise ValueError(f"restride.Memory: {array.dtype} as {wanted} needs a copy")
-        return array.astype(wanted, copy=bool(copy))
+        return exports.array(self._desc, self._plain("__array__"), dtype, copy)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's older interface, for a plain layout of NumPy's own types; AttributeError for all else."""
+        if self._desc.inner_blks or not self:
+            raise AttributeError(f"__array_interface__: {self!r} has no strides; see Memory.physical and .to")
+        return exports.interface(self._desc, self._held("__array_interface__"))
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A DLPack capsule of a plain layout, as NumPy makes it; the options are the protocol's.
+        """A DLPack capsule of a plain layout, without a copy; the options are the Array API's.
 
-        Raises InvalidArguments for a blocked layout, Unimplemented for what NumPy does not export (bf16, f8).
+        `max_version` from (1, 0) gives a versioned capsule, in which read-only data is flagged; `copy=True` a
+        copy; `dl_device` may only be the CPU. Raises errors that are BufferErrors too: InvalidArguments for a
+        blocked layout, Unimplemented for what NumPy does not export (bf16, f8).
         """
-        array = views.strided(self._desc, self._plain("__dlpack__"))
-        if array.dtype.isbuiltin != 1:
-            raise Unimplemented(
-                f"Memory.__dlpack__: {self._desc.data_type}",
-                why="NumPy does not export this type",
-                hint=f"export the bits: np.asarray(mem).view(np.uint{array.itemsize * 8})",
-            )
-        return array.__dlpack__(**{name: value for name, value in options.items() if value is not None})
+        return exports.dlpack(self._desc, self._plain("__dlpack__"), options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's name for the CPU."""
@@ -245,10 +251,12 @@ class Memory:
     def _plain(self, what: str) -> Buffer:
         if not self._desc.inner_blks:
             return self._held(what)
-        hint = (
-            "take mem.physical(), the storage, or mem.to_numpy(), a copy; or rs.reorder into a plain format"
-        )
-        raise _refused(f"Memory.{what}", "no strides say where elements of a blocked layout lie", hint, self)
+        raise exports.refused(self._desc, what)
+
+
+def register_mover(move: Callable[[Memory, Any, Any], Memory]) -> None:
+    """Say what `Memory.to` calls: a function of the memory, a format and a type."""
+    _mover[:] = [move]
 
 
 def _lent(data: Any) -> Any:

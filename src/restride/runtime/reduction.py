@@ -22,6 +22,7 @@ from ..targets.cpu import ENTRY, WHOLE, load_kernel
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library
 from ..targets.reduction import LoweredReduction, lower_reduction
+from .alloc import address_of
 from .cache import LruCache, shared_cache
 from .native import native_call
 from .pool import default_pool
@@ -83,7 +84,7 @@ class _Program:
         if self.lowered is None:
             return interpret(self.reduction, self._storage(src), factor.value)
         planes = new_planes(self.reduction, self.lowered.planes)
-        self.fold(src, planes.ctypes.data, factor)
+        self.fold(src, address_of(planes), factor)
         return finish(self.reduction, planes)
 
     def fold(self, src: int, planes: int, factor: _Factor) -> None:
@@ -130,7 +131,7 @@ class SumProgram:
     `shape` are the kept dims, padded ones where `padded`: sums of padding are 0. Raises as `reduction_of`.
     """
 
-    __slots__ = ("_cut", "_factor", "_is_direct", "_program", "shape")
+    __slots__ = ("_cut", "_factor", "_is_direct", "_nbytes", "_program", "shape")
 
     def __init__(self, md: MemoryDesc, keep_mask: int, factor: int, padded: bool) -> None:
         self._program = _program(md, keep_mask, Op.total)
@@ -140,17 +141,16 @@ class SumProgram:
         self.shape = whole if padded else logical
         self._cut = tuple(map(slice, self.shape))
         self._is_direct = lowered is not None and lowered.planes == 1 and self.shape == whole
+        self._nbytes = 4 * prod(self.shape)
 
     def run(self, src_address: int, out_address: int) -> None:
-        """Overwrite the s32 array of `shape`, row-major, at `out_address` (4-byte aligned): factor * sum,
-        modulo 2**32.
-        """
-        if self._is_direct:
-            ctypes.memset(out_address, 0, 4 * prod(self.shape))
+        """Overwrite the s32 array of `shape`, row-major, at `out_address`: factor * sum, modulo 2**32."""
+        if self._is_direct and out_address % 4 == 0:
+            ctypes.memset(out_address, 0, self._nbytes)
             self._program.fold(src_address, out_address, self._factor)
             return
         found = self.sums(src_address)
-        ctypes.memmove(out_address, found.ctypes.data, found.nbytes)
+        ctypes.memmove(out_address, address_of(found), found.nbytes)
 
     def sums(self, src_address: int) -> Array:
         """The same as a new int32 array."""

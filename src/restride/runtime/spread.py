@@ -14,7 +14,8 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..plan.nest import LoopNest
-from ..plan.nibbles import Span, Spread, line, spread, wide_type
+from ..plan.nibbles import Span, Spread, has_nibbles, line, spread, wide_type
+from ..plan.staged import Chain, linear_chain
 from ..targets.isa import host_caches
 from .alloc import Array, address_of
 from .cpu import LINE, Params, Program
@@ -50,10 +51,17 @@ def make_program(
     """
     low, high = dst_span
     finds_room = nest.dst_type.nbytes(high - low) <= host_caches().l3 // 2
-    program = Program(nest, moved_bytes, may_stream=not (is_read_next and finds_room))
+    stays = is_read_next and finds_room
+    program = Program(nest, moved_bytes, None if stays else _chain(nest), may_stream=not stays)
     if program.lowered is None or not program.lowered.splits_bytes:
         return program
     return SpreadProgram(nest, moved_bytes, spread(nest, src_span, dst_span))
+
+
+def _chain(nest: LoopNest) -> Chain | None:
+    """The nest in stages where it is too large for the caches and of whole bytes."""
+    is_large = not nest.is_empty and nest.moved_bytes >= host_caches().l3
+    return linear_chain(nest) if is_large and not has_nibbles(nest) else None
 
 
 class SpreadProgram:

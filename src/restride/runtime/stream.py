@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from .engine import Engine
 
@@ -20,16 +21,22 @@ class StreamFlags(enum.IntFlag):
     default_order = in_order
 
 
+_KNOWN = int(StreamFlags.in_order | StreamFlags.out_of_order)
+_NAMES = "in_order (1) and out_of_order (2)"
+_HINT = 'use "in_order" or StreamFlags.in_order'
+
+
 class Stream:
     """A sequence of executions on one engine (`dnnl::stream`).
 
-    `flags` is a word or a `StreamFlags`. Engines that run on the CPU are in-order: each execution has ended
-    when its call returns. Raises InvalidArguments for flags that the engine does not offer.
+    `flags` is a word, a `StreamFlags` or its number (P04). Engines that run on the CPU are in-order: each
+    execution has ended when its call returns. Raises InvalidArguments for flags that the engine does not
+    offer.
     """
 
     __slots__ = ("__weakref__", "_engine", "_flags")
 
-    def __init__(self, engine: Engine, flags: str | StreamFlags = "in_order") -> None:
+    def __init__(self, engine: Engine, flags: str | int | StreamFlags = "in_order") -> None:
         if not isinstance(engine, Engine):
             raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
         self._engine = engine
@@ -54,11 +61,29 @@ class Stream:
 
 
 def _parse(flags: object) -> StreamFlags:
-    if isinstance(flags, StreamFlags):
-        return flags
-    words = [word.strip() for word in flags.split("|")] if isinstance(flags, str) else [""]
+    """Flags as a word, words joined by |, a StreamFlags or its number."""
+    if isinstance(flags, str):
+        return _of_words([word.strip() for word in flags.split("|")], flags)
+    number = _to_int(flags)
+    if number is None:
+        raise _refused(f"unknown flags {short_repr(flags)}", _HINT)
+    unknown = number & ~_KNOWN
+    if number < 1 or unknown:
+        bits = f", of which {short_repr(unknown)} is no flag" if number > 0 else ""
+        raise _refused(f"unknown flags {short_repr(number)}{bits}; there are {_NAMES}", _HINT)
+    return StreamFlags(number)
+
+
+def _to_int(value: object) -> int | None:
+    try:
+        return parse_int(value, "flags")
+    except InvalidArguments:
+        return None
+
+
+def _of_words(words: list[str], text: str) -> StreamFlags:
     if any(word not in StreamFlags.__members__ for word in words):
-        raise _refused(f"unknown flags {str(flags)[:60]!r}", 'use "in_order" or StreamFlags.in_order')
+        raise _refused(f"unknown flags {short_repr(text)}", _HINT)
     parsed = StreamFlags(0)
     for word in words:
         parsed |= StreamFlags[word]
@@ -66,14 +91,12 @@ def _parse(flags: object) -> StreamFlags:
 
 
 def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
-    if StreamFlags.out_of_order in flags:
-        raise _refused(
-            f"engine {engine} executes in order",
-            'leave the flags out, or say "in_order"; out-of-order streams belong to SYCL engines',
-        )
-    if flags != StreamFlags.in_order:
-        raise _refused(f"unknown flags {int(flags)}", 'use "in_order"')
-    return flags
+    if StreamFlags.out_of_order not in flags:
+        return flags
+    raise _refused(
+        f"engine {engine} executes in order",
+        'leave the flags out, or say "in_order"; out-of-order streams belong to SYCL engines',
+    )
 
 
 def _refused(why: str, hint: str) -> InvalidArguments:

@@ -56,6 +56,9 @@ def assembly(ir_text: str, isa: Isa) -> str:
 class Library:
     """Machine code in this process. Its addresses are good for as long as this object lives."""
 
+    # Of the class, as modules are emptied at exit.
+    _exiting = staticmethod(sys.is_finalizing)
+
     def __init__(self, name: str, tracker: Any) -> None:
         self._name = name
         # LLVM unloads the code with the first tracker that goes, so that all of them are kept.
@@ -90,7 +93,7 @@ class Library:
 
     def __del__(self) -> None:
         # At interpreter exit the code stays where it is: a native thread may still be running in it.
-        if not _exiting():
+        if not self._exiting():
             self.close()
 
 
@@ -170,6 +173,3 @@ def _linker() -> Any:
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(opt=_EFFORT, reloc="pic", codemodel="small")
     return binding.create_lljit_compiler(machine, use_jit_link=os.name != "nt", suppress_errors=True)
-
-
-_exiting = sys.is_finalizing

@@ -40,6 +40,12 @@ def why_no_layout(md: MemoryDesc) -> str:
     return "Some dims or strides are known only at execution."
 
 
+def byte_text(md: MemoryDesc, offset: int) -> str:
+    """The byte at which an element offset lies; elements of half a byte may start at its half: `"3.5"`."""
+    whole, part = divmod(md.data_type.bits * offset, 8)
+    return f"{whole}.5" if part else str(whole)
+
+
 def counted(number: int, noun: str) -> str:
     """`counted(3, "line")` → `"3 lines"`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,112 @@
+"""What restride runs on: versions, machine, engines, instruction sets, caches, threads, settings."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata
+from typing import Any
+
+from . import settings
+from .runtime.engine import Engine
+from .runtime.pool import available_processors, get_num_threads
+from .targets.isa import choose, host_caches, host_isa
+from .targets.llvm import llvm
+from .targets.store import default_store
+from .version import VERSION
+
+__all__ = ["show_versions"]
+
+_LEVELS = ("generic", "sse41", "avx2", "avx512")
+_KINDS = ("cpu", "gpu", "reference")
+_PREFIXES = ("RESTRIDE_", "ONEDNN_", "DNNL_")
+_NEEDED = ("numpy", "llvmlite", "ml_dtypes")
+# Told where they are installed; none of them is imported for it.
+_OTHERS = ("torch", "jax", "openvino", "onednn", "dpctl", "scikit-image")
+
+
+def show_versions() -> None:
+    """Print what a report of a fault should hold: versions, machine, engines, caches, threads, settings.
+
+    The same as `restride info`. Raises InvalidArguments where an environment variable cannot be used.
+    """
+    print(text_of(facts()))
+
+
+def facts() -> dict[str, dict[str, Any]]:
+    """All facts, in groups."""
+    return {
+        "versions": _versions(),
+        "machine": _machine(),
+        "engines": {kind: Engine.get_count(kind) for kind in _KINDS},
+        "instruction set": _instruction_set(),
+        "caches": asdict(host_caches()),
+        "threads": {"used": get_num_threads(), "processors": available_processors()},
+        "object cache": asdict(default_store().info()),
+        "settings": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_PREFIXES)},
+    }
+
+
+def text_of(groups: Mapping[str, Mapping[str, Any]]) -> str:
+    """The facts as a table of three columns: group, name, value."""
+    rows = [
+        (title if i == 0 else "", name.replace("_", " "), _words(value))
+        for title, group in groups.items()
+        for i, (name, value) in enumerate(group.items())
+    ]
+    wide, broad = (max(len(row[i]) for row in rows) for i in (0, 1))
+    return "\n".join(f"{title:<{wide}}  {name:<{broad}}  {value}".rstrip() for title, name, value in rows)
+
+
+def _versions() -> dict[str, str]:
+    installed = {name: found for name in _OTHERS if (found := _installed(name))}
+    return {
+        "restride": VERSION,
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in _NEEDED},
+        "llvm": ".".join(map(str, llvm().llvm_version_info)),
+        **installed,
+    }
+
+
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _machine() -> dict[str, str]:
+    return {"system": f"{platform.system()} {platform.release()}", "architecture": platform.machine()}
+
+
+def _instruction_set() -> dict[str, Any]:
+    """The level that code is made for, and all that this machine has, lowest first."""
+    chosen = host_isa()
+    return {
+        "chosen": chosen.name,
+        "available": _available(),
+        "vector_bytes": chosen.vector_bytes,
+        "cpu": chosen.cpu,
+        "features": chosen.features,
+        "limit": settings.lookup("MAX_CPU_ISA"),
+    }
+
+
+def _available() -> list[str]:
+    try:
+        features = dict(llvm().get_host_cpu_features())
+    except RuntimeError:
+        features = {}
+    levels = (choose(platform.machine(), "", features, level).name for level in _LEVELS)
+    return list(dict.fromkeys(levels))
+
+
+def _words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "-" if value in (None, "") else str(value)

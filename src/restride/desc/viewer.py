@@ -1,0 +1,90 @@
+"""How a descriptor is seen: the methods of `MemoryDesc` that draw and explain it.
+
+Pictures are made in `view/`, rows above this one, which descriptors do not know: whoever gathers the public
+names registers a module here, by name, and it is loaded when a picture is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Protocol, cast
+
+
+class Explanation(str):
+    """An explanation in words: a string whose `repr` is its text, so that a prompt shows it as it is.
+
+    `formula` is the element offset as a Python expression of `names`, one letter for each axis; both are
+    empty where a descriptor has no layout.
+    """
+
+    __slots__ = ("formula", "names")
+    formula: str
+    names: str
+
+    def __new__(cls, text: str, formula: str = "", names: str = "") -> Explanation:
+        """The explanation `text` with its formula."""
+        made = super().__new__(cls, text)
+        made.formula, made.names = formula, names
+        return made
+
+    def __repr__(self) -> str:
+        return str.__str__(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Explanation, (str(self), self.formula, self.names)
+
+
+class Viewer(Protocol):
+    """What the registered module offers: functions of a descriptor, and the tag that names its axes."""
+
+    def show(self, md: Any, tag: str) -> None:
+        """Print the picture."""
+
+    def explain(self, md: Any, tag: str) -> Explanation:
+        """Return the explanation."""
+
+    def html(self, md: Any) -> str:
+        """Return the picture for a notebook."""
+
+    def svg(self, md: Any) -> str:
+        """Return the picture as SVG."""
+
+
+_registered: list[str] = []
+
+
+def register(module: str) -> None:
+    """Say which module is the `Viewer`, by its dotted name; it is imported on first use."""
+    _registered[:] = [module]
+
+
+def _viewer() -> Viewer:
+    return cast(Viewer, importlib.import_module(_registered[0]))
+
+
+class Viewed:
+    """The methods of a descriptor that show it."""
+
+    __slots__ = ()
+
+    def show(self, *, tag: str = "") -> None:
+        """Print where every element lies, from low offsets to high: padding hatched, inner blocks outlined.
+
+        Coloured on a terminal, unless NO_COLOR is set; large layouts are drawn in part. `tag`: a format whose
+        letters name the axes, as "nChw16c"; "abcd" unless given.
+        """
+        _viewer().show(self, tag)
+
+    def explain(self, *, tag: str = "") -> Explanation:
+        """Strides, blocks, padding, size, and the offset formula in words and symbols (M10, P10).
+
+        The text is a string; its `formula` is a Python expression of the axes' `names` that equals `offset`
+        for every index. `tag` as in `show`.
+        """
+        return _viewer().explain(self, tag)
+
+    def _repr_html_(self) -> str:
+        return _viewer().html(self)
+
+    def _repr_svg_(self) -> str:
+        return _viewer().svg(self)

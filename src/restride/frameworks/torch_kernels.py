@@ -1,0 +1,193 @@
+"""Kernels on torch's tensors: recipes found by shapes, strides and types, run on the tensors' addresses.
+
+This module imports torch; nothing does so but `restride.torch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from ..arrays import reorder as reorder_arrays
+from ..desc.tags import FormatTag, to_tag
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
+from ..shuffles import shuffle as shuffle_arrays
+from ..verbose import flags
+from . import recipes, shuffle_recipes
+from .factors import COPY, Applied, parse_factors
+from .groups import Rule
+
+_TWINS: dict[Any, np.dtype[Any]] = {
+    torch.float64: np.dtype(np.float64),
+    torch.float32: np.dtype(np.float32),
+    torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    torch.float16: np.dtype(np.float16),
+    torch.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    torch.float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
+    torch.int32: np.dtype(np.int32),
+    torch.int8: np.dtype(np.int8),
+    torch.uint8: np.dtype(np.uint8),
+    torch.bool: np.dtype(np.bool_),
+}
+_BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
+
+
+def dtype_of(data_type: Any) -> Any:
+    """The type of torch that a name, a type of NumPy's or of restride's, or torch's own stands for.
+
+    Raises InvalidArguments for types that torch lacks.
+    """
+    if isinstance(data_type, torch.dtype):
+        return data_type
+    found = _BY_NAME.get(DataType.parse(data_type))
+    if found is not None:
+        return found
+    raise InvalidArguments(
+        f"restride.torch: torch has no {DataType.parse(data_type)}",
+        why="the result would be no tensor",
+        hint="use rs.reorder, which gives a rs.Memory",
+    )
+
+
+@lru_cache(maxsize=256)
+def order_of(dst: str, ndims: int) -> tuple[int, ...]:
+    """The axes of a plain format, outermost first.
+
+    Raises InvalidArguments for formats of another rank, and for blocked ones, which no strides describe.
+    """
+    tag = to_tag(FormatTag.parse(dst), ndims)
+    order = getattr(tag, "order", ())
+    if len(order) == ndims and not getattr(tag, "inner_blks", ()):
+        return tuple(order)
+    raise InvalidArguments(
+        f"restride.torch.reorder: {dst!r} is no plain format of {ndims} axes",
+        why="a tensor of torch has as many strides as axes, and no blocks",
+        hint="name a plain format such as nhwc; rs.reorder makes a rs.Memory of a blocked one",
+    )
+
+
+def order_by_stride(x: Any) -> list[int]:
+    """The axes of a tensor, outermost first."""
+    strides = x.stride()
+    return sorted(range(x.dim()), key=lambda d: (-strides[d], d))
+
+
+def empty(x: Any, order: Sequence[int], dtype: Any) -> Any:
+    """An empty tensor of the shape of `x`, dense in that order of axes; works for fake tensors too."""
+    strides = dense_strides(x.shape, order)
+    return torch.empty_strided(x.shape, strides, dtype=dtype or x.dtype, device=x.device)
+
+
+def dense_strides(shape: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
+    """The strides of a dense tensor whose axes lie in that order; extents may be symbols of the compiler."""
+    stride: Any = 1
+    strides = [stride] * len(shape)
+    for d in reversed(order):
+        strides[d] = stride
+        stride = stride * (shape[d] if shape[d] != 0 else 1)
+    return tuple(strides)
+
+
+def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
+    """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm."""
+    applied = COPY if scale is None else parse_factors(scale, 0.0)
+    recipe, strides, kind = _new_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
+    out = torch.empty_strided(x.shape, strides, dtype=kind)
+    if flags.profile_exec or flags.profile_create:
+        return _reported(x, out, applied)
+    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, applied.params)
+    return out
+
+
+def reorder_into(x: Any, out: Any, scale: float | None) -> Any:
+    """Run the reorder of a tensor of the CPU into another of its shape; returns `out`."""
+    applied = COPY if scale is None else parse_factors(scale, 0.0)
+    if flags.profile_exec or flags.profile_create:
+        return _reported(x, out, applied)
+    kinds = (x.stride(), x.dtype), (out.stride(), out.dtype)
+    recipe = _reorder_recipe(x.shape, *kinds, applied.is_scaled)
+    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, applied.params)
+    return out
+
+
+def shuffle_into(x: Any, out: Any, rule: Rule, axis: int, number: int) -> Any:
+    """Run a shuffle of a tensor of the CPU into another of its shape and type; returns `out`."""
+    recipe = _shuffle_recipe(rule, x.shape, x.stride(), out.stride(), x.dtype, axis, number)
+    if flags.profile_exec or flags.profile_create:
+        split = recipe.problem
+        shuffle_arrays(_bits(x), group_size=split.group_size, axis=split.axis, out=_bits(out))
+        return out
+    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, 0)
+    return out
+
+
+def _make_reorder(shape: Any, source: Any, target: Any, is_scaled: bool) -> recipes.OutRecipe:
+    kinds = (_kind(shape, strides, _twin(dtype)) for strides, dtype in (source, target))
+    return recipes.for_out(*kinds, None, None, is_scaled, False)
+
+
+def _make_new(
+    shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool
+) -> tuple[recipes.OutRecipe, tuple[int, ...], Any]:
+    """The recipe, and the strides and the type of the result."""
+    kind = out_dtype or dtype
+    out_strides = dense_strides(shape, order_of(dst, len(shape)))
+    return _reorder_recipe(shape, (strides, dtype), (out_strides, kind), is_scaled), out_strides, kind
+
+
+def _make_shuffle(
+    rule: Rule, shape: Any, strides: Any, out_strides: Any, dtype: Any, axis: int, number: int
+) -> shuffle_recipes.ShuffleRecipe:
+    # Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
+    carrier = np.dtype(f"u{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else f"V{dtype.itemsize}")
+    kinds = (_kind(shape, steps, carrier) for steps in (strides, out_strides))
+    return shuffle_recipes.for_out(rule, *kinds, axis, number)
+
+
+_reorder_recipe: Callable[..., recipes.OutRecipe]
+_new_recipe: Callable[..., tuple[recipes.OutRecipe, tuple[int, ...], Any]]
+_shuffle_recipe: Callable[..., shuffle_recipes.ShuffleRecipe]
+
+
+def _resize(capacity: int) -> None:
+    global _reorder_recipe, _new_recipe, _shuffle_recipe
+    _reorder_recipe, _new_recipe = lru_cache(capacity)(_make_reorder), lru_cache(capacity)(_make_new)
+    _shuffle_recipe = lru_cache(capacity)(_make_shuffle)
+
+
+_resize(get_primitive_cache_capacity())
+follow_capacity(_resize)
+
+
+def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> tuple[Any, Any, np.dtype[Any]]:
+    return tuple(shape), tuple(step * twin.itemsize for step in strides), twin
+
+
+def _twin(dtype: Any) -> np.dtype[Any]:
+    found = _TWINS.get(dtype)
+    if found is not None:
+        return found
+    raise InvalidArguments(
+        f"restride.torch.reorder: elements of {dtype}",
+        why="restride has no such type",
+        hint="convert, for example x.float() or x.int()",
+    )
+
+
+def _reported(x: Any, out: Any, applied: Applied) -> Any:
+    """With verbose lines, which the functions on NumPy's arrays write."""
+    source, target = (_bits(t).view(_twin(t.dtype)) for t in (x, out))
+    reorder_arrays(source, None, scale=applied.alpha, out=target)
+    return out
+
+
+def _bits(x: Any) -> Any:
+    carrier = getattr(torch, {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}[x.element_size()])
+    return x.detach().view(carrier).numpy()

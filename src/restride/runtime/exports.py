@@ -1,0 +1,91 @@
+"""A memory as others read it: NumPy's interfaces and DLPack, without a copy unless one is asked for.
+
+What is exported is a plain layout: strides say where its elements lie. Blocked layouts are refused with the
+two ways out, the physical array and a reorder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..desc.aliases import LETTERS
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments, Unimplemented
+from . import views
+from .alloc import Array, Buffer
+
+_CPU = (1, 0)
+_USUAL = {3: "ncw", 4: "nchw", 5: "ncdhw"}
+
+
+class NotExported(InvalidArguments, BufferError):
+    """A layout that no strides describe; a BufferError too, as DLPack's consumers expect."""
+
+
+class NotCarried(Unimplemented, BufferError):
+    """Elements that NumPy does not export; a BufferError too, as DLPack's consumers expect."""
+
+
+def refused(md: MemoryDesc, what: str) -> NotExported:
+    """The error for a blocked layout; `what` is the method that was called."""
+    plain = _USUAL.get(md.ndims, LETTERS[: md.ndims])
+    return NotExported(
+        f"Memory.{what} is not possible",
+        where=str(md),
+        why="no strides say where elements of a blocked layout lie",
+        hint=f'take mem.physical(), the storage without a copy, or mem.to("{plain}"), a plain copy',
+    )
+
+
+def array(md: MemoryDesc, held: Buffer, dtype: Any, copy: bool | None) -> Array:
+    """`__array__` of a plain layout. Raises ValueError where `copy=False` cannot be."""
+    is_packed = md.data_type.bits < 8
+    found = views.logical(md, held) if is_packed else views.strided(md, held)
+    wanted = found.dtype if dtype is None else np.dtype(dtype)
+    if copy is False and (is_packed or wanted != found.dtype):
+        raise ValueError(f"restride.Memory: {found.dtype} as {wanted} needs a copy")
+    return found.astype(wanted, copy=bool(copy))
+
+
+def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
+    """`__array_interface__` of a plain layout.
+
+    Raises AttributeError, as the protocol wants it, for elements that it has no name for.
+    """
+    twin = md.data_type.numpy
+    if twin is None or twin.isbuiltin != 1:
+        raise AttributeError(f"__array_interface__ has no name for {md.data_type}: use np.asarray(mem)")
+    # Bytes in place of an address: whoever takes them keeps the buffer, whatever the memory attaches later.
+    return {
+        "version": 3,
+        "typestr": twin.str,
+        "shape": md.dims,
+        "strides": tuple(stride * twin.itemsize for stride in md.strides),
+        "data": held.bytes(),
+        "offset": md.offset0 * twin.itemsize if md.nelems else 0,
+    }
+
+
+def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
+    """A capsule as NumPy makes it: versioned where `max_version` asks for it, read-only flagged there.
+
+    Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.
+    """
+    found = views.strided(md, held)
+    if found.dtype.isbuiltin != 1:
+        raise NotCarried(
+            f"Memory.__dlpack__: {md.data_type}",
+            why="NumPy does not export this type",
+            hint=f"export the bits: np.asarray(mem).view(np.uint{found.itemsize * 8})",
+        )
+    device = options.get("dl_device")
+    if device is not None and tuple(device) != _CPU:
+        raise NotExported(
+            "Memory.__dlpack__: another device",
+            where=f"dl_device {tuple(device)}",
+            why="the memory is on the CPU, (1, 0)",
+            hint="export it to the CPU, and let the consumer copy it",
+        )
+    return found.__dlpack__(**{name: value for name, value in options.items() if value is not None})

@@ -1,0 +1,44 @@
+"""What standard output can show: colours, characters, columns."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from dataclasses import replace
+from typing import TextIO
+
+from .text import ASCII, Ink
+
+_WIDTH = 100
+
+
+def ink() -> Ink:
+    """What stdout can show: colour on a terminal unless NO_COLOR is set, ASCII where it takes no more."""
+    plain = Ink() if sys.stdout is not None and _takes(sys.stdout, Ink().characters) else ASCII
+    if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return plain
+    return replace(plain, colour=True)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """True where a person is likely to watch."""
+    with contextlib.suppress(ValueError):
+        return stream is not None and stream.isatty()
+    return False
+
+
+def width() -> int:
+    """Columns to fill: the terminal's, or 100."""
+    return shutil.get_terminal_size((_WIDTH, 24)).columns if is_terminal(sys.stdout) else _WIDTH
+
+
+def printable(text: str, stream: TextIO) -> str:
+    """`text` with escapes for what the stream's encoding lacks, file names that are no text among it."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _takes(stream: TextIO, text: str) -> bool:
+    return printable(text, stream) == text

@@ -1,0 +1,279 @@
+"""restride.torch: operators under autograd, compiler and transforms; tensors in and out of the functions."""
+
+from __future__ import annotations
+
+import doctest
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.errors import refused
+
+pytestmark = pytest.mark.peer
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("restride.torch")
+
+_OPS = torch.ops.restride
+
+
+def image(dtype=torch.float32, last=False):
+    x = torch.arange(2 * 12 * 5 * 3).remainder(100).reshape(2, 12, 5, 3).to(dtype)
+    return x.to(memory_format=torch.channels_last) if last else x
+
+
+# --- arrays in and out of the functions of restride ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "bool"]
+)
+def test_reorder_of_a_tensor_is_a_tensor_with_the_strides_of_channels_last(kind):
+    x = image(getattr(torch, kind))
+    made = rs.reorder(x, "nhwc")
+    assert made.dtype is x.dtype
+    assert made.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(made, x)
+    assert rs.reorder(made, "nchw").is_contiguous()
+    assert isinstance(rs.reorder(x, "nChw16c"), rs.Memory)
+
+
+def test_tensors_are_sources_and_outputs():
+    x, out = image(), torch.empty(2, 12, 5, 3, dtype=torch.int8)
+    assert rs.reorder(x, None, scale=0.5, out=out) is out
+    assert torch.equal(out, (x * 0.5).round().to(torch.int8))
+    assert torch.equal(rs.shuffle_channels(x, group=3), torch.nn.functional.channel_shuffle(x, 3))
+    assert rs.shuffle(x, group_size=4, out=(other := torch.empty_like(x))) is other
+    assert torch.equal(other, torch.nn.functional.channel_shuffle(x, 3))
+
+
+def test_a_memory_is_read_by_torch():
+    memory = rs.reorder(image().numpy(), "nChw16c").to("nhwc")
+    read = torch.from_dlpack(memory)
+    assert torch.equal(read, image())
+    assert read.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: torch.ones(2, 4).to_sparse(), "x.to_dense()"),
+        (lambda: torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8), "x.dequantize()"),
+        (lambda: torch.ones(2, 4, device="meta"), "the tensor is on meta"),
+        (lambda: torch.ones(2, 4, requires_grad=True), "x.detach()"),
+    ],
+    ids=["sparse", "quantised", "meta", "gradient"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_that_are_no_plain_memory_say_what_to_do(make, text):
+    x = make()
+    for call in (lambda: rs.reorder(x, "ba"), lambda: rs.shuffle(x, group_size=2)):
+        with refused("x cannot be read", text):
+            call()
+
+
+# --- the operators ------------------------------------------------------------------------------------------
+
+_CALLS = {
+    "reorder": (lambda: _OPS.reorder.default, ("nhwc",), {}),
+    "reorder to bf16": (lambda: _OPS.reorder.default, ("nhwc",), {"dtype": torch.bfloat16, "scale": 2.0}),
+    "reorder by order": (lambda: _OPS.reorder.order, ([0, 3, 2, 1],), {}),
+    "shuffle": (lambda: _OPS.shuffle.default, (3,), {}),
+    "shuffle of axis 2": (lambda: _OPS.shuffle.default, (5, 2), {}),
+    "shuffle_channels": (lambda: _OPS.shuffle_channels.default, (3, 1), {}),
+    "shuffle_channels from the end": (lambda: _OPS.shuffle_channels.default, (3, -3), {}),
+}
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["nchw", "nhwc"])
+@pytest.mark.parametrize("name", _CALLS)
+@pytest.mark.filterwarnings("ignore")
+def test_operators_pass_opcheck(name, last):
+    op, args, named = _CALLS[name]
+    x = image(last=last).requires_grad_()
+    found = torch.library.opcheck(op(), (x, *args), named)
+    assert set(found.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("name", _CALLS)
+def test_the_gradient_goes_back_the_same_way(name):
+    op, args, named = _CALLS[name]
+    if "bf16" in name:
+        pytest.skip("bf16 is too coarse for numerical gradients")
+    x = torch.rand(2, 12, 5, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: op()(x, *args, **named), (x,))
+    op()(x, *args, **named).sum().backward()
+    assert x.grad.stride() == x.stride()
+
+
+def test_the_gradient_of_a_conversion_has_the_type_and_scale_of_the_source():
+    x = image(last=True).requires_grad_()
+    rt.reorder(x, "nchw", dtype="bf16", scale=2.0).sum().backward()
+    assert x.grad.dtype is torch.float32
+    assert x.grad.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(x.grad, torch.full_like(x, 2.0))
+
+
+def test_gradients_of_shuffles_undo_them():
+    x, weight = torch.rand(2, 12, 5, 3, requires_grad=True), torch.rand(2, 12, 5, 3)
+    (rt.channel_shuffle(x, 3) * weight).sum().backward()
+    assert torch.equal(rt.channel_shuffle(x.grad, 3), weight)
+
+
+class Net(torch.nn.Module):
+    def __init__(self, shuffle):
+        super().__init__()
+        self.first, self.shuffle = torch.nn.Conv2d(12, 12, 1), shuffle
+
+    def forward(self, x):
+        return rt.reorder(self.shuffle(self.first(x)), "nhwc").relu()
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.filterwarnings("ignore")
+def test_compile_keeps_one_graph(dynamic):
+    torch._dynamo.reset()
+    net = Net(rt.ChannelShuffle(3))
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for n in (2, 3):
+        x = torch.rand(n, 12, 5, 3)
+        wanted, made = net(x), compiled(x)
+        assert torch.allclose(made, wanted)
+        assert made.stride() == wanted.stride()
+        made.sum().backward()
+    explained = torch._dynamo.explain(net)(torch.rand(2, 12, 5, 3))
+    assert (explained.graph_count, explained.graph_break_count) == (1, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_inductor_compiles_it():
+    torch._dynamo.reset()
+    net = Net(rt.ChannelShuffle(3))
+    x = torch.rand(2, 12, 5, 3)
+    assert torch.allclose(torch.compile(net, fullgraph=True)(x), net(x), atol=1e-6)
+
+
+# --- functions and the module -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int64", "complex64", "bool", "uint8"])
+@pytest.mark.parametrize("last", [False, True], ids=["nchw", "nhwc"])
+def test_the_module_is_a_drop_in(kind, last):
+    x = image(getattr(torch, kind), last)
+    ours, theirs = rt.ChannelShuffle(3), torch.nn.ChannelShuffle(3)
+    assert torch.equal(ours(x), theirs(x))
+    assert ours(x).stride() == x.stride()
+    assert str(ours) == str(theirs)
+    assert ours.state_dict() == theirs.state_dict()
+    assert ours.groups == 3
+
+
+def test_functions_take_strided_views_and_empty_tensors():
+    x = torch.arange(2 * 24 * 5 * 6.0).reshape(2, 24, 5, 6)[:, ::2, :, 1::2]
+    assert torch.equal(rt.reorder(x, "nhwc"), x)
+    assert torch.equal(rt.channel_shuffle(x, 3), torch.nn.functional.channel_shuffle(x, 3))
+    wide = torch.rand(1, 12, 1, 1).expand(2, 12, 4, 4)
+    assert torch.equal(rt.reorder(wide, "nchw"), wide)
+    assert torch.equal(rt.shuffle(wide, group_size=4), torch.nn.functional.channel_shuffle(wide, 3))
+    empty = torch.empty(0, 12, 5, 3)
+    assert rt.reorder(empty, "nhwc").shape == rt.channel_shuffle(empty, 3).shape == (0, 12, 5, 3)
+    conjugate = torch.rand(1, 4, 2, 2, dtype=torch.complex64).conj()
+    assert torch.equal(
+        rt.channel_shuffle(conjugate, 2), torch.nn.functional.channel_shuffle(conjugate.resolve_conj(), 2)
+    )
+
+
+def test_nothing_is_called_directly_where_more_than_the_result_is_wanted():
+    x = torch.rand(2, 12, 5, 3)
+    assert rt._is_plain(x)
+    assert not rt._is_plain(x.clone().requires_grad_())
+    assert not rt._is_plain(torch.nn.Parameter(x))
+    assert not rt._is_plain(x.to("meta"))
+    seen = []
+    torch.func.grad(lambda y: (seen.append(rt._is_plain(y)), y.sum())[1])(x)
+    torch.func.vmap(lambda y: (seen.append(rt._is_plain(y)), y)[1])(x)
+    with torch.autograd.forward_ad.dual_level():
+        seen.append(rt._is_plain(x))
+    with torch.no_grad():
+        assert rt._is_plain(x.clone().requires_grad_())
+    assert seen == [False, False, False]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tangents_are_refused_and_not_taken_for_zero():
+    x = torch.rand(2, 12, 5, 3)
+    for call in (lambda y: rt.channel_shuffle(y, 3), lambda y: rt.reorder(y, "nhwc")):
+        with refused("forward-mode derivatives", kind=rs.Unimplemented):
+            torch.func.jvp(call, (x,), (x,))
+    for call in (rt.ChannelShuffle(3), lambda y: _OPS.shuffle(y, 4), lambda y: rt.reorder(y, "nhwc")):
+        with torch.autograd.forward_ad.dual_level(), refused("forward-mode", kind=rs.Unimplemented):
+            call(torch.autograd.forward_ad.make_dual(x, x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_vmap_and_second_derivatives():
+    x = torch.rand(3, 1, 4, 2, 2)
+    wanted = torch.stack([rt.channel_shuffle(y, 2) for y in x])
+    assert torch.equal(torch.func.vmap(lambda y: rt.channel_shuffle(y, 2))(x), wanted)
+    x = torch.rand(1, 4, 2, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: rt.channel_shuffle(x, 2) ** 2, (x,))
+    assert torch.autograd.gradgradcheck(lambda x: rt.reorder(x, "nhwc", scale=2.0) ** 2, (x,))
+
+
+def test_errors_are_those_of_restride():
+    x = image()
+    with refused("'nChw16c' is no plain format of 4 axes", "rs.reorder makes a rs.Memory"):
+        rt.reorder(x, "nChw16c")
+    with refused("is no plain format", kind=rs.InvalidArguments):
+        rt.reorder(x, "aBcd16b")
+    with refused("group_size"):
+        rt.shuffle(x, group_size=5)
+    with refused("elements of torch.int64", "x.int()"):
+        rt.reorder(x.long(), "nhwc")
+    with refused("torch has no s4"):
+        rt.reorder(x, "nhwc", dtype="s4")
+    with refused("ndarray is no tensor"):
+        rt.shuffle(np.zeros((1, 4)), group_size=2)
+
+
+def test_verbose_lines_are_written_for_tensors_too(capfd):
+    rs.verbose(2)
+    try:
+        rt.reorder(image(), "nhwc")
+        rt.shuffle(image(), group_size=3)
+    finally:
+        rs.verbose(0)
+    text = capfd.readouterr().err
+    assert "exec,cpu,reorder" in text
+    assert "exec,cpu,shuffle" in text
+
+
+def test_restride_alone_imports_no_torch_and_registers_nothing():
+    code = (
+        "import sys, restride as rs, numpy as np; rs.reorder(np.zeros((1, 2, 3, 4), 'f4'), 'nhwc');"
+        "assert 'torch' not in sys.modules;"
+        "import torch; assert not hasattr(torch.ops.restride, 'shuffle'); import restride.torch;"
+        "assert torch.ops.restride.shuffle"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_about_torch_runs():
+    torch._dynamo.reset()
+    text = (Path(__file__).parents[1] / "docs" / "torch.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```pycon\n(.*?)```", text, re.DOTALL):
+        test = doctest.DocTestParser().get_doctest(block, names, "torch.md", None, 0)
+        test.globs = names
+        said = io.StringIO()
+        assert not doctest.DocTestRunner().run(test, out=said.write, clear_globs=False).failed, (
+            said.getvalue()
+        )
+    assert "compiled" in names
