@@ -13,19 +13,19 @@ from .tile import Places
 
 # Writes what asks for so many lines more of the next chunk.
 Ask = Callable[[int], None]
-_LINE = 64
+LINE = 64
 _NOTHING = Params()
 
 
 def emit_staged(staged: Staged, style: Style) -> str:
     """The IR text that runs the chunks of `staged`."""
     b = Builder()
-    _Writer(b, staged, style).emit()
+    StagedWriter(b, staged, style).emit()
     b.line("ret void")
     return module_text(b)
 
 
-class _StageWriter(NestWriter):
+class StageWriter(NestWriter):
     """Writes the loops of one schedule between two addresses, all of them, whoever shares the chunks."""
 
     def run(self, src: Value, dst: Value, ask: Ask | None = None) -> None:
@@ -43,21 +43,100 @@ class _StageWriter(NestWriter):
     def _tile(self, cursor: Cursor) -> None:
         super()._tile(cursor)
         if self._ask is not None:
-            self._ask(-(-prod(self.plan.chunks) * self.nest.dst_type.bits // (8 * _LINE)))
+            self._ask(-(-prod(self.plan.chunks) * self.nest.dst_type.bits // (8 * LINE)))
 
 
-class _Writer:
+class Pourer:
+    """Writes how a chunk in scratch is poured out; elements are of `width` bytes."""
+
+    def __init__(self, b: Builder, width: int) -> None:
+        self.b, self.width = b, width
+
+    def _along(self, pointer: Value, stride: Stride, place: Value) -> Value:
+        assert isinstance(stride, int)
+        return self.b.advance(pointer, self.b.op("mul", place, i64(stride * self.width)))
+
+    def _pour(
+        self, pour: Pour, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
+    ) -> None:
+        b = self.b
+        if not loops:
+            self._pour_run(pour, at, offset)
+            return
+        axis, (src, dst, ahead) = loops[0], at
+        assert isinstance(axis.src, int)
+        with b.loop(i64(0), i64(axis.extent)) as place:
+            moved = b.op("add", offset, b.op("mul", place, i64(axis.src * self.width)))
+            self._pour(pour, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
+
+    def _pour_run(self, pour: Pour, at: tuple[Value, Value, Value], offset: Value) -> None:
+        """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
+        b, (scratch, dst, ahead) = self.b, at
+        src = b.advance(scratch, offset)
+        address = b.value("i64", f"ptrtoint {dst} to i64")
+        head, length = b.op("and", b.op("sub", i64(0), address), i64(LINE - 1)), pour.length * self.width
+        if length < LINE:
+            # A last chunk may end before the first line does.
+            is_less = b.value("i1", f"icmp ult {head}, {length}")
+            head = b.value("i64", f"select {is_less}, {head}, i64 {length}")
+        self._piece(src, dst, i64(0), head)
+        rest = b.op("sub", i64(length), head)
+        lines = b.op("lshr", rest, i64(LINE.bit_length() - 1))
+        kind = vector("i8", LINE)
+        with b.loop(i64(0), lines) as line:
+            asked = b.op("mul", line, i64(LINE))
+            place = b.op("add", head, asked)
+            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
+            value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
+            b.line(f"store {value}, {b.advance(dst, place)}, align {LINE}, !nontemporal !0")
+        asked = b.op("mul", lines, i64(LINE))
+        with b.when("ult", asked, i64(length)):
+            # Pieces at both ends are of one more line.
+            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
+        self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(LINE - 1)))
+
+    def _ask(self, runs: tuple[Run, ...], ahead: Value, offset: Value) -> None:
+        """Ask for a line of the next chunk's source, as far into it as the line that is poured.
+
+        By its last byte: the first ones of a run are in the line where the run before it ended.
+        """
+        if not runs:
+            return
+        b = self.b
+        *inner, last = runs
+        place = b.op("lshr", offset, i64(self.width.bit_length() - 1))
+        for run in inner:
+            ahead = self._along(ahead, run.stride, b.op("urem", place, i64(run.extent)))
+            place = b.op("udiv", place, i64(run.extent))
+        address = b.advance(self._along(ahead, last.stride, place), LINE - self.width)
+        b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
+
+    def _piece(self, src: Value, dst: Value, first: Value, count: Value) -> None:
+        """`count` bytes, fewer than a line, from `first` on: a power of two for each bit of the count."""
+        b, size = self.b, LINE // 2
+        while size:
+            bit = b.op("and", count, i64(size))
+            before = b.op("and", count, i64(-2 * size))
+            at = b.op("add", first, before)
+            with b.when("ne", bit, i64(0)):
+                kind = vector("i8", size)
+                value = b.value(kind, f"load {kind}, {b.advance(src, at)}, align 1")
+                b.line(f"store {value}, {b.advance(dst, at)}, align 1")
+            size //= 2
+
+
+class StagedWriter(Pourer):
     """Writes a staged kernel."""
 
     def __init__(self, b: Builder, staged: Staged, style: Style) -> None:
-        self.b, self.staged, self.style = b, staged, style
-        self.width = staged.data_type.bits // 8
+        super().__init__(b, staged.data_type.bits // 8)
+        self.staged, self.style = staged, style
 
     def emit(self) -> None:
         """The loop over this part's share of the chunks."""
         b, staged = self.b, self.staged
-        size = -(-staged.scratch * self.width // _LINE) * _LINE
-        buffers = [b.value("ptr", f"alloca [{size} x i8], align {_LINE}") for _ in range(2)]
+        size = -(-staged.scratch * self.width // LINE) * LINE
+        buffers = [b.value("ptr", f"alloca [{size} x i8], align {LINE}") for _ in range(2)]
         self.asked = b.value("ptr", "alloca i64, align 8") if staged.streams else None
         part, parts, total = Value("i64", "%part"), Value("i64", "%parts"), i64(staged.steps)
         low = b.op("udiv", b.op("mul", part, total), parts)
@@ -97,10 +176,6 @@ class _Writer:
         """Both addresses moved to a position of an axis."""
         return self._along(at[0], axis.src, place), self._along(at[1], axis.dst, place)
 
-    def _along(self, pointer: Value, stride: Stride, place: Value) -> Value:
-        assert isinstance(stride, int)
-        return self.b.advance(pointer, self.b.op("mul", place, i64(stride * self.width)))
-
     def _steps(self, steps: Steps, at: tuple[Value, Value, Value], buffers: list[Value]) -> None:
         read, dst, ahead = at
         ask = self._asking(steps.ahead, ahead, len(steps.stages)) if steps.ahead else None
@@ -108,7 +183,7 @@ class _Writer:
             is_last = number == len(steps.stages) - 1 and steps.pour is None
             written = dst if is_last else buffers[number % 2]
             for plan in plans:
-                _StageWriter(self.b, plan, self.style, _NOTHING).run(read, written, ask)
+                StageWriter(self.b, plan, self.style, _NOTHING).run(read, written, ask)
             read = written
         if steps.pour is not None:
             self._pour(steps.pour, steps.pour.loops, (read, dst, ahead), i64(0))
@@ -123,73 +198,7 @@ class _Writer:
         def ask(lines: int) -> None:
             first, share = b.value("i64", f"load i64, {asked}, align 8"), -(-lines // stages)
             for line in range(share):
-                self._ask(runs, ahead, b.op("add", first, i64(line * _LINE)))
-            b.line(f"store {b.op('add', first, i64(share * _LINE))}, {asked}, align 8")
+                self._ask(runs, ahead, b.op("add", first, i64(line * LINE)))
+            b.line(f"store {b.op('add', first, i64(share * LINE))}, {asked}, align 8")
 
         return ask
-
-    def _pour(
-        self, pour: Pour, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
-    ) -> None:
-        b = self.b
-        if not loops:
-            self._pour_run(pour, at, offset)
-            return
-        axis, (src, dst, ahead) = loops[0], at
-        assert isinstance(axis.src, int)
-        with b.loop(i64(0), i64(axis.extent)) as place:
-            moved = b.op("add", offset, b.op("mul", place, i64(axis.src * self.width)))
-            self._pour(pour, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
-
-    def _pour_run(self, pour: Pour, at: tuple[Value, Value, Value], offset: Value) -> None:
-        """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
-        b, (scratch, dst, ahead) = self.b, at
-        src = b.advance(scratch, offset)
-        address = b.value("i64", f"ptrtoint {dst} to i64")
-        head, length = b.op("and", b.op("sub", i64(0), address), i64(_LINE - 1)), pour.length * self.width
-        if length < _LINE:
-            # A last chunk may end before the first line does.
-            is_less = b.value("i1", f"icmp ult {head}, {length}")
-            head = b.value("i64", f"select {is_less}, {head}, i64 {length}")
-        self._piece(src, dst, i64(0), head)
-        rest = b.op("sub", i64(length), head)
-        lines = b.op("lshr", rest, i64(_LINE.bit_length() - 1))
-        kind = vector("i8", _LINE)
-        with b.loop(i64(0), lines) as line:
-            asked = b.op("mul", line, i64(_LINE))
-            place = b.op("add", head, asked)
-            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
-            value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
-            b.line(f"store {value}, {b.advance(dst, place)}, align {_LINE}, !nontemporal !0")
-        asked = b.op("mul", lines, i64(_LINE))
-        with b.when("ult", asked, i64(length)):
-            # Pieces at both ends are of one more line.
-            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
-        self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(_LINE - 1)))
-
-    def _ask(self, runs: tuple[Run, ...], ahead: Value, offset: Value) -> None:
-        """Ask for a line of the next chunk's source, as far into it as the line that is poured.
-
-        By its last byte: the first ones of a run are in the line where the run before it ended.
-        """
-        b = self.b
-        *inner, last = runs
-        place = b.op("lshr", offset, i64(self.width.bit_length() - 1))
-        for run in inner:
-            ahead = self._along(ahead, run.stride, b.op("urem", place, i64(run.extent)))
-            place = b.op("udiv", place, i64(run.extent))
-        address = b.advance(self._along(ahead, last.stride, place), _LINE - self.width)
-        b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
-
-    def _piece(self, src: Value, dst: Value, first: Value, count: Value) -> None:
-        """`count` bytes, fewer than a line, from `first` on: a power of two for each bit of the count."""
-        b, size = self.b, _LINE // 2
-        while size:
-            bit = b.op("and", count, i64(size))
-            before = b.op("and", count, i64(-2 * size))
-            at = b.op("add", first, before)
-            with b.when("ne", bit, i64(0)):
-                kind = vector("i8", size)
-                value = b.value(kind, f"load {kind}, {b.advance(src, at)}, align 1")
-                b.line(f"store {value}, {b.advance(dst, at)}, align 1")
-            size //= 2

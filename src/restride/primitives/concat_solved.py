@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from ..plan.concat import Move
 from ..plan.nibbles import has_nibbles
+from ..runtime.joined import JoinedProgram, joined_program
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .concat_problem import ConcatProblem, Part
 from .concat_shared import ConcatBase
+from .execution import share_bytes
 from .feeding import Extras, fill_params, operand_arrays
 from .scratchpad import scratch_address
 
@@ -47,14 +49,22 @@ class CpuConcat(ConcatBase):
         self.name, self.why = _named(runners)
         self.scratch_bytes = max((runner.scratch_bytes for runner in runners), default=0)
         self._calls: tuple[_Call, ...] | None = None
+        self._joined = _joined(self.parts)
+        if self._joined is not None:
+            self.name, self.why = self._joined.name, self._joined.why
 
     def prepare(self) -> None:
         """Compile."""
-        if self._calls is None:
+        if self._joined is not None:
+            self._joined.prepare()
+        elif self._calls is None:
             self._calls = tuple(call for solved in self._solved for call in solved.calls())
 
     def run_apart(self, srcs: Sequence[int], dst: int) -> None:
         """Run, once prepared, on addresses of memories that share no byte, where no scale is to be passed."""
+        if self._joined is not None:
+            self._joined.run(srcs, dst)
+            return
         for number, call, src_at, dst_at, params in self._calls or ():
             call(srcs[number] + src_at, dst + dst_at, params)
 
@@ -62,6 +72,11 @@ class CpuConcat(ConcatBase):
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
         written, held = dst._buffer, list[object]()
+        if self._joined is not None and not any(share_bytes(src, dst) for src in srcs):
+            read_all = [src._buffer for src in srcs]
+            if written is not None and None not in read_all:
+                self._joined.run([buffer.address for buffer in read_all if buffer], written.address)
+            return
         scratch = scratch_address(extras, held)
         for solved in self._solved:
             src = srcs[solved.part.index]
@@ -125,6 +140,29 @@ def _compiled(move: Move) -> _Compiled:
     src, dst = nest.src_base * nest.src_type.bits // 8, nest.dst_base * nest.dst_type.bits // 8
     moved = replace(nest, src_base=0, dst_base=0)
     return _Compiled(make_program(moved, nest.moved_bytes, move.read, move.written), src, dst)
+
+
+class _InStep:
+    """All moves in step: the program, and where the elements of offset 0 lie in the source of each."""
+
+    def __init__(self, program: JoinedProgram, places: Sequence[tuple[int, int]]) -> None:
+        self.name, self.why, self.prepare = program.name, program.why, program.prepare
+        self._program, self._places = program, tuple(places)
+
+    def run(self, srcs: Sequence[int], dst: int) -> None:
+        """Run, once prepared, on addresses of memories that share no byte."""
+        self._program.run([srcs[number] + at for number, at in self._places], dst)
+
+
+def _joined(parts: Sequence[Part]) -> _InStep | None:
+    """The moves in step; None where each is better run on its own, or a scale is passed at execution."""
+    if any(part.chain.args for part in parts):
+        return None
+    moves = [(part.index, move.nest) for part in parts for move in part.moves]
+    nests = [replace(nest, src_base=0) for _, nest in moves]
+    program = joined_program(nests, sum(nest.moved_bytes for nest in nests))
+    places = [(number, nest.src_base * nest.src_type.bits // 8) for number, nest in moves]
+    return None if program is None else _InStep(program, places)
 
 
 def _named(runners: Sequence[Any]) -> tuple[str, str]:

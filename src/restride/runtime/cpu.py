@@ -7,11 +7,11 @@ import functools
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Protocol, cast
 
 from ..plan.nest import LoopNest
 from ..plan.staged import Chain
-from ..targets.cpu import ENTRY, WHOLE, Lowered, load_kernel, lower
+from ..targets.cpu import ENTRY, WHOLE, Compilable, load_kernel, lower
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library
 from .cache import LruCache, shared_cache
@@ -31,12 +31,24 @@ LINE = 64
 _LOCKED_BYTES = 1 << 16
 
 
+class Work(Compilable, Protocol):
+    """What was lowered, and how finely threads can share it."""
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels."""
+
+    @property
+    def steps(self) -> int:
+        """The finest pieces that threads can share."""
+
+
 class Kernel:
     """Machine code of one nest in this process. Holds no state of a run: threads may share it."""
 
     __slots__ = ("_library", "address", "call", "lowered", "moved_bytes")
 
-    def __init__(self, lowered: Lowered, moved_bytes: int) -> None:
+    def __init__(self, lowered: Work, moved_bytes: int) -> None:
         self.lowered = lowered
         self.moved_bytes = moved_bytes
         self._library: Library = load_kernel(lowered, lowered.kind)
@@ -63,14 +75,15 @@ class Kernel:
             pool.run_long(self.address, src, dst, params, parts)
 
 
-def _is_small(lowered: Lowered, moved_bytes: int) -> bool:
+def _is_small(lowered: Work, moved_bytes: int) -> bool:
     return lowered.steps == 1 or moved_bytes < _ALONE_BYTES
 
 
 _kernels: LruCache[Kernel] = cast("LruCache[Kernel]", shared_cache("kernels"))
 
 
-def _kernel_of(lowered: Lowered, moved_bytes: int) -> Kernel:
+def kernel_of(lowered: Work, moved_bytes: int) -> Kernel:
+    """The kernel of what was lowered, from the cache or compiled now."""
     kernel, _ = _kernels.get_or_make(lowered.key, lambda: Kernel(lowered, moved_bytes))
     return kernel
 
@@ -128,10 +141,10 @@ class Program:
             if self._unaligned is None:
                 isa, caches = self.lowered.isa, self.lowered.caches
                 plain = lower(self.nest, isa, caches, may_stream=False, chain=self._chain)
-                self._unaligned = _kernel_of(plain, self._moved_bytes)
+                self._unaligned = kernel_of(plain, self._moved_bytes)
             return self._unaligned
         if self._aligned is None:
-            self._aligned = _kernel_of(self.lowered, self._moved_bytes)
+            self._aligned = kernel_of(self.lowered, self._moved_bytes)
         return self._aligned
 
     @property
