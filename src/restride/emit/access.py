@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ..dtypes import DataType
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
+from .leading import load_masked, load_prefix, prefix_mask
 from .network import NOTHING, Lanes
 from .nibble import unpack, with_sign
 from .shape import piece, prefix
@@ -94,25 +95,8 @@ def _load_piece(b: Builder, can: Abilities, side: Side, group: Lanes, count: int
     if count == size:
         return b.value(full, f"load {full}, {address}, align 1")
     if can.masks:
-        name, mask = f"llvm.masked.load.v{size}{kind}.p0", _prefix_mask(size, count)
-        args = f"{address}, i32 1, {mask}, {full} zeroinitializer"
-        return b.call(full, name, args, f"ptr, i32, <{size} x i1>, {full}")
-    return _load_prefix(b, side, group, count)
-
-
-def _load_prefix(b: Builder, side: Side, group: Lanes, count: int) -> Value:
-    """A few leading lanes by loads of powers of two, never past the last one."""
-    size, kind = len(group), bits_type(side.data_type)
-    value, done = zeros(side.data_type, size), 0
-    while done < count:
-        step = 1 << ((count - done).bit_length() - 1)
-        part_type = vector(kind, step)
-        part = b.value(part_type, f"load {part_type}, {side.at(b, group[done])}, align 1")
-        wide = b.shuffle(part, part, [*range(step), *[-1] * (size - step)])
-        mask = [size + i - done if done <= i < done + step else i for i in range(size)]
-        value = b.shuffle(value, wide, mask)
-        done += step
-    return value
+        return load_masked(b, kind, size, count, address)
+    return load_prefix(b, kind, size, count, lambda lane: side.at(b, group[lane]))
 
 
 def _bytes_of(side: Side) -> Side:
@@ -142,11 +126,6 @@ def _load_nibble_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:
         nibble = b.op("and", shifted, Value("i8", "15"))
         value = b.value(value.type, f"insertelement {value}, {nibble}, i64 {lane}")
     return value
-
-
-def _prefix_mask(size: int, count: int) -> Value:
-    flags = ", ".join("i1 true" if i < count else "i1 false" for i in range(size))
-    return Value(vector("i1", size), f"<{flags}>")
 
 
 # --- stores -------------------------------------------------------------------------------------------------
@@ -207,7 +186,7 @@ def _store_piece(
         return
     if count < size and can.masks:
         types = f"{part.type}, ptr, i32, <{size} x i1>"
-        args = f"{part}, {side.at(b, group[0])}, i32 1, {_prefix_mask(size, count)}"
+        args = f"{part}, {side.at(b, group[0])}, i32 1, {prefix_mask(size, count)}"
         b.call_void(f"llvm.masked.store.v{size}{kind}.p0", args, types)
         return
     done = 0

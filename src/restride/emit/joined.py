@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..plan.joined import Joined
 from .builder import Builder, Value, i64
-from .kernel import Params, Style, module_text
+from .kernel import Params, Style, module_text, share_of
 from .staged import LINE, Pourer, StageWriter
 
 
@@ -34,10 +34,7 @@ class _JoinedWriter(Pourer):
             b.value("ptr", f"load ptr, {b.advance(Value('ptr', '%params'), 8 * slot)}, align 8")
             for slot in range(len(joined.plans))
         ]
-        part, parts, total = Value("i64", "%part"), Value("i64", "%parts"), i64(joined.steps)
-        low = b.op("udiv", b.op("mul", part, total), parts)
-        high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), total), parts)
-        with b.loop(low, high) as step:
+        with b.loop(*share_of(b, joined.steps)) as step:
             self._block(self._places(step), sources, scratch)
 
     def _places(self, step: Value) -> list[tuple[Value, tuple[int, ...], int]]:

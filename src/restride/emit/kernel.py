@@ -78,6 +78,14 @@ def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
     return module_text(b)
 
 
+def share_of(b: Builder, total: int) -> tuple[Value, Value]:
+    """The share %part of %parts of `total` steps: first, and one past the last."""
+    part, parts = Value("i64", "%part"), Value("i64", "%parts")
+    low = b.op("udiv", b.op("mul", part, i64(total)), parts)
+    high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), i64(total)), parts)
+    return low, high
+
+
 def module_text(b: Builder) -> str:
     """A whole module around the body in `b`."""
     outside = *b.constants, *sorted(b.declared.values()), *b.defined.values()
@@ -164,10 +172,7 @@ class NestWriter:
 
     def share(self, total: int) -> tuple[Value, Value]:
         """This part's share of `total` steps: first, and one past the last."""
-        b, part, parts = self.b, Value("i64", "%part"), Value("i64", "%parts")
-        low = b.op("udiv", b.op("mul", part, i64(total)), parts)
-        high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), i64(total)), parts)
-        return low, high
+        return share_of(self.b, total)
 
     def _decode(self, step: Value) -> dict[int, Value]:
         """The position of each grid loop in a flat step number."""

@@ -17,6 +17,7 @@ from .accumulate import Accumulation, only
 from .builder import Builder, Value, i64, vector
 from .fold import Places, fold_into
 from .kernel import module_text
+from .leading import load_masked, load_prefix
 
 Accumulators = tuple[Value, ...]
 
@@ -199,26 +200,9 @@ class _Writer:
         if count == lanes:
             return self.b.value(kind, f"load {kind}, {address}, align 1")
         if self.masks:
-            name = f"llvm.masked.load.v{lanes}{element}.p0"
-            flags = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(lanes))
-            mask = f"<{lanes} x i1> <{flags}>"
-            args = f"{address}, i32 1, {mask}, {kind} zeroinitializer"
-            return self.b.call(kind, name, args, f"ptr, i32, <{lanes} x i1>, {kind}")
-        return self._load_prefix(address, lanes, count)
-
-    def _load_prefix(self, address: Value, lanes: int, count: int) -> Value:
-        """A few leading lanes by loads of powers of two, never past the last one."""
-        b, element = self.b, f"i{self.width * 8}"
-        value, done = Value(vector(element, lanes), "zeroinitializer"), 0
-        while done < count:
-            step = 1 << ((count - done).bit_length() - 1)
-            kind = vector(element, step)
-            part = b.value(kind, f"load {kind}, {b.advance(address, done * self.width)}, align 1")
-            wide = b.shuffle(part, part, [*range(step), *[-1] * (lanes - step)])
-            mask = [lanes + i - done if done <= i < done + step else i for i in range(lanes)]
-            value = b.shuffle(value, wide, mask)
-            done += step
-        return value
+            return load_masked(self.b, element, lanes, count, address)
+        b = self.b
+        return load_prefix(b, element, lanes, count, lambda lane: b.advance(address, lane * self.width))
 
     def _gather(self, address: Value, lanes: int, count: int) -> Value:
         """Elements apart from each other, one by one."""

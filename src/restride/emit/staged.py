@@ -8,7 +8,7 @@ from math import prod
 from ..plan.nest import Axis, Stride
 from ..plan.staged import Pour, Run, Staged, Steps
 from .builder import Builder, Value, i64, vector
-from .kernel import Cursor, NestWriter, Params, Style, module_text
+from .kernel import Cursor, NestWriter, Params, Style, module_text, share_of
 from .tile import Places
 
 # Writes what asks for so many lines more of the next chunk.
@@ -138,10 +138,7 @@ class StagedWriter(Pourer):
         size = -(-staged.scratch * self.width // LINE) * LINE
         buffers = [b.value("ptr", f"alloca [{size} x i8], align {LINE}") for _ in range(2)]
         self.asked = b.value("ptr", "alloca i64, align 8") if staged.streams else None
-        part, parts, total = Value("i64", "%part"), Value("i64", "%parts"), i64(staged.steps)
-        low = b.op("udiv", b.op("mul", part, total), parts)
-        high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), total), parts)
-        with b.loop(low, high) as step:
+        with b.loop(*share_of(b, staged.steps)) as step:
             self._chunk(step, buffers)
 
     def _chunk(self, step: Value, buffers: list[Value]) -> None:
