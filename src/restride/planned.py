@@ -111,7 +111,7 @@ class Plan:
         """
         count = parse_int(rounds, "measure: rounds")
         if count < 1:
-            raise InvalidArguments(f"measure: rounds is {count}", hint="pass 1 or more")
+            raise InvalidArguments(f"measure: rounds is {count}", code="RS-V05", hint="pass 1 or more")
         _check_room(self)
         self._job.measure(count)
         return self._job.log[-1]
@@ -164,6 +164,7 @@ def _check_room(plan: Plan) -> None:
     if available is not None and needed > available:
         raise OutOfMemory(
             f"measure: the memories take {needed} bytes",
+            code="RS-D01",
             where=f"src {plan.src}; dst {plan.dst}",
             why=f"{available} bytes are free",
             hint="plan fewer images: the speed of large work does not depend on how many there are",
@@ -222,7 +223,9 @@ def _desc_of(x: Any, src: Any) -> MemoryDesc:
     if not isinstance(x, MemoryDesc | Memory):
         return describe(x, src, Subject.source("plan")).desc
     if src is not None:
-        raise InvalidArguments("plan: src with a descriptor", why="it says how it lies", hint="leave src out")
+        raise InvalidArguments(
+            "plan: src with a descriptor", code="RS-A14", why="it says how it lies", hint="leave src out"
+        )
     return x if isinstance(x, MemoryDesc) else x.desc
 
 
@@ -233,5 +236,8 @@ def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
     if isinstance(out, np.ndarray):
         return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
     raise InvalidArguments(
-        "plan: out is no array", why=f"it is {type(out).__name__}", hint="pass an array or a rs.Memory"
+        "plan: out is no array",
+        code="RS-V08",
+        why=f"it is {type(out).__name__}",
+        hint="pass an array or a rs.Memory",
     )

@@ -48,6 +48,7 @@ def _refuse_tangents(x: Any) -> None:
 def _no_tangents() -> Unimplemented:
     return Unimplemented(
         "restride.torch: forward-mode derivatives",
+        code="RS-A17",
         why="the operators have gradients, but no tangents",
         hint="use backward(), or shuffle and reorder the tangent: both are linear",
     )
@@ -217,6 +218,7 @@ def _tensor(x: Any) -> Any:
         return x
     raise InvalidArguments(
         f"restride.torch: {type(x).__name__} is no tensor",
+        code="RS-A17",
         why="these functions take tensors of torch",
         hint="use the function of the same name in restride, which takes any array",
     )

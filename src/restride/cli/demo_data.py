@@ -70,10 +70,10 @@ def _is_convolution(x: Array) -> bool:
 def _picture(name: str) -> Array:
     folder = _package("skimage")
     if folder is None:
-        raise InvalidArguments("scikit-image is not installed: pip install 'restride[demo]'")
+        raise InvalidArguments("scikit-image is not installed: pip install 'restride[demo]'", code="RS-C02")
     image: Array = importlib.import_module("skimage.io").imread(folder / "data" / name)
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] < 3:
-        raise InvalidArguments(f"{name} is no colour photograph")
+        raise InvalidArguments(f"{name} is no colour photograph", code="RS-C02")
     return np.ascontiguousarray(image[:, :, :3])
 
 
@@ -85,11 +85,11 @@ def _model(folder: Path) -> tuple[bytes, str]:
     wheels = sorted(folder.glob("silero_vad-*.whl"))
     if not wheels:
         raise InvalidArguments(
-            f"no silero_vad wheel in {folder}: pip download --no-deps silero-vad -d {folder}"
+            f"no silero_vad wheel in {folder}: pip download --no-deps silero-vad -d {folder}", code="RS-C02"
         )
     with zipfile.ZipFile(wheels[-1]) as wheel:
         if wheel.getinfo(_MODEL).file_size > _MOST_BYTES:
-            raise InvalidArguments(f"{wheels[-1].name} claims too large a model")
+            raise InvalidArguments(f"{wheels[-1].name} claims too large a model", code="RS-C02")
         return wheel.read(_MODEL), f"the wheel {wheels[-1].name}"
 
 

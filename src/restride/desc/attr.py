@@ -264,7 +264,7 @@ class PrimitiveAttr(ModeAttr):
         """Take a copy of a post-op chain; later appends to the original have no effect (R08)."""
         if not isinstance(post_ops, PostOps):
             what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.PostOps()"
-            raise InvalidArguments(what, why="it must be a PostOps", hint=hint)
+            raise InvalidArguments(what, code="RS-V08", why="it must be a PostOps", hint=hint)
         self._post_ops = post_ops.freeze()
 
     def get_post_ops(self) -> PostOps:
@@ -283,7 +283,7 @@ class PrimitiveAttr(ModeAttr):
             if not isinstance(value, bool | np.bool_):
                 what = f"set_compensation: {name} is {short_repr(value)}"
                 raise InvalidArguments(
-                    what, why="it says whether those sums are wanted", hint="True or False"
+                    what, code="RS-V06", why="it says whether those sums are wanted", hint="True or False"
                 )
         wanted = Compensation(bits, bool(s8s8), bool(zero_point))
         self._compensation = wanted if wanted.s8s8 or wanted.zero_point else None
@@ -297,7 +297,7 @@ class PrimitiveAttr(ModeAttr):
         """Who owns the scratchpad: `"library"` or `"user"` (R33)."""
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
             what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"
-            raise InvalidArguments(what, why="it must be 'library' or 'user'", hint=hint)
+            raise InvalidArguments(what, code="RS-V04", why="it must be 'library' or 'user'", hint=hint)
         self._scratchpad = mode
 
     def get_scratchpad_mode(self) -> str:
@@ -320,6 +320,7 @@ def _check_one_scale(call: str, new: Factor, other: Factor | None) -> None:
         return
     raise InvalidArguments(
         f"{call}: the source has scales already",
+        code="RS-N01",
         why="the output scale is the scale of the source (N1)",
         hint="set one of them; a set_output_scales or set_scales of (0, [1.0]) takes the other back",
     )

@@ -65,6 +65,7 @@ class ModeAttr:
         if _parse_mode("set_rounding_mode", mode, ROUNDING_MODES) != "environment":
             raise Unimplemented(
                 "set_rounding_mode: stochastic rounding",
+                code="RS-N02",
                 why="equal runs give equal bits: results are rounded half to even (N2)",
                 hint="leave the rounding mode out",
             )
@@ -78,6 +79,7 @@ class ModeAttr:
         """Raise Unimplemented: a reorder keeps its elements (R34)."""
         raise Unimplemented(
             "set_dropout: there is no dropout",
+            code="RS-R34",
             why="a reorder keeps its elements (R34)",
             hint='multiply with a mask: append_binary("mul", mask)',
         )
@@ -88,6 +90,7 @@ def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
         return mode
     raise InvalidArguments(
         f"{call}: mode is {short_repr(mode)}",
+        code="RS-V04",
         why="there is no such mode",
         hint=f"use one of {', '.join(known)}",
     )
@@ -96,4 +99,6 @@ def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
 def _parse_bool(what: str, value: object) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise InvalidArguments(f"{what} is {short_repr(value)}", why="it is yes or no", hint="pass True or False")
+    raise InvalidArguments(
+        f"{what} is {short_repr(value)}", code="RS-V06", why="it is yes or no", hint="pass True or False"
+    )

@@ -81,7 +81,7 @@ def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
         digits = search.solve(offset - layout.offset0 - backwards)
     except _TooLongError:
         raise Unimplemented(
-            "MemoryDesc.index: too many overlapping strides", where=str(layout.strides)
+            "MemoryDesc.index: too many overlapping strides", code="RS-L01", where=str(layout.strides)
         ) from None
     if digits is None:
         return None

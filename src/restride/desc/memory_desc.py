@@ -246,6 +246,7 @@ class MemoryDesc(Viewed):
             return self._layout
         raise InvalidArguments(
             f"MemoryDesc.{what}: there is no layout yet",
+            code="RS-M15",
             where=str(self),
             why="the descriptor is zero, has format 'any', or has dims known only at execution",
             hint="make a descriptor with a tag or strides",
@@ -288,7 +289,7 @@ class MemoryDesc(Viewed):
         except Error as error:
             if allow_empty:
                 return MemoryDesc()
-            raise type(error)(error.what, where=str(self), why=error.why, hint=error.hint) from None
+            raise error.retold(where=str(self)) from None
 
     # Equality and text
 

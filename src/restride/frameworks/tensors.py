@@ -97,4 +97,4 @@ def to_torch(x: Array) -> Any:
 
 
 def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"{name} cannot be read", why=why, hint=hint)
+    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)

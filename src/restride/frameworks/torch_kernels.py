@@ -51,6 +51,7 @@ def dtype_of(data_type: Any) -> Any:
         return found
     raise InvalidArguments(
         f"restride.torch: torch has no {DataType.parse(data_type)}",
+        code="RS-A17",
         why="the result would be no tensor",
         hint="use rs.reorder, which gives a rs.Memory",
     )
@@ -68,6 +69,7 @@ def order_of(dst: str, ndims: int) -> tuple[int, ...]:
         return tuple(order)
     raise InvalidArguments(
         f"restride.torch.reorder: {dst!r} is no plain format of {ndims} axes",
+        code="RS-A17",
         why="a tensor of torch has as many strides as axes, and no blocks",
         hint="name a plain format such as nhwc; rs.reorder makes a rs.Memory of a blocked one",
     )
@@ -176,6 +178,7 @@ def _twin(dtype: Any) -> np.dtype[Any]:
         return found
     raise InvalidArguments(
         f"restride.torch.reorder: elements of {dtype}",
+        code="RS-A17",
         why="restride has no such type",
         hint="convert, for example x.float() or x.int()",
     )

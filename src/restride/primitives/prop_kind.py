@@ -31,6 +31,7 @@ class PropKind(enum.StrEnum):
             return cls[str(value)]
         raise InvalidArguments(
             f"{what}: prop_kind is {short_repr(value)}",
+            code="RS-V04",
             why="it is no propagation kind",
             hint=f"use one of {', '.join(cls.__members__)}, or a member of rs.PropKind",
         )

@@ -83,6 +83,7 @@ def _parse(call: str, what: object, known: dict[str, Query]) -> Query:
     shown = f"Query.{word}" if isinstance(what, Query) else short_repr(what)
     raise InvalidArguments(
         f"{call}: unknown query {shown}",
+        code="RS-V04",
         why="it is none of those that this call answers",
         hint=f"use one of {', '.join(dict.fromkeys(query.name for query in known.values()))}",
     )

@@ -83,7 +83,7 @@ _OF_MEMORIES = Form(_WHAT, signature("src_mem", "dst_mem", attr=None, allow_empt
 
 def _usage(why: str) -> InvalidArguments:
     hint = f"{_OF_MDS.shown} or {_OF_MEMORIES.shown}"
-    return InvalidArguments(f"{_WHAT}: wrong arguments", why=why, hint=hint)
+    return InvalidArguments(f"{_WHAT}: wrong arguments", code="RS-V07", why=why, hint=hint)
 
 
 class ReorderPrimitiveDesc(PrimitiveDescBase):
@@ -235,6 +235,7 @@ class Reorder(MovingPrimitive):
             return
         raise InvalidArguments(
             "Reorder.execute: source and destination overlap",
+            code="RS-N09",
             where=f"src {src.desc}; dst {dst.desc}",
             why="elements would be written before they are read (N9)",
             hint="use another buffer; in place works where layout, element size and address are the same",

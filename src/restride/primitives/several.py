@@ -195,6 +195,7 @@ class SeveralPrimitive(PrimitiveHandle):
         got = f"{len(srcs)} were" if is_sequence else f"{type(srcs).__name__} was"
         raise InvalidArguments(
             f"{self.kind}.execute: bad number of inputs",
+            code="RS-R06",
             why=f"{wanted} sources are wanted, {got} given (R06)",
             hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
         )
@@ -203,6 +204,7 @@ class SeveralPrimitive(PrimitiveHandle):
         if self._impl is None:
             raise InvalidArguments(
                 f"{self.kind}.execute: the primitive is empty",
+                code="RS-R04",
                 why="it was made without a primitive descriptor (R05)",
                 hint=f"make it with rs.{self.kind}(pd)",
             )
@@ -230,6 +232,7 @@ def check_run(
         if share_bytes(memory, dst) and not impl.is_in_place(i, memory, dst):
             raise InvalidArguments(
                 f"{names.call}: {names.source(i)} and {names.written} overlap",
+                code="RS-N09",
                 where=f"{names.source(i)} {memory.desc}; {names.dst} {dst.desc}",
                 why="elements would be written before they are read (N9)",
                 hint=impl.in_place_hint,
@@ -244,17 +247,19 @@ def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
     """The descriptors of the sources. Raises InvalidArguments for none, too many, and what is no tensor."""
     if isinstance(srcs, MemoryDesc | str | bytes) or not isinstance(srcs, Iterable):
         why = f"they are {type(srcs).__name__}, no sequence"
-        raise InvalidArguments(f"{what}: no sources", why=why, hint="pass a list of rs.MemoryDesc")
+        raise InvalidArguments(
+            f"{what}: no sources", code="RS-A13", why=why, hint="pass a list of rs.MemoryDesc"
+        )
     found = tuple(islice(srcs, MOST_SOURCES + 1))
     if not 1 <= len(found) <= MOST_SOURCES:
         why = "there are more" if found else "there is none"
         hint = "join some of them first" if found else "pass a list of rs.MemoryDesc"
-        raise InvalidArguments(f"{what}: from 1 to {MOST_SOURCES} sources", why=why, hint=hint)
+        raise InvalidArguments(f"{what}: from 1 to {MOST_SOURCES} sources", code="RS-A13", why=why, hint=hint)
     for i, md in enumerate(found):
         if not isinstance(md, MemoryDesc):
             why = f"{type(md).__name__} is no rs.MemoryDesc"
             raise InvalidArguments(
-                f"{what}: source {i} is no descriptor", why=why, hint="pass a rs.MemoryDesc"
+                f"{what}: source {i} is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc"
             )
     return found
 
@@ -265,5 +270,5 @@ def parse_target(what: str, dst: object) -> MemoryDesc | None:
         return dst
     why = f"{type(dst).__name__} is no rs.MemoryDesc"
     raise InvalidArguments(
-        f"{what}: dst is no descriptor", why=why, hint="pass a rs.MemoryDesc, or leave it out"
+        f"{what}: dst is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc, or leave it out"
     )

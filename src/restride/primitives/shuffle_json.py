@@ -36,10 +36,18 @@ class JsonDesc:
     def from_dict(cls, values: object) -> Self:
         """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
         if not isinstance(values, dict):
-            raise fail(f"{cls.name}: a stored descriptor must be a dict", f"this is {type(values).__name__}")
+            raise fail(
+                "RS-F05",
+                f"{cls.name}: a stored descriptor must be a dict",
+                f"this is {type(values).__name__}",
+            )
         missing = [field for field in cls.fields if field not in values]
         if missing:
-            raise fail(f"{cls.name}: a stored descriptor lacks {missing}", "every field of to_dict is needed")
+            raise fail(
+                "RS-F05",
+                f"{cls.name}: a stored descriptor lacks {missing}",
+                "every field of to_dict is needed",
+            )
         return cls(**{field: _parsed(cls.name, field, values[field]) for field in cls.fields})
 
     @classmethod
@@ -58,9 +66,9 @@ def _parsed(name: str, field: str, value: object) -> Any:
     if not field.endswith("_desc"):
         if isinstance(value, str | int):
             return value
-        raise fail(f"{name}: {field} is {short_repr(value)}", "it is a word or an integer")
+        raise fail("RS-F05", f"{name}: {field} is {short_repr(value)}", "it is a word or an integer")
     try:
         return MemoryDesc.from_dict(value)
     except Error as error:
         what = f"{name}: {field}: {error.what}"
-        raise type(error)(what, where=error.where, why=error.why, hint=error.hint) from None
+        raise error.retold(what) from None

@@ -304,6 +304,7 @@ def _checked_hint(hint: object) -> MemoryDesc | None:
         return hint.dst_desc() or None
     raise _WrongHint(
         "ShuffleBackward: hint_fwd_pd is no hint",
+        code="RS-S16",
         why=f"it is {type(hint).__name__}, not rs.ShuffleForward.PrimitiveDesc (S16)",
         hint="pass the forward primitive descriptor, or None for row-major",
     )

@@ -87,6 +87,7 @@ def parse_scales(what: str, scales: Any, count: int) -> tuple[float, ...]:
     if is_scalar(scales) or not isinstance(scales, Iterable):
         raise InvalidArguments(
             f"{what}: scales are {short_repr(scales)}",
+            code="RS-V02",
             why="it must be a sequence of numbers, one for each source",
             hint=f"pass a list of {count} numbers, or None",
         )

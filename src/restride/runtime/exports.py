@@ -33,6 +33,7 @@ def refused(md: MemoryDesc, what: str) -> NotExported:
     plain = _USUAL.get(md.ndims, LETTERS[: md.ndims])
     return NotExported(
         f"Memory.{what} is not possible",
+        code="RS-A16",
         where=str(md),
         why="no strides say where elements of a blocked layout lie",
         hint=f'take mem.physical(), the storage without a copy, or mem.to("{plain}"), a plain copy',
@@ -77,6 +78,7 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
     if found.dtype.isbuiltin != 1:
         raise NotCarried(
             f"Memory.__dlpack__: {md.data_type}",
+            code="RS-A16",
             why="NumPy does not export this type",
             hint=f"export the bits: np.asarray(mem).view(np.uint{found.itemsize * 8})",
         )
@@ -84,6 +86,7 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
     if device is not None and tuple(device) != _CPU:
         raise NotExported(
             "Memory.__dlpack__: another device",
+            code="RS-A16",
             where=f"dl_device {tuple(device)}",
             why="the memory is on the CPU, (1, 0)",
             hint="export it to the CPU, and let the consumer copy it",
