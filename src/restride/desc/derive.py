@@ -47,7 +47,10 @@ def _require_layout(
             else "format 'any' has no strides"
         )
         raise error(
-            f"{what}: the layout is not known yet", why=why, hint="use a descriptor with a tag or strides"
+            f"{what}: the layout is not known yet",
+            code="RS-M15",
+            why=why,
+            hint="use a descriptor with a tag or strides",
         )
 
 

@@ -143,7 +143,7 @@ class SyclDevice:
         except Exception as error:  # dpctl's own errors have no common root
             raise RuntimeFailure(
                 "the device's compiler refused a kernel",
-                code="RS-D02",
+                code="RS-D03",
                 where=repr(self),
                 why=str(error)[:500],
                 hint="update the device's driver; rs.Engine('cpu') needs none",
