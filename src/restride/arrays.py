@@ -222,7 +222,12 @@ def _of_others(
 def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
     """What `Memory.to` does."""
     if not memory:
-        raise InvalidArguments("Memory.to is not possible", code="RS-M36", why="the memory is empty")
+        raise InvalidArguments(
+            "Memory.to is not possible",
+            code="RS-M36",
+            why="the memory is empty",
+            hint="give it a descriptor and an engine",
+        )
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
     return cast(Memory, reorder(memory, None, out=target))
 
@@ -242,7 +247,12 @@ def _into_nibbles(
     kind = DataType.parse(out.dtype)
     if dtype is not None and DataType.parse(dtype) is not kind:
         hint = "leave dtype out, or pass another out"
-        raise InvalidArguments(f"reorder: out holds {kind}, dtype says otherwise", code="RS-A06", hint=hint)
+        raise InvalidArguments(
+            f"reorder: out holds {kind}, dtype says otherwise",
+            code="RS-A06",
+            why="the array's own type says what its elements are",
+            hint=hint,
+        )
     device = engine_of(x, out, engine)
     packed = Memory(target_desc(_as_source(x, src, device).desc, dst, kind), device)
     if not out.flags.writeable or packed.desc.dims != out.shape:
@@ -298,7 +308,10 @@ def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
         )
     if not x:
         raise InvalidArguments(
-            "reorder: the source memory is empty", code="RS-M36", hint="give it a descriptor and an engine"
+            "reorder: the source memory is empty",
+            code="RS-M36",
+            why="it has neither descriptor nor data",
+            hint="give it a descriptor and an engine",
         )
     return _on_engine(x, engine)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_int
+from .desc.parse import parse_int, short_repr
 from .errors import InvalidArguments, OutOfMemory
 from .frameworks.arithmetic import Arithmetic, Bound, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
@@ -33,6 +33,7 @@ __all__ = ["Measured", "Plan", "Prediction", "plan"]
 
 # What scratch memories hold: an ordinary number in every type, and no page of zeros that all addresses share.
 _FILLED = 0x3F
+_MOST_ROUNDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,13 @@ class Plan:
         them, InvalidArguments for no positive number of rounds.
         """
         count = parse_int(rounds, "measure: rounds")
-        if count < 1:
-            raise InvalidArguments(f"measure: rounds is {count}", code="RS-V05", hint="pass 1 or more")
+        if not 1 <= count <= _MOST_ROUNDS:
+            raise InvalidArguments(
+                f"measure: rounds is {short_repr(count)}",
+                code="RS-V05",
+                why=f"from 1 to {_MOST_ROUNDS} samples are taken",
+                hint="leave it out for 15",
+            )
         _check_room(self)
         self._job.measure(count)
         return self._job.log[-1]

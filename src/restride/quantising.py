@@ -9,10 +9,11 @@ import numpy as np
 
 from .arrays import reorder
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_int, short_repr
+from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .frameworks.formats import parse_type
+from .primitives.base import check_memory
 from .runtime.alloc import Array
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
@@ -136,7 +137,7 @@ def _target_of(dtype: Any, symmetric: Any) -> _Range:
             why="values are quantised to s8, u8, s4, u4, f8_e4m3 or f8_e5m2",
             hint='pass dtype="s8"; rs.reorder converts to any type',
         )
-    if not symmetric and not kind.is_integral:
+    if not parse_bool("quantize: symmetric", symmetric) and not kind.is_integral:
         raise InvalidArguments(
             f"quantize: {kind} with symmetric=False",
             code="RS-A15",
@@ -149,6 +150,7 @@ def _target_of(dtype: Any, symmetric: Any) -> _Range:
 def _source_of(x: Any) -> Memory:
     memory = x if isinstance(x, Memory) else _wrapped(x)
     if memory and memory.desc.data_type.kind == "float":
+        _check_readable(memory)
         return memory
     raise InvalidArguments(
         "quantize: x is not of real numbers",
@@ -157,6 +159,19 @@ def _source_of(x: Any) -> Memory:
         why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
         hint="pass floats; rs.reorder(x, None, dtype=...) converts integers",
     )
+
+
+def _check_readable(memory: Memory) -> None:
+    """Raise InvalidArguments unless the host may read the memory, as it does to find the range of values."""
+    check_memory("quantize", "x", memory, memory.desc, memory.engine)
+    if memory.engine.is_sycl:
+        raise InvalidArguments(
+            "quantize: x is on another device",
+            code="RS-P08",
+            where=f"{memory.desc} on {memory.engine}",
+            why="the range of its values is found on the CPU",
+            hint='bring it over: x.to(None, engine=rs.Engine("cpu"))',
+        )
 
 
 def _wrapped(x: Any) -> Memory:

@@ -27,7 +27,10 @@ class OneDNNError(RuntimeFailure):
 def failure(call: str, status: int) -> OneDNNError:
     """The error for a call that returned `status`."""
     error = OneDNNError(
-        f"oneDNN: {call} failed", code="RS-C03", why=f"status {status} ({Status(status).name})"
+        f"oneDNN: {call} failed",
+        code="RS-C03",
+        why=f"status {status} ({Status(status).name})",
+        hint="the benchmark leaves such a problem out",
     )
     error.status = Status(status)
     return error
@@ -49,7 +52,11 @@ class Library:
         self._limit: _GlobalControl | None = None
         if not (folder / _DNNL).exists():
             raise OneDNNError(
-                "oneDNN is not installed", code="RS-C03", where=str(folder / _DNNL), hint=INSTALL
+                "oneDNN is not installed",
+                code="RS-C03",
+                where=str(folder / _DNNL),
+                why="its library is not in the folder of the environment",
+                hint=INSTALL,
             )
         try:
             self._open_runtime(folder)
@@ -69,7 +76,10 @@ class Library:
         """Let at most `count` TBB threads work from now on."""
         if self.tbb is None:
             raise OneDNNError(
-                "oneDNN: the number of threads cannot be set", code="RS-C03", why="libtbb was not found"
+                "oneDNN: the number of threads cannot be set",
+                code="RS-C03",
+                why="libtbb was not found",
+                hint=INSTALL,
             )
         if self._limit is not None:
             self.tbb._ZN3tbb6detail2r17destroyERNS0_2d114global_controlE(ctypes.byref(self._limit))

@@ -47,11 +47,23 @@ def _guarded(argv: list[str]) -> int:
         raise
     except MemoryError:
         complain(
-            OutOfMemory("out of memory", code="RS-D01", hint="free memory, or work on smaller files"), as_json
+            OutOfMemory(
+                "out of memory",
+                code="RS-D01",
+                why="the system refused the memory",
+                hint="free memory, or work on smaller files",
+            ),
+            as_json,
         )
     except OSError as error:
         complain(
-            RuntimeFailure("the system refused", code="RS-F02", where=_file(error), why=_reason(error)),
+            RuntimeFailure(
+                "the system refused",
+                code="RS-F02",
+                where=_file(error),
+                why=_reason(error),
+                hint="see the reason, and try again",
+            ),
             as_json,
         )
     return 1

@@ -108,7 +108,10 @@ def describe_type(desc: MemoryDesc) -> np.dtype[Any]:
         )
     if not is_dense(desc):
         raise InvalidArguments(
-            f"{desc} is not one dense array", code="RS-F03", hint="name a format, as --dst nchw"
+            f"{desc} is not one dense array",
+            code="RS-F03",
+            why="its elements have gaps between them, or overlap",
+            hint="name a format, as --dst nchw",
         )
     return twin
 

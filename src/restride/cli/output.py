@@ -36,7 +36,10 @@ def say(answer: Answer, as_json: bool) -> None:
     except OSError as error:
         drop_stdout()
         raise RuntimeFailure(
-            "cannot write to standard output", code="RS-F02", why=os.strerror(error.errno or 0)
+            "cannot write to standard output",
+            code="RS-F02",
+            why=os.strerror(error.errno or 0),
+            hint="make room, or send it elsewhere",
         ) from None
 
 

@@ -71,6 +71,7 @@ def parse_format(text: str) -> str:
         raise InvalidArguments(
             f"format {text!r} says nothing of where elements lie",
             code="RS-M30",
+            why="it is a placeholder",
             hint="name a format, for example nchw or nChw16c",
         )
     return text
@@ -90,7 +91,10 @@ def parse_shape(text: str) -> tuple[int, ...]:
     """Dims as `1x17x2x2`. Raises InvalidArguments with a caret under the fault."""
     if len(text) > _MAX_SHAPE:
         raise InvalidArguments(
-            f"dims of {len(text)} characters", code="RS-C01", why=f"more than {_MAX_SHAPE} are no dims"
+            f"dims of {len(text)} characters",
+            code="RS-C01",
+            why=f"more than {_MAX_SHAPE} are no dims",
+            hint="write the extents with x between them: 1x17x2x2",
         )
     at = 0
     sizes = []

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from .attr_modes import ModeAttr
@@ -26,7 +24,7 @@ from .factor_parse import (
     parse_scales,
     parse_zero_points,
 )
-from .parse import short_repr
+from .parse import parse_bool, short_repr
 from .post_ops import PostOp, PostOps, SumOp, chain_str
 
 __all__ = ["RUNTIME_F32_VAL", "RUNTIME_S32_VAL", "SCRATCHPAD_MODES", "Attr", "PrimitiveAttr"]
@@ -279,13 +277,10 @@ class PrimitiveAttr(ModeAttr):
         for OIhw weights, 3 for gOIhw. Neither flag takes it back.
         """
         bits = parse_mask("set_compensation", mask)
-        for name, value in (("s8s8", s8s8), ("zero_point", zero_point)):
-            if not isinstance(value, bool | np.bool_):
-                what = f"set_compensation: {name} is {short_repr(value)}"
-                raise InvalidArguments(
-                    what, code="RS-V06", why="it says whether those sums are wanted", hint="True or False"
-                )
-        wanted = Compensation(bits, bool(s8s8), bool(zero_point))
+        flags = {"s8s8": s8s8, "zero_point": zero_point}
+        wanted = Compensation(
+            bits, *(parse_bool(f"set_compensation: {name}", value) for name, value in flags.items())
+        )
         self._compensation = wanted if wanted.s8s8 or wanted.zero_point else None
 
     def get_compensation(self) -> tuple[int, bool, bool] | None:

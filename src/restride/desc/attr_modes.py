@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..errors import InvalidArguments, Unimplemented
 from .factor_parse import parse_arg
-from .parse import short_repr
+from .parse import parse_bool, short_repr
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
@@ -34,7 +32,7 @@ class ModeAttr:
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
         """Which lower precision may be used: "strict", "bf16", "f16", "tf32" or "any". None ever is (N1)."""
         wanted = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
-        self._fpmath = wanted, _parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
+        self._fpmath = wanted, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
 
     def get_fpmath_mode(self) -> tuple[str, bool]:
         """The mode, and whether it is for integers too."""
@@ -50,7 +48,7 @@ class ModeAttr:
 
     def set_deterministic(self, value: bool) -> None:
         """Whether equal runs must give equal bits. They always do."""
-        self._deterministic = _parse_bool("set_deterministic", value)
+        self._deterministic = parse_bool("set_deterministic", value)
 
     def get_deterministic(self) -> bool:
         """What was set; False at first."""
@@ -93,12 +91,4 @@ def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
         code="RS-V04",
         why="there is no such mode",
         hint=f"use one of {', '.join(known)}",
-    )
-
-
-def _parse_bool(what: str, value: object) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise InvalidArguments(
-        f"{what} is {short_repr(value)}", code="RS-V06", why="it is yes or no", hint="pass True or False"
     )

@@ -21,7 +21,10 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
     _require_layout("submemory_desc", kind, parent, Unimplemented)
     if RUNTIME_DIM in size or RUNTIME_DIM in start:
         raise Unimplemented(
-            "submemory_desc: runtime dims or offsets", code="RS-M22", why="the window must be known"
+            "submemory_desc: runtime dims or offsets",
+            code="RS-M22",
+            why="the window must be known",
+            hint="cut the window when its dims are known",
         )
     _check_window(parent.dims, size, start)
     blocks = parent.blocks
@@ -39,7 +42,12 @@ def _require_layout(
     what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
 ) -> None:
     if kind == "undef":
-        raise InvalidArguments(f"{what}: the descriptor is zero", code="RS-M15", why="it describes no memory")
+        raise InvalidArguments(
+            f"{what}: the descriptor is zero",
+            code="RS-M15",
+            why="it describes no memory",
+            hint="give it dims, a type and a format",
+        )
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
         why = (
             "dims or strides are known only at execution"
@@ -57,13 +65,19 @@ def _require_layout(
 def _check_window(parent: tuple[int, ...], size: tuple[int, ...], start: tuple[int, ...]) -> None:
     if len(size) != len(parent) or len(start) != len(parent):
         why = f"dims and offsets need {len(parent)} entries, have {len(size)} and {len(start)}"
-        raise InvalidArguments("submemory_desc: another rank", code="RS-M20", why=why)
+        raise InvalidArguments(
+            "submemory_desc: another rank",
+            code="RS-M20",
+            why=why,
+            hint="give one offset and one extent for each axis",
+        )
     for d, (n, at, whole) in enumerate(zip(size, start, parent, strict=True)):
         if n < 0 or at < 0 or at + n > whole:
             raise InvalidArguments(
                 f"submemory_desc: the window leaves axis {d}",
                 code="RS-M20",
                 why=f"offset {at} and dim {n} must be 0 or more and end within {whole}",
+                hint="offsets and dims count elements of the parent",
             )
 
 
@@ -115,13 +129,17 @@ def reshape(kind: str, old: Layout, dims: object) -> Layout:
     _require_layout("reshape", kind, old, InvalidArguments)
     if not shape or RUNTIME_DIM in shape:
         raise InvalidArguments(
-            "reshape: dims must be known", code="RS-M26", why=f"1 to {MAX_NDIMS} dims of 0 or more are needed"
+            "reshape: dims must be known",
+            code="RS-M26",
+            why=f"1 to {MAX_NDIMS} dims of 0 or more are needed",
+            hint="give extents as integers, all of them",
         )
     if _volume(shape) != _volume(old.dims):
         raise InvalidArguments(
             f"reshape: {old.dims} to {shape}",
             code="RS-M26",
             why=f"{_volume(old.dims)} elements are not {_volume(shape)}",
+            hint="give dims whose product is the number of elements",
         )
     if kind == "any":
         return Layout(shape, shape, ())

@@ -53,6 +53,13 @@ def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy inte
     )
 
 
+def parse_bool(what: str, value: object) -> bool:
+    """True or False, of Python or NumPy; 0, 1 and words raise InvalidArguments naming `what`."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise fail("RS-V06", f"{what} is {short_repr(value)}", "it is yes or no", "pass True or False")
+
+
 def is_scalar(value: object) -> bool:
     """True for one value, False for a sequence of any kind, ragged ones included."""
     try:

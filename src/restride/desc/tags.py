@@ -48,6 +48,7 @@ class Tag:
                 code="RS-M11",
                 where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}",
                 why=problem,
+                hint="FormatTag.parse makes one of text, such as 'nChw16c'",
             )
         kept = [(blk, idx) for blk, idx in zip(self.inner_blks, self.inner_idxs, strict=True) if blk != 1]
         object.__setattr__(self, "inner_blks", tuple(blk for blk, _ in kept))
@@ -120,6 +121,7 @@ def parse_tag(text: str) -> Tag | GenericTag:
         raise InvalidArguments(
             f"a format tag is a string, not {type(text).__name__}",
             code="RS-M11",
+            why="it names axes by letters",
             hint="for example 'nhwc' or 'nChw16c'",
         )
     if len(text) > _MAX_TEXT:

@@ -27,7 +27,13 @@ def listed(call: str, arrays: Any) -> list[Any]:
         raise InvalidArguments(
             f"{call}: arrays is no list", code="RS-A13", why="it is one tensor", hint="write [x]"
         )
-    found = list(islice(arrays, MOST_SOURCES + 1))
+    try:
+        found = list(islice(arrays, MOST_SOURCES + 1))
+    except Exception as error:  # a foreign iterator may raise anything
+        why = f"{type(arrays).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
+        raise InvalidArguments(
+            f"{call}: arrays is no list", code="RS-A13", why=why, hint="pass a list of arrays"
+        ) from None
     if 1 <= len(found) <= MOST_SOURCES:
         return found
     why, hint = (

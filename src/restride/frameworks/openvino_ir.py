@@ -109,7 +109,12 @@ class _Collector:
 
     def _begin(self, layer: RawLayer) -> None:
         if len(self.found) == _MOST_LAYERS:
-            raise InvalidArguments(f"there are more than {_MOST_LAYERS} {self._wanted} layers", code="RS-F04")
+            raise InvalidArguments(
+                f"there are more than {_MOST_LAYERS} {self._wanted} layers",
+                code="RS-F04",
+                why="no model has so many",
+                hint="name the .xml file that OpenVINO saved",
+            )
         self.found.append(layer)
         self._layer = layer
 
@@ -123,7 +128,8 @@ class _Collector:
             self._text = ""
         elif path[-1] == "layer" or self._text is not None:
             what = f"{_shown_tag(path[-1])} does not belong inside {_shown_tag(['layer', *path][-2])}"
-            raise InvalidArguments(what, code="RS-F04", where=layer.where())
+            why, hint = "a layer has <data>, <input> and <output>", "save the model again with OpenVINO"
+            raise InvalidArguments(what, code="RS-F04", where=layer.where(), why=why, hint=hint)
 
 
 def _check_root(tag: str, attributes: dict[str, str]) -> None:
@@ -147,13 +153,24 @@ def _check_root(tag: str, attributes: dict[str, str]) -> None:
 def _type_of(attributes: dict[str, str]) -> str:
     if "type" in attributes:
         return attributes["type"]
-    raise InvalidArguments("a <layer> has no type", code="RS-F04", why="it says which operation the layer is")
+    raise InvalidArguments(
+        "a <layer> has no type",
+        code="RS-F04",
+        why="it says which operation the layer is",
+        hint="save the model again with OpenVINO",
+    )
 
 
 def _append_dim(layer: RawLayer, port: Port, text: str) -> None:
     if len(port.dims) == MAX_NDIMS:
         why = f"a tensor has at most {MAX_NDIMS} axes"
-        raise InvalidArguments("a <port> has too many dims", code="RS-F04", where=layer.where(), why=why)
+        raise InvalidArguments(
+            "a <port> has too many dims",
+            code="RS-F04",
+            where=layer.where(),
+            why=why,
+            hint="save the model again with OpenVINO",
+        )
     port.dims.append(text)
 
 

@@ -113,7 +113,7 @@ def _opened_path(path: str) -> Any:
 
 
 def _system_error(path: str, error: OSError) -> RuntimeFailure:
-    hint = "check the name" if error.errno == errno.ENOENT else ""
+    hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
     hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
     why = os.strerror(error.errno) if error.errno else str(error)
     return RuntimeFailure(f"cannot read {_shown(path)}", code="RS-F02", why=why, hint=hint)
@@ -159,7 +159,12 @@ def _next(source: Source, size: int) -> Any:
     try:
         piece = source.read(size)
     except OSError as error:
-        raise RuntimeFailure(f"cannot read {source.name}", code="RS-F02", why=str(error)[:200]) from None
+        raise RuntimeFailure(
+            f"cannot read {source.name}",
+            code="RS-F02",
+            why=str(error)[:200],
+            hint="name a file that you may read",
+        ) from None
     except Exception as error:  # a foreign read() may raise anything
         why = f"read() failed: {type(error).__name__} {str(error)[:200]}"
         raise bad_xml(source.name, why, "pass a file that is open for reading") from None
@@ -250,12 +255,15 @@ class _Reader:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise InvalidArguments(
-                f"elements are nested more than {MAX_DEPTH} deep", code="RS-F04", hint=_XML_HINT
+                f"elements are nested more than {MAX_DEPTH} deep",
+                code="RS-F04",
+                why="no model is built so",
+                hint=_XML_HINT,
             )
         self._nodes += 1 + len(attributes)
         if self._nodes > MAX_NODES:
-            what = f"there are more than {MAX_NODES} elements and attributes, as in no model's .xml"
-            raise InvalidArguments(what, code="RS-F04", hint=_XML_HINT)
+            what, why = f"there are more than {MAX_NODES} elements and attributes", "no model has so many"
+            raise InvalidArguments(what, code="RS-F04", why=why, hint=_XML_HINT)
         self._visitor.start(tag, attributes, self._parser.CurrentLineNumber)
 
     def _end(self, _: str) -> None:

@@ -100,7 +100,7 @@ def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
         for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
             arg, memory = pair
             yield arg, memory
-    except (TypeError, ValueError):
+    except Exception:  # a foreign mapping may raise anything
         raise InvalidArguments(
             f"{kind}.execute: no argument map",
             code="RS-R06",

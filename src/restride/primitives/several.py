@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_bool
 from ..errors import Error, InvalidArguments
 from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
@@ -39,13 +40,13 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         self._empty()
         if not (args or named):
             return
-        is_empty_allowed = bool(named.get("allow_empty"))
+        is_empty_allowed = named.get("allow_empty", False)
         try:
             given = self.form.of(*_reordered(args, named))
-            is_empty_allowed = bool(given.allow_empty)
+            is_empty_allowed = given.allow_empty
             self._create(given)
         except Error:
-            if not is_empty_allowed:
+            if not parse_bool("allow_empty", is_empty_allowed):
                 raise
             self._empty()
 
@@ -250,7 +251,13 @@ def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
         raise InvalidArguments(
             f"{what}: no sources", code="RS-A13", why=why, hint="pass a list of rs.MemoryDesc"
         )
-    found = tuple(islice(srcs, MOST_SOURCES + 1))
+    try:
+        found = tuple(islice(srcs, MOST_SOURCES + 1))
+    except Exception as error:  # a foreign iterator may raise anything
+        why = f"{type(srcs).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
+        raise InvalidArguments(
+            f"{what}: no sources", code="RS-A13", why=why, hint="pass a list of rs.MemoryDesc"
+        ) from None
     if not 1 <= len(found) <= MOST_SOURCES:
         why = "there are more" if found else "there is none"
         hint = "join some of them first" if found else "pass a list of rs.MemoryDesc"

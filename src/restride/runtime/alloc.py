@@ -248,7 +248,10 @@ def _check_elements(array: Array, data_type: DataType) -> None:
 def _check_dense(array: Array) -> None:
     if isinstance(array, np.ma.MaskedArray):
         raise InvalidArguments(
-            "Memory: a masked array is no buffer", code="RS-M37", hint="pass x.data, or x.filled(0)"
+            "Memory: a masked array is no buffer",
+            code="RS-M37",
+            why="a mask would be lost",
+            hint="pass x.data, or x.filled(0)",
         )
     if array.flags.c_contiguous or array.flags.f_contiguous or _fills_its_span(array):
         return

@@ -6,6 +6,7 @@ import enum
 import operator
 from typing import Any, NoReturn, final
 
+from ..desc.parse import short_repr
 from ..errors import InvalidArguments
 from .sycl import SyclDevice, count_devices, open_device, why_none
 
@@ -148,7 +149,7 @@ def _selector(word: str) -> str | None:
 def _shown(index: object) -> str:
     # Python refuses to print an int of thousands of digits.
     too_long = isinstance(index, int) and abs(index) >= 2**64
-    return "(a number beyond 64 bits)" if too_long else repr(index)[:60]
+    return "(a number beyond 64 bits)" if too_long else short_repr(index)
 
 
 def _parse_index(index: object) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..desc.aliases import LETTERS
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
 from ..errors import InvalidArguments, Unimplemented
 from . import views
 from .alloc import Array, Buffer
@@ -41,12 +42,18 @@ def refused(md: MemoryDesc, what: str) -> NotExported:
 
 
 def array(md: MemoryDesc, held: Buffer, dtype: Any, copy: bool | None) -> Array:
-    """`__array__` of a plain layout. Raises ValueError where `copy=False` cannot be."""
+    """`__array__` of a plain layout. Raises InvalidArguments, a ValueError, where `copy=False` cannot be."""
     is_packed = md.data_type.bits < 8
     found = views.logical(md, held) if is_packed else views.strided(md, held)
     wanted = found.dtype if dtype is None else np.dtype(dtype)
     if copy is False and (is_packed or wanted != found.dtype):
-        raise ValueError(f"restride.Memory: {found.dtype} as {wanted} needs a copy")
+        raise InvalidArguments(
+            f"restride.Memory: {found.dtype} as {wanted} needs a copy",
+            code="RS-A16",
+            where=str(md),
+            why="copy=False allows none",
+            hint="leave copy out, or ask for the type that the memory has",
+        )
     return found.astype(wanted, copy=bool(copy))
 
 
@@ -83,11 +90,11 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
             hint=f"export the bits: np.asarray(mem).view(np.uint{found.itemsize * 8})",
         )
     device = options.get("dl_device")
-    if device is not None and tuple(device) != _CPU:
+    if device is not None and not (isinstance(device, tuple | list) and tuple(device) == _CPU):
         raise NotExported(
             "Memory.__dlpack__: another device",
             code="RS-A16",
-            where=f"dl_device {tuple(device)}",
+            where=f"dl_device {short_repr(device)}",
             why="the memory is on the CPU, (1, 0)",
             hint="export it to the CPU, and let the consumer copy it",
         )

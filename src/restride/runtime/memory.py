@@ -122,6 +122,7 @@ class Memory:
         raise InvalidArguments(
             "Memory.engine: an empty memory has none",
             code="RS-M36",
+            why="it was made without a descriptor",
             hint="give it a descriptor and an engine",
         )
 

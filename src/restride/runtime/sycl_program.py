@@ -40,7 +40,11 @@ class Run:
             event = self.queue.submit_async(kernel, list(args), [groups * size], [size], self.deps)
         except Exception as error:  # dpctl's own errors have no common root
             raise RuntimeFailure(
-                "the device refused a kernel", code="RS-D03", where=repr(self.device), why=str(error)[:500]
+                "the device refused a kernel",
+                code="RS-D03",
+                where=repr(self.device),
+                why=str(error)[:500],
+                hint="update the device's driver; rs.Engine('cpu') needs none",
             ) from error
         self._follow(event, [kernel, *args])
 

@@ -83,6 +83,7 @@ class Isa:
                 "unknown instruction set",
                 code="RS-V04",
                 where=f"{name!r}",
+                why="there is no code for it",
                 hint=f"one of {', '.join(sorted(_BASE))}",
             )
         return _BASE[name]

@@ -63,5 +63,9 @@ def ptx_text(lowered: Ptx, processor: str = "sm_90") -> str:
             return str(machine.emit_assembly(inlined_module(lowered.ir(), machine)))
         except RuntimeError as error:
             raise RuntimeFailure(
-                "LLVM failed to make PTX", code="RS-D03", where=processor, why=str(error)
+                "LLVM failed to make PTX",
+                code="RS-D03",
+                where=processor,
+                why=str(error),
+                hint="update llvmlite",
             ) from error

@@ -133,7 +133,12 @@ def _compiled(text: str, kept: list[object]) -> bytes:
         kept += [module, machine]
         return bytes(machine.emit_object(module))
     except RuntimeError as error:
-        raise RuntimeFailure("LLVM failed to make SPIR-V", code="RS-D03", why=str(error)) from error
+        raise RuntimeFailure(
+            "LLVM failed to make SPIR-V",
+            code="RS-D03",
+            why=str(error),
+            hint="update llvmlite; rs.Engine('cpu') needs no SPIR-V",
+        ) from error
 
 
 def has_unique_numbers(code: bytes) -> bool:
