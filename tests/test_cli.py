@@ -268,16 +268,51 @@ def completed(line: str) -> set[str]:
         ("restride reorder a.npy b.npy --dst nhw", {"nhwc"}),
         ("restride show nchw --dtype bf", {"bf16"}),
         ("restride completion z", {"zsh"}),
+        ("restride explain RS-O", {"RS-O01", "RS-O02", "RS-O04", "RS-O05"}),
+        ("restride explain nCh", {"nChw8c", "nChw16c"}),
     ],
 )
 def test_bash_completes(line: str, offered: set[str]) -> None:
     assert completed(line) == offered
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("restride ex", {"explain"}),
+        ("restride show nCh", {"nChw8c", "nChw16c"}),
+        ("restride reorder a.npy b.npy --dst nhw", {"nhwc"}),
+        ("restride explain RS-O", {"RS-O01", "RS-O02", "RS-O04", "RS-O05"}),
+    ],
+)
+def test_fish_completes(line: str, offered: set[str], tmp_path: Path) -> None:
+    script = tmp_path / "restride.fish"
+    script.write_text(
+        subprocess.run([*_RESTRIDE, "completion", "fish"], capture_output=True, text=True).stdout
+    )
+    asked = f"source {script}; complete -C '{line}'"
+    done = subprocess.run(["fish", "--no-config", "-c", asked], capture_output=True, text=True, timeout=60)
+    assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_can_read_its_script(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, shell: str
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    script = tmp_path / "script"
+    script.write_text(answered(capsys, "completion", shell))
+    done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_have_scripts(capsys: pytest.CaptureFixture[str], shell: str) -> None:
     text = answered(capsys, "completion", shell)
     assert "nChw16c" in text
+    assert "RS-M11" in text
     assert "dst" in text
     assert json.loads(answered(capsys, "completion", shell, "--json"))["script"] + "\n" == text
     assert failed(capsys, "completion", "tcsh").startswith("2 ")

@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 def _options(name: str, command: Command) -> Iterator[str]:
     if command.speaks:
+        yield "--help"
         return
     module: Any = importlib.import_module(command.module)
     parser = Parser(f"restride {name}", None)
@@ -97,7 +98,7 @@ _restride() {{
 {cases}
   esac
   if [ "${{word#-}}" != "$word" ]; then
-    COMPREPLY=($(compgen -W "$options --help" -- "$word")); return
+    COMPREPLY=($(compgen -W "$options" -- "$word")); return
   fi
   COMPREPLY=($(compgen -f -- "$word"))
   case "$command:$COMP_CWORD" in
