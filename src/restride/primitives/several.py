@@ -22,6 +22,7 @@ from .base import PrimitiveDescBase, check_destination, check_memory, check_stre
 from .calls import Form
 from .execution import share_bytes
 from .feeding import Extras
+from .given import parse_engine
 from .handle import PrimitiveHandle, described
 from .scratchpad import check_scratchpad
 from .several_checks import Names
@@ -52,7 +53,29 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
 
     def _create(self, given: Any) -> None:
         """Check the arguments, find the solution, and `_take` both."""
+        what, engine = self.form.what, parse_engine(self.form.what, given.engine)
+        mds, target = parse_descs(what, given.srcs), parse_target(what, given.dst)
+        problem = self._problem(what, given, mds, target)
+        self._take(engine, problem, self._find(problem, engine), (mds, target))
+
+    def _problem(self, what: str, given: Any, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None) -> Any:
+        """The checked problem of the arguments `given`, whose descriptors are `srcs` and `dst`."""
         raise NotImplementedError
+
+    @staticmethod
+    def _find(problem: Any, engine: Engine) -> Any:
+        """The solved problem, from the cache or now."""
+        raise NotImplementedError
+
+    def _factor(self) -> object:
+        """The argument of this kind: the axis, or the scales."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self:
+            return type(self), ()
+        args = (self._engine, self._factor(), self._srcs, self._dst, self.get_primitive_attr())
+        return type(self), args
 
     def _take(
         self, engine: Engine, problem: Any, impl: Any, mds: tuple[tuple[MemoryDesc, ...], MemoryDesc | None]
