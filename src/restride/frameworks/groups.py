@@ -21,7 +21,7 @@ class Rule(NamedTuple):
 
     def split(self, dims: Shape, axis: int, number: int) -> tuple[int, int]:
         """The axis from 0 and the group size. Raises InvalidArguments for what does not split the axis."""
-        return self.apply(self.call, self.parameter, dims, axis, number)
+        return self.apply(self.call, self.parameter, dims, *self.parse(axis, number))
 
     def parse(self, axis: object, number: object) -> tuple[int, int]:
         """Both as integers, as keys of a cache must be."""
