@@ -136,3 +136,26 @@ def test_every_refusal_of_an_argument_says_why_and_hints_and_is_short(call):
 def test_a_huge_integer_is_told_by_its_length():
     with pytest.raises(rs.InvalidArguments, match="an integer of 1329 bits"):
         rs.PrimitiveAttr().set_output_scales(0, _HUGE)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda: rs.MemoryDesc((2, 3), "f32", "nchw"), "dims (2, 3); tag abcd"),
+        (lambda: rs.MemoryDesc((2, 3), "f32", (1,)), "dims (2, 3)"),
+        (lambda: rs.MemoryDesc((2, 3), "f32").offset(0, 3), "f32 2x3 ab"),
+    ],
+    ids=["rank", "strides", "position"],
+)
+def test_a_refusal_says_of_which_descriptor(call, wanted):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        call()
+    assert caught.value.where == wanted
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_blocks_that_do_not_nest_name_both_descriptors(engine):
+    src, dst = (rs.MemoryDesc((40000,), "f32", tag) for tag in ("A131a", "A128a"))
+    with pytest.raises(rs.Unimplemented) as caught:
+        rs.Reorder.PrimitiveDesc(rs.Engine(engine), src, rs.Engine(engine), dst)
+    assert caught.value.where == f"src {src}; dst {dst}"

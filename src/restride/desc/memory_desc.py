@@ -221,7 +221,10 @@ class MemoryDesc(Viewed):
         Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
         """
         layout = self._blocked("offset")
-        position = parse_index(index, layout.padded_dims)
+        try:
+            position = parse_index(index, layout.padded_dims)
+        except InvalidArguments as error:
+            raise error.retold(where=str(self)) from None
         return layout.offset0 + sum(axis_offset(layout, d, i) for d, i in enumerate(position))
 
     def index(self, offset: int) -> tuple[int, ...] | None:

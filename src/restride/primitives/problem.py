@@ -224,5 +224,8 @@ def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | S
         check_uncompensated(wanted, problem.where())
         chain = problem.chain()
         return SyclReorder(problem, problem.nest(chain), chain, engine, solve)
-    made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+    try:
+        made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+    except Unimplemented as error:
+        raise error.retold(where=error.where or problem.where()) from None
     return made if wanted is None else Compensated(made, Sums(wanted, problem.dst, engine))
