@@ -117,7 +117,10 @@ def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
 
 def allocate_for(md: MemoryDesc) -> Buffer:
     """Bytes for a tensor. The half byte behind an odd number of 4-bit elements is zero."""
-    buffer = allocate(extent(md).needed)
+    try:
+        buffer = allocate(extent(md).needed)
+    except OutOfMemory as error:
+        raise error.retold(where=str(md)) from None
     if md.data_type.bits < 8:
         buffer.bytes()[-1:] = 0
     return buffer
