@@ -19,6 +19,7 @@ from .builder import Builder, Value, i64
 from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
 from .nibble import HALVES, halves_at
+from .pack import can_pack
 from .shape import TileAxis
 from .tile import Places, TileSpec, emit_tile
 
@@ -119,14 +120,15 @@ class NestWriter:
             for i, operand in enumerate(self.nest.operands)
         )
         is_bytes = carrier_bits(plan.mid_type) == 8
+        types = self.nest.src_type, self.nest.dst_type
         self.spec = TileSpec(
-            self.nest.src_type,
-            self.nest.dst_type,
+            *types,
             plan.mid_type,
             self.nest.compute,
             tuple(operand.data_type for operand in self.nest.operands),
             params.scalars,
             plan.late,
+            style.can.packs and not plan.late and can_pack(*types, self.nest.compute),
             self.nest.is_zero,
             plan.streams,
             plan.prefetch,
