@@ -37,13 +37,13 @@ class Inputs:
     old: Callable[[DataType], Value]
 
 
-def load_scalars(b: Builder, compute: Compute, first_slot: int, real: str) -> tuple[Value, ...]:
-    """Load the scalars, doubles in the slots of %params from `first_slot` on, in the real type."""
-    return tuple(_load_scalar(b, 8 * (first_slot + i), real) for i in range(compute.scalars))
+def load_scalars(b: Builder, compute: Compute, at: Value, first_slot: int, real: str) -> tuple[Value, ...]:
+    """Load the scalars, doubles in the slots of `at` from `first_slot` on, in the real type."""
+    return tuple(_load_scalar(b, b.advance(at, 8 * (first_slot + i)), real) for i in range(compute.scalars))
 
 
-def _load_scalar(b: Builder, offset: int, real: str) -> Value:
-    wide = b.value("double", f"load double, {b.advance(Value('ptr', '%params'), offset)}, align 8")
+def _load_scalar(b: Builder, at: Value, real: str) -> Value:
+    wide = b.value("double", f"load double, {at}, align 8")
     return wide if real == "double" else b.value("float", f"fptrunc {wide} to float")
 
 

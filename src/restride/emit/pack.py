@@ -87,7 +87,7 @@ def _round(b: Builder, value: Value) -> Value:
 
 
 def clamped(b: Builder, value: Value, dst: DataType) -> Value:
-    """Integers of 32 bits as such that a pack saturates to `dst`: only 4-bit types need limits of their own."""
+    """Integers of 32 bits as a pack saturates them to `dst`: only 4-bit types need limits of their own."""
     if dst.bits != 4:
         return value
     low, high = (int(limit) for limit in FLOAT_LIMITS[dst])
@@ -99,9 +99,10 @@ def clamped(b: Builder, value: Value, dst: DataType) -> Value:
 def pack(b: Builder, parts: list[Value], dst: DataType) -> Value:
     """One register of bytes from four of 32-bit integers."""
     nbytes = 4 * lanes_of(parts[0])
-    words = [_two(b, _TO_WORDS[nbytes], *parts[i : i + 2], f"<{nbytes // 2} x i16>") for i in (0, 2)]
-    return _two(b, _TO_BYTES[nbytes, dst.kind], *words, f"<{nbytes} x i8>")
+    kind, name = f"<{nbytes // 2} x i16>", _TO_WORDS[nbytes]
+    low, high = (_two(b, kind, name, parts[i], parts[i + 1]) for i in (0, 2))
+    return _two(b, f"<{nbytes} x i8>", _TO_BYTES[nbytes, dst.kind], low, high)
 
 
-def _two(b: Builder, name: str, first: Value, second: Value, kind: str) -> Value:
+def _two(b: Builder, kind: str, name: str, first: Value, second: Value) -> Value:
     return b.call(kind, _X86 + name, f"{first}, {second}", f"{first.type}, {second.type}")

@@ -66,8 +66,8 @@ class _Tile:
         """Load, permute, store; values are finished where the schedule says."""
         bits = carrier_bits(self.spec.mid_type)
         axes = tuple(replace(axis, more=()) for axis in self.axes)
-        lanes = self.spec.vector_bytes * 8 // bits
-        plan = recipe(axes, lanes, 128 // bits, self.spec.permute_cost, self.spec.packs)
+        width = self.spec.vector_bytes * 8 // bits
+        plan = recipe(axes, width, 128 // bits, self.spec.permute_cost, self.spec.packs)
         stores = [(register, lanes) for register, lanes in plan.stores if _any(lanes, self.dst.present)]
         loaded = [self._load(lanes) for lanes in plan.loads]
         registers = _permute(self.b, plan, loaded, {register for register, _ in stores})
