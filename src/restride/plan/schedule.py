@@ -15,8 +15,8 @@ from .machine import Machine
 from .nest import LoopNest, slice_axis
 from .tiling import choose_tile, contiguous, rows_collide
 
-# How far ahead of a source row a transpose asks for data: two lines, and four where less is written than is
-# read, since such steps take less time. Measured; 64 to 512 differ little.
+# How far ahead of a source row a transpose asks for data: two lines, and four where values shrink to bytes,
+# since such steps take less time. Measured; 64 to 512 differ little.
 _AHEAD_BYTES = 128
 
 
@@ -95,8 +95,8 @@ def _ahead(plan: Schedule, machine: Machine) -> int:
     read to their end; to a jumping copy's next tile.
     """
     if plan.kind == "transpose":
-        narrows = plan.nest.dst_type.bits < plan.nest.src_type.bits
-        return max(_next_rows(plan, machine), _AHEAD_BYTES << narrows)
+        shrinks = plan.nest.dst_type.bits <= 8 < plan.nest.src_type.bits
+        return max(_next_rows(plan, machine), _AHEAD_BYTES << shrinks)
     if plan.kind != "copy" or not plan.inner:
         return 0
     step = _source_step(plan, plan.inner[-1])
