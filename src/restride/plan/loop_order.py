@@ -62,14 +62,24 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
 
 
 def _cut_for_threads(nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: dict[int, int]) -> None:
-    """Cut blocks further where the grid would have too few steps to share."""
+    """Cut blocks further where the grid would have too few steps to share: the longest run first, so that
+    short runs are left on neither side.
+    """
     enough = max(_ENOUGH_STEPS, nest.moved_bytes // _LONGEST_STEP_BYTES)
-    for index in blocks:
-        steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
-        steps *= prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
-        if steps < enough:
-            pieces = min(-(-enough // steps), max(nest.moved_bytes // steps // _STEP_BYTES, 1))
-            blocks[index] = max(-(-blocks[index] // pieces), 1)
+    steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
+    while True:
+        made = steps * prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
+        if made >= enough or nest.moved_bytes < 2 * made * _STEP_BYTES or max(blocks.values()) == 1:
+            return
+        longest = max(blocks, key=lambda i: (blocks[i] > 1, blocks[i] * _step_bytes(nest, chunks, i)))
+        blocks[longest] = -(-blocks[longest] // 2)
+
+
+def _step_bytes(nest: LoopNest, chunks: Chunks, index: int) -> int:
+    """How far a tile goes along an axis on the side where that is the shorter way, in bits."""
+    axis = nest.axes[index]
+    read, written = _reach(axis.src) * nest.src_type.bits, _reach(axis.dst) * nest.dst_type.bits
+    return chunks[index] * min(read, written)
 
 
 def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:

@@ -88,7 +88,7 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 def _writes_collide(plan: Schedule, machine: Machine) -> bool:
     """True where the rows that a tile writes push each other out of the caches, so that these only cost.
 
-    Measured on 1024 x 1024 f32: 31 GB/s through the caches, 71 past them; a reader that then finds nothing there
+    Measured on 1024 x 1024 f32: 31 GB/s through the caches, 71 past them; a reader that then finds nothing
     loses less than was gained. Rows of bytes collide too, but gain nothing.
     """
     if plan.kind != "transpose" or plan.nest.dst_type.bits < 16 or plan.nest.moved_bytes < 4 * machine.l2:
