@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DataType
 from .machine import Machine
 from .nest import LoopNest, Stride
-from .tiling import Chunks, contiguous, rows_collide
+from .tiling import Chunks, collide, contiguous, rows_collide
 
 # Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
 # way changes little.
@@ -132,18 +132,24 @@ def _block(
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
     steps = {index: _reach(nest.axes[index].dst) * chunks[index] for index in inner}
     is_whole_row = blocks[along] == _tiles(nest, chunks, along)
-    by_source = steps[along] < steps[across] or _reads_on(nest, chunks, along, is_whole_row, machine)
+    rows = blocks[along] * chunks[along]
+    by_source = steps[along] < steps[across] or _reads_on(nest, chunks, along, (is_whole_row, rows), machine)
     by_source = by_source or (shrinks and _reach(nest.axes[along].src) == 1)
     return [across, along] if by_source else [along, across]
 
 
-def _reads_on(nest: LoopNest, chunks: Chunks, along: int, is_whole_row: bool, machine: Machine) -> bool:
-    """True where the rest of a source row is better read before other rows."""
+def _reads_on(nest: LoopNest, chunks: Chunks, along: int, read: tuple[bool, int], machine: Machine) -> bool:
+    """True where the rest of a source row, all of it or so many positions, is read before other rows."""
+    is_whole_row, positions = read
+    is_near, is_far = nest.moved_bytes < machine.l3, nest.moved_bytes >= machine.l2
     if _reach(nest.axes[along].src) != 1:
         return False
+    if is_near and is_far and collide(positions, nest.axes[along].dst, nest.dst_type, machine):
+        # As many rows of the destination would push each other out.
+        return False
     is_part = chunks[along] * nest.src_type.bits < machine.line * 8
-    is_lost = nest.moved_bytes < machine.l3 or rows_collide(nest, dict(enumerate(chunks)), machine)
-    return (is_whole_row and nest.moved_bytes >= machine.l2) or (is_part and is_lost)
+    is_lost = is_near or rows_collide(nest, dict(enumerate(chunks)), machine)
+    return (is_whole_row and is_far) or (is_part and is_lost)
 
 
 def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:
