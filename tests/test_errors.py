@@ -159,3 +159,22 @@ def test_blocks_that_do_not_nest_name_both_descriptors(engine):
     with pytest.raises(rs.Unimplemented) as caught:
         rs.Reorder.PrimitiveDesc(rs.Engine(engine), src, rs.Engine(engine), dst)
     assert caught.value.where == f"src {src}; dst {dst}"
+
+
+@pytest.mark.parametrize(
+    ("call", "near"),
+    [
+        (lambda: rs.PostOps().append_eltwise("reluu"), "relu"),
+        (lambda: rs.PostOps().append_binary("Mull", rs.MemoryDesc((2,), "f32")), "mul"),
+        (lambda: rs.PrimitiveAttr().set_fpmath_mode("stricht"), "strict"),
+        (
+            lambda: rs.ShuffleForward.Desc("forward_trainig", rs.MemoryDesc((2, 4), "f32"), 1, 2),
+            "forward_training",
+        ),
+    ],
+    ids=["eltwise", "binary", "mode", "kind"],
+)
+def test_the_word_nearest_to_what_was_typed_is_named(call, near):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        call()
+    assert caught.value.hint.startswith(f"did you mean {near!r}? use one of ")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import InvalidArguments, Unimplemented
 from .factor_parse import parse_arg
-from .parse import parse_bool, short_repr
+from .parse import one_of, parse_bool, short_repr
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
@@ -90,5 +90,5 @@ def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
         f"{call}: mode is {short_repr(mode)}",
         code="RS-V04",
         why="there is no such mode",
-        hint=f"use one of {', '.join(known)}",
+        hint=one_of(known, mode),
     )

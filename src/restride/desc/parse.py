@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
@@ -37,6 +38,14 @@ def short_repr(value: object) -> str:
     except Exception:
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def one_of(words: Iterable[str], typed: object = None) -> str:
+    """A hint at the words that may stand there, and at the one nearest to what was typed."""
+    known = list(words)
+    near = difflib.get_close_matches(typed[:_SHOWN].lower(), known, n=1) if isinstance(typed, str) else []
+    asked = f"did you mean {near[0]!r}? " if near else ""
+    return f"{asked}use one of {', '.join(known)}"
 
 
 def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy integer") -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory, Unimplemented
 from .memory_desc import MemoryDesc
-from .parse import parse_int, short_repr
+from .parse import one_of, parse_int, short_repr
 from .real import f32_bits, to_f32
 from .text import order_tag
 
@@ -235,7 +235,7 @@ def _parse_alg(call: str, alg: object, prefix: str, known: tuple[str, ...]) -> s
     name = alg.removeprefix(prefix) if isinstance(alg, str) else ""
     if name in known:
         return name
-    hint = f"use one of {', '.join(known)}"
+    hint = one_of(known, name)
     if name == "select" and known is BINARY:
         why = "it needs a third operand, which post-ops of this version do not have"
         raise Unimplemented(f"{call}: alg is {short_repr(alg)}", code="RS-V04", why=why, hint=hint)
