@@ -201,7 +201,7 @@ class _Given:
         if self.moved is not None and impl.problem.dst.inner_blks:
             raise InvalidArguments(
                 f"{self.call}: no blocks of {self.moved}",
-                code="RS-A06",
+                code="RS-A02",
                 why=f"a blocked result is a Memory, and no data type is {self.moved}",
                 hint="ask for a plain layout, or convert the arrays first",
             )
