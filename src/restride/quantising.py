@@ -150,7 +150,7 @@ def _target_of(dtype: Any, symmetric: Any) -> _Range:
 def _source_of(x: Any) -> Memory:
     memory = x if isinstance(x, Memory) else _wrapped(x)
     if memory and memory.desc.data_type.kind == "float":
-        _check_readable(memory)
+        check_memory("quantize", "x", memory, memory.desc, memory.engine)
         return memory
     raise InvalidArguments(
         "quantize: x is not of real numbers",
@@ -159,19 +159,6 @@ def _source_of(x: Any) -> Memory:
         why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
         hint="pass floats; rs.reorder(x, None, dtype=...) converts integers",
     )
-
-
-def _check_readable(memory: Memory) -> None:
-    """Raise InvalidArguments unless the host may read the memory, as it does to find the range of values."""
-    check_memory("quantize", "x", memory, memory.desc, memory.engine)
-    if memory.engine.is_sycl:
-        raise InvalidArguments(
-            "quantize: x is on another device",
-            code="RS-P08",
-            where=f"{memory.desc} on {memory.engine}",
-            why="the range of its values is found on the CPU",
-            hint='bring it over: x.to(None, engine=rs.Engine("cpu"))',
-        )
 
 
 def _wrapped(x: Any) -> Memory:
