@@ -25,14 +25,14 @@ from restride.desc.tags import FormatTag, parse_tag
 _ROOT = Path(__file__).parents[1]
 _SOURCES = Path(rs.__file__).parent
 _DOCS = _ROOT / "docs"
-_PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.glob("*.md")))
+_PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.rglob("*.md")))
 _FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # These need minutes, a network or a toolchain: make runs them.
 _DEAR = {"demo", "bench"}
 _FLAGS = doctest.ELLIPSIS
 
-each_page = pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+each_page = pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
 
 
 class Block(NamedTuple):
