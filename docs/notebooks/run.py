@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -10,11 +11,17 @@ from nbclient import NotebookClient
 _HERE = Path(__file__).parent
 
 
-def run(path: Path) -> nbformat.NotebookNode:
+def kept(path: Path) -> Any:
+    """The notebook at `path` as it was saved."""
+    return nbformat.read(path, as_version=4)
+
+
+def run(path: Path) -> Any:
     """The notebook at `path`, executed from an empty kernel; errors of its cells are raised."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = kept(path)
     NotebookClient(notebook, timeout=120, kernel_name="python3", record_timing=False).execute()
-    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    # What the kernel says of itself differs from machine to machine.
+    notebook.metadata["language_info"] = {"name": "python"}
     return notebook
 
 
@@ -23,6 +30,7 @@ def main() -> None:
     for path in sorted(_HERE.glob("*.ipynb")):
         text = nbformat.writes(run(path), indent=1, ensure_ascii=False)
         path.write_text(text + "\n", encoding="utf-8")
+        print(f"ran {path.name}")
 
 
 if __name__ == "__main__":
