@@ -7,8 +7,11 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 _HERE = Path(__file__).parent
+# A socket among files: no port is opened, and none is needed.
+_LOCAL = Config({name: {"transport": "ipc"} for name in ("KernelManager", "AsyncKernelManager")})
 
 
 def kept(path: Path) -> Any:
@@ -19,7 +22,8 @@ def kept(path: Path) -> Any:
 def run(path: Path) -> Any:
     """The notebook at `path`, executed from an empty kernel; errors of its cells are raised."""
     notebook = kept(path)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", record_timing=False).execute()
+    options = {"timeout": 120, "kernel_name": "python3", "record_timing": False}
+    NotebookClient(notebook, config=_LOCAL, **options).execute()
     # What the kernel says of itself differs from machine to machine.
     notebook.metadata["language_info"] = {"name": "python"}
     return notebook
