@@ -216,6 +216,21 @@ def test_every_page_is_reachable_from_the_index() -> None:
     assert "docs/index.md" in _LINK.findall(_prose(_ROOT / "README.md"))
 
 
+def test_every_page_has_a_place_in_the_tree() -> None:
+    """Sphinx takes its order of pages from the toctree blocks."""
+    indices = (_DOCS / "index.md", _DOCS / "reference" / "index.md")
+    blocks = [
+        (index, block.text) for index in indices for block in _blocks(index) if ":hidden:" in block.text
+    ]
+    placed = [
+        (index.parent / line)
+        for index, text in blocks
+        for line in re.findall(r"^[.\w].*", text, re.MULTILINE)
+    ]
+    pages = {page.with_suffix("").resolve() for page in (*_PAGES, *_DOCS.rglob("*.ipynb"))}
+    assert pages - {path.resolve() for path in placed} == {_DOCS / "index"}
+
+
 @each_page
 def test_tables_are_whole(page: Path) -> None:
     """An empty line in a table would make text of its rest."""
