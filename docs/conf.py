@@ -17,7 +17,8 @@ author = copyright = "The restride developers"
 version = release = restride.__version__
 language = "en-GB"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "examples", "notebooks", "site_links"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions += ["docstrings", "examples", "explorers", "notebooks", "site_links"]
 root_doc = "docs/index"
 include_patterns = ["README.md", "CHANGELOG.md", "docs/**", "benchmarks/**"]
 exclude_patterns = ["docs/_build", "src", "tests", "build", "dist", ".*"]

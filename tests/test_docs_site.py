@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -20,3 +21,11 @@ def test_all_pages_are_made_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "site" / "docs" / "reference" / "index.html").exists()
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx", reason="Sphinx is not installed")
+    broken = runpy.run_path(str(_ROOT / "docs" / "_sphinx" / "site_links.py"))["broken"]
+    (tmp_path / "one.html").write_text('<a href="two.html#here">a</a> <a href="two.html#there">b</a>')
+    (tmp_path / "two.html").write_text('<p id="here"><img src="no.png"> <a href="https://example.org/">c</a>')
+    assert sorted(broken(tmp_path)) == ["one.html: two.html#there", "two.html: no.png"]

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def _trim(app: Any, page: str, source: list[str]) -> None:
-    source[0] = re.sub(r"\n\n(```+)$", r"\n\1", source[0], flags=re.MULTILINE)
+    source[0] = re.sub(r"\n *\n( *```+)$", r"\n\1", source[0], flags=re.MULTILINE)
 
 
 def setup(app: Any) -> dict[str, bool]:
