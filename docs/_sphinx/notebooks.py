@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from myst_parser.parsers.sphinx_ import MystParser  # type: ignore[import-untyped]
+from myst_parser.parsers.sphinx_ import MystParser
 
 _FENCE = "`" * 6
 

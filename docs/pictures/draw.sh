@@ -12,4 +12,6 @@ restride show nchw 1x8x2x3 --svg nchw.svg
 restride show nhwc 1x8x2x3 --svg nhwc.svg
 restride show nChw4c 1x8x2x3 --svg nChw4c.svg
 restride show nChw4c 1x6x2x2 --svg padding.svg
+restride show nhwc 1x8x2x3 --dst nChw4c --svg nhwc-to-nChw4c.svg
+restride show oi 8x6 --dst OI4i4o --svg weights.svg
 restride show nchw 1x6x2x2 --dst nChw4c --html nchw-to-nChw4c.html
