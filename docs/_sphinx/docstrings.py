@@ -52,9 +52,11 @@ def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list
 
 
 def _signature(app: Any, what: str, name: str, obj: Any, options: Any, signature: str, result: str) -> Any:
-    """Without the annotations that say nothing."""
-    said = _ANY_DEFAULT.sub("=", signature or "")
-    return _ANY.sub("", said) or signature, None if _IS_ANY.fullmatch(result or "") else result
+    """Without the annotations that say nothing; none for a class that only the package makes."""
+    if ", _" in (signature or ""):
+        return "", None
+    said = _ANY.sub("", _ANY_DEFAULT.sub("=", signature or ""))
+    return said or signature, None if _IS_ANY.fullmatch(result or "") else result
 
 
 def converted(text: str) -> str:
