@@ -31,7 +31,6 @@ def test_a_notebook_shows_what_is_kept_in_it(
     pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     now = runpy.run_path(str(_FOLDER / "run.py"))["run"](path)
     kept = runpy.run_path(str(_FOLDER / "run.py"))["kept"](path)
     assert _shown(now["cells"]) == _shown(kept["cells"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import nbformat
 from nbclient import NotebookClient
@@ -19,11 +22,17 @@ def kept(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
+def _folders(folder: str) -> dict[str, str]:
+    return {"JUPYTER_RUNTIME_DIR": folder, "IPYTHONDIR": folder}
+
+
 def run(path: Path) -> Any:
     """The notebook at `path`, executed from an empty kernel; errors of its cells are raised."""
     notebook = kept(path)
-    options = {"timeout": 120, "kernel_name": "python3", "record_timing": False}
-    NotebookClient(notebook, config=_LOCAL, **options).execute()
+    options = {"timeout": 120, "kernel_name": "python3", "record_timing": False, "coalesce_streams": True}
+    # What the kernel writes for itself goes away with it; sockets want short paths.
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, _folders(folder)):
+        NotebookClient(notebook, config=_LOCAL, **options).execute()
     # What the kernel says of itself differs from machine to machine.
     notebook.metadata["language_info"] = {"name": "python"}
     return notebook
