@@ -23,14 +23,15 @@ def kept(path: Path) -> Any:
 
 
 def _folders(folder: str) -> dict[str, str]:
-    return {"JUPYTER_RUNTIME_DIR": folder, "IPYTHONDIR": folder}
+    return dict.fromkeys(("IPYTHONDIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"), folder)
 
 
 def run(path: Path) -> Any:
     """The notebook at `path`, executed from an empty kernel; errors of its cells are raised."""
     notebook = kept(path)
     options = {"timeout": 120, "kernel_name": "python3", "record_timing": False, "coalesce_streams": True}
-    # What the kernel writes for itself goes away with it; sockets want short paths.
+    # What the kernel writes for itself goes away with it, and no other kernel of the user's is found. Sockets
+    # want short paths.
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, _folders(folder)):
         NotebookClient(notebook, config=_LOCAL, **options).execute()
     # What the kernel says of itself differs from machine to machine.
