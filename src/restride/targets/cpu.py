@@ -95,6 +95,7 @@ def style_of(isa: Isa) -> Style:
         half=isa.name in ("avx512", "avx2", "neon"),
         round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
         masks=is_wide,
+        packs=isa.triple.startswith("x86_64"),
     )
     return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
 
