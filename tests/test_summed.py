@@ -129,20 +129,20 @@ def test_a_destination_larger_than_the_caches_is_poured_where_it_is_unbroken() -
 
 
 def _poured(lowered: LoweredSums | None) -> int:
-    return lowered.summed.poured if lowered else 0
+    return lowered.summed.blocks.poured if lowered else 0
 
 
 def test_outputs_that_fill_no_block_are_a_section_of_their_own() -> None:
     lowered = CASES["outputs that fill no block"].lowered(runnable()[-1])
     assert lowered is not None
-    assert [(s.first, s.end) for s in lowered.summed.sections] == [(0, 2), (2, 3)]
+    assert [(s.first, s.end) for s in lowered.summed.blocks.sections] == [(0, 2), (2, 3)]
 
 
 def test_blocks_read_runs_of_a_kilobyte() -> None:
     case = Case((2048, 2048), "ab", "BA16a64b4a", 2)
     lowered = case.lowered(runnable()[-1])
     assert lowered is not None
-    assert lowered.summed.src * 4 == 1024
+    assert lowered.summed.blocks.src * 4 == 1024
 
 
 def test_what_falls_into_no_blocks_takes_two_passes() -> None:

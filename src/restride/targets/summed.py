@@ -28,7 +28,7 @@ class LoweredSums:
     @property
     def steps(self) -> int:
         """Blocks that threads can share."""
-        return self.summed.blocks
+        return self.summed.blocks.count
 
     @property
     def key(self) -> tuple[object, ...]:
