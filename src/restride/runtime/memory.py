@@ -161,7 +161,7 @@ class Memory:
     def set_data_handle(self, data: Any, stream: object = None) -> None:
         """Take another buffer, as the constructor does; `NO_DATA` lets go of the present one.
 
-        `stream` is there for the documents' sake: work on the CPU has ended when its call returns. Padding is
+        `stream` is there because oneDNN has it: work on the CPU has ended when its call returns. Padding is
         left as it is (M39). Raises InvalidArguments for a short buffer or a mapped memory.
         """
         what = "Memory.set_data_handle"
