@@ -18,6 +18,8 @@ from .tiling import choose_tile, collide, contiguous, rows_collide
 # How far ahead of a source row a transpose asks for data: two lines, and four where values shrink to bytes,
 # since such steps take less time. Measured; 64 to 512 differ little.
 _AHEAD_BYTES = 128
+# Rows that are dealt out to fewer places are as good as one.
+_FEWEST_DEALT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,35 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
         return (plan,)
     passes = nest.moved_bytes >= machine.l3 or _writes_collide(plan, machine)
     return (replace(asking_ahead(plan, machine), streams=passes and writes_whole_lines(plan, machine)),)
+
+
+def deals(plan: Schedule, machine: Machine) -> bool:
+    """True where rows of the source are dealt out to several places of the destination.
+
+    Then short runs far apart reach memory as they come. Longer ones are better put together first: measured
+    on ab to BA16a64b4a, 62 GB/s against 41.
+    """
+    nest = plan.nest
+    if len(plan.inner) < 2 or nest.src_type.bits != nest.dst_type.bits:
+        return False
+    dealt, within = plan.inner[-2:]
+    if plan.chunks[dealt] > 1 or dealt not in contiguous(nest, "src"):
+        return False
+    written = prod(plan.chunks) * _step_tiles(plan, within) * nest.dst_type.bits // 8
+    step = _destination_step(plan, dealt)
+    return _step_tiles(plan, dealt) >= _FEWEST_DEALT and step > max(written, machine.page)
+
+
+def _step_tiles(plan: Schedule, index: int) -> int:
+    """Tiles of an axis in one grid step."""
+    return next((grid.tiles for grid in plan.grid if grid.axis == index), plan.tiles(index))
+
+
+def _destination_step(plan: Schedule, index: int) -> int:
+    """Bytes between tiles of an axis in the destination."""
+    stride = plan.nest.axes[index].dst
+    step = abs(stride) * plan.chunks[index] if isinstance(stride, int) else 0
+    return step * plan.nest.dst_type.bits // 8
 
 
 def _writes_collide(plan: Schedule, machine: Machine) -> bool:
