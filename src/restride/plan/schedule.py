@@ -136,15 +136,20 @@ def asking_ahead(plan: Schedule, machine: Machine) -> Schedule:
 
 def _ahead(plan: Schedule, machine: Machine) -> int:
     """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
-    read to their end; to a jumping copy's next tile.
+    read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
     """
     if plan.kind == "transpose":
         shrinks = plan.nest.dst_type.bits <= 8 < plan.nest.src_type.bits
         return max(_next_rows(plan, machine), _AHEAD_BYTES << shrinks)
     if plan.kind != "copy" or not plan.inner:
         return 0
+    along = contiguous(plan.nest, "src")
     step = _source_step(plan, plan.inner[-1])
-    return step if step > _AHEAD_BYTES and plan.inner[-1] not in contiguous(plan.nest, "src")[:1] else 0
+    if step <= _AHEAD_BYTES or plan.inner[-1] in along[:1]:
+        return 0
+    # Where tiles jump between places that are each read on and on, those go on soon.
+    nearest = next((i for i in along if i in plan.inner[-2:]), None)
+    return _AHEAD_BYTES if nearest is not None and nearest != plan.inner[-1] else step
 
 
 def _next_rows(plan: Schedule, machine: Machine) -> int:
