@@ -207,7 +207,8 @@ def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
     steps = [nest.dst_base]
     for index, axis in enumerate(nest.axes):
         if not isinstance(axis.dst, int):
-            return False
+            steps += axis.dst
+            continue
         if index not in run and axis.extent > 1:
             steps.append(axis.dst)
         if index == last and axis.extent > plan.chunks[index]:
