@@ -18,7 +18,7 @@ from restride.desc import viewer
 _ROOT = Path(restride.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch: whoever imports them has it.
-_FOR_TORCH = {"torch", "frameworks.torch_kernels"}
+_FOR_TORCH = {"torch", *(f"frameworks.torch_{name}" for name in ("gradients", "kernels", "modes"))}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
     "torch",

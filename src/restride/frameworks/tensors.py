@@ -74,10 +74,10 @@ def _of_torch(x: Any, name: str) -> Array:
             "gradients would not flow through",
             "pass x.detach(), or use restride.torch, whose functions they flow through",
         )
-    if str(x.layout) != "torch.strided":
-        raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
-    if x.is_quantized:
-        raise _unreadable(name, "its integers stand for other numbers", "pass x.dequantize() or x.int_repr()")
+    check_strided(x, name)
+    reach = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True)) + 1
+    if x.numel() and (x.storage_offset() + reach) * x.element_size() > x.untyped_storage().nbytes():
+        raise no_bytes(f"{name} cannot be read")
     carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
     try:
         if carrier is None or twin is None:
@@ -87,6 +87,14 @@ def _of_torch(x: Any, name: str) -> Array:
         raise _unreadable(name, str(error).splitlines()[0], "convert it, for example x.float()") from None
 
 
+def check_strided(x: Any, name: str) -> None:
+    """Raise InvalidArguments for a tensor of torch whose elements are not where strides say, or not numbers."""
+    if str(x.layout) != "torch.strided":
+        raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
+    if x.is_quantized:
+        raise _unreadable(name, "its integers stand for other numbers", "pass x.dequantize() or x.int_repr()")
+
+
 def to_torch(x: Array) -> Any:
     """A NumPy array as a tensor of torch over the same bytes."""
     torch = sys.modules["torch"]
@@ -94,6 +102,15 @@ def to_torch(x: Array) -> Any:
     if carrier is None or name is None:
         return torch.from_numpy(x)
     return torch.from_numpy(x.view(np.dtype(carrier))).view(getattr(torch, name))
+
+
+def no_bytes(what: str) -> InvalidArguments:
+    """The error for a tensor of torch whose storage is shorter than its shape."""
+    return InvalidArguments(
+        what,
+        why="its storage has been resized, and ends before its last element",
+        hint="use it before its storage is freed, or pass a copy made before",
+    )
 
 
 def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:

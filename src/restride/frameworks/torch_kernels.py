@@ -14,6 +14,8 @@ import numpy as np
 import torch
 
 from ..arrays import reorder as reorder_arrays
+from ..desc.aliases import LETTERS
+from ..desc.parse import short_repr
 from ..desc.tags import FormatTag, to_tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments
@@ -23,6 +25,7 @@ from ..verbose import flags
 from . import recipes, shuffle_recipes
 from .factors import COPY, Applied, parse_factors
 from .groups import Rule
+from .tensors import no_bytes
 
 _TWINS: dict[Any, np.dtype[Any]] = {
     torch.float64: np.dtype(np.float64),
@@ -73,6 +76,21 @@ def order_of(dst: str, ndims: int) -> tuple[int, ...]:
     )
 
 
+def tag_of(order: Sequence[int]) -> str:
+    """The tag of a plain format with these axes, outermost first.
+
+    Raises InvalidArguments unless each axis is there once.
+    """
+    if sorted(order) != list(range(len(order))) or len(order) > len(LETTERS):
+        raise InvalidArguments(
+            "restride.torch.reorder: order is no order of axes",
+            where=f"order {short_repr(list(order))}",
+            why=f"each axis from 0 on is in it once, and there are at most {len(LETTERS)}",
+            hint="name the axes outermost first: [0, 2, 3, 1] is nhwc",
+        )
+    return "".join(LETTERS[d] for d in order)
+
+
 def order_by_stride(x: Any) -> list[int]:
     """The axes of a tensor, outermost first."""
     strides = x.stride()
@@ -100,37 +118,30 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
     applied = COPY if scale is None else parse_factors(scale, 0.0)
     recipe, strides, kind = _new_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
     out = torch.empty_strided(x.shape, strides, dtype=kind)
+    address = _address(x, recipe)
     if flags.profile_exec or flags.profile_create:
         return _reported(x, out, applied)
-    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, applied.params)
-    return out
-
-
-def reorder_into(x: Any, out: Any, scale: float | None) -> Any:
-    """Run the reorder of a tensor of the CPU into another of its shape; returns `out`."""
-    applied = COPY if scale is None else parse_factors(scale, 0.0)
-    if flags.profile_exec or flags.profile_create:
-        return _reported(x, out, applied)
-    kinds = (x.stride(), x.dtype), (out.stride(), out.dtype)
-    recipe = _reorder_recipe(x.shape, *kinds, applied.is_scaled)
-    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, applied.params)
+    recipe.run(address, out.data_ptr() - recipe.out_below, applied.params)
     return out
 
 
 def shuffle_into(x: Any, out: Any, rule: Rule, axis: int, number: int) -> Any:
     """Run a shuffle of a tensor of the CPU into another of its shape and type; returns `out`."""
     recipe = _shuffle_recipe(rule, x.shape, x.stride(), out.stride(), x.dtype, axis, number)
+    address = _address(x, recipe)
     if flags.profile_exec or flags.profile_create:
         split = recipe.problem
         shuffle_arrays(_bits(x), group_size=split.group_size, axis=split.axis, out=_bits(out))
         return out
-    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, 0)
+    recipe.run(address, out.data_ptr() - recipe.out_below, 0)
     return out
 
 
-def _make_reorder(shape: Any, source: Any, target: Any, is_scaled: bool) -> recipes.OutRecipe:
-    kinds = (_kind(shape, strides, _twin(dtype)) for strides, dtype in (source, target))
-    return recipes.for_out(*kinds, None, None, is_scaled, False)
+def _address(x: Any, recipe: recipes.OutRecipe | shuffle_recipes.ShuffleRecipe) -> int:
+    """Where element offset 0 of a tensor is. Raises InvalidArguments where its storage has been cut short."""
+    if x.storage_offset() * x.element_size() + recipe.reach > x.untyped_storage().nbytes():
+        raise no_bytes("restride.torch: x cannot be read")
+    return int(x.data_ptr()) - recipe.below
 
 
 def _make_new(
@@ -139,7 +150,8 @@ def _make_new(
     """The recipe, and the strides and the type of the result."""
     kind = out_dtype or dtype
     out_strides = dense_strides(shape, order_of(dst, len(shape)))
-    return _reorder_recipe(shape, (strides, dtype), (out_strides, kind), is_scaled), out_strides, kind
+    kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
+    return recipes.for_out(*kinds, None, None, is_scaled, False), out_strides, kind
 
 
 def _make_shuffle(
@@ -151,15 +163,13 @@ def _make_shuffle(
     return shuffle_recipes.for_out(rule, *kinds, axis, number)
 
 
-_reorder_recipe: Callable[..., recipes.OutRecipe]
 _new_recipe: Callable[..., tuple[recipes.OutRecipe, tuple[int, ...], Any]]
 _shuffle_recipe: Callable[..., shuffle_recipes.ShuffleRecipe]
 
 
 def _resize(capacity: int) -> None:
-    global _reorder_recipe, _new_recipe, _shuffle_recipe
-    _reorder_recipe, _new_recipe = lru_cache(capacity)(_make_reorder), lru_cache(capacity)(_make_new)
-    _shuffle_recipe = lru_cache(capacity)(_make_shuffle)
+    global _new_recipe, _shuffle_recipe
+    _new_recipe, _shuffle_recipe = lru_cache(capacity)(_make_new), lru_cache(capacity)(_make_shuffle)
 
 
 _resize(get_primitive_cache_capacity())
