@@ -203,7 +203,7 @@ class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
 
 
 def _tensor(x: Any) -> Any:
-    """`x`, if an operator can take it: a tensor with strides, or what stands for one while torch.fx traces."""
+    """`x`, if an operator can take it: a tensor with strides, or what torch.fx traces with."""
     if isinstance(x, torch.Tensor):
         check_strided(x, "restride.torch: x")
         return x

@@ -88,7 +88,7 @@ def _of_torch(x: Any, name: str) -> Array:
 
 
 def check_strided(x: Any, name: str) -> None:
-    """Raise InvalidArguments for a tensor of torch whose elements are not where strides say, or not numbers."""
+    """Raise InvalidArguments for a tensor of torch without strides, or whose integers are no numbers."""
     if str(x.layout) != "torch.strided":
         raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
     if x.is_quantized:

@@ -42,7 +42,7 @@ def refuse_derivative(call: str) -> None:
     if in_transform() and _transform() != "Vmap":
         raise Unimplemented(
             f"torch.ops.restride.{call} inside a derivative of torch.func",
-            why="torch hides the derivatives of operators that are registered from Python from its transforms",
+            why="torch hides derivatives of operators that come from Python from its transforms",
             hint=f"call restride.torch.{call}, which torch.func takes apart",
         )
 
