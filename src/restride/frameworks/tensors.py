@@ -10,9 +10,10 @@ import numpy as np
 
 from ..errors import InvalidArguments
 from ..runtime.alloc import Array
+from ..runtime.capsules import imported, is_coded, not_imported
 from ..runtime.memory import Memory
+from .jax_arrays import is_jax, of_jax, refuse_out, to_jax
 
-_LONGEST = 200
 # Types of torch that NumPy does not export: what carries their bits, and what they are in NumPy.
 _CARRIED = {
     "bfloat16": ("int16", np.dtype(ml_dtypes.bfloat16)),
@@ -24,13 +25,13 @@ _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()
 
 def is_torch(x: object) -> bool:
     """True for a tensor of torch. Where torch is not loaded there are none."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and isinstance(x, kind)
 
 
 def is_foreign(x: object) -> bool:
     """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
-    return hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray | np.generic | Memory)
+    return hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray | np.generic | Memory) or is_jax(x)
 
 
 def back_to(x: Any, made: Any) -> Any:
@@ -42,27 +43,39 @@ def back_to(x: Any, made: Any) -> Any:
         return made
     if is_torch(x):
         return to_torch(made)
+    if is_jax(x):
+        return to_jax(made)
     space = getattr(x, "__array_namespace__", None)
     read = getattr(space(), "from_dlpack", None) if callable(space) else None
-    return made if read is None else read(made)
+    return made if read is None else read(Memory.from_numpy(made) if is_coded(made.dtype) else made)
+
+
+def as_target(out: Any, name: str) -> Any:
+    """As `as_numpy`, for what is to be written. Raises InvalidArguments for what never changes."""
+    if is_jax(out):
+        raise refuse_out(name)
+    return as_numpy(out, name)
 
 
 def as_numpy(x: Any, name: str) -> Any:
-    """A tensor of torch, or what has `__dlpack__`, as a NumPy array over its bytes; all else as it is.
+    """A tensor of torch, an array of JAX, or what has `__dlpack__`, as a NumPy array over its bytes.
 
-    Raises InvalidArguments for what is not on the CPU, or is part of a graph of gradients.
+    All else is given as it is.
+
+    Raises InvalidArguments for what is not on the CPU, is part of a graph of gradients, or is traced.
     """
     if isinstance(x, np.ndarray):
         return x
     if is_torch(x):
         return _of_torch(x, name)
+    if is_jax(x):
+        return of_jax(x, name)
     if not hasattr(x, "__dlpack__"):
         return x
     try:
-        return np.from_dlpack(x)
+        return imported(x)
     except Exception as error:
-        why = f"{type(x).__name__}.__dlpack__: {str(error) or type(error).__name__}"
-        raise _unreadable(name, why[:_LONGEST], "copy it to NumPy: np.asarray(x)") from None
+        raise not_imported(name, x, error) from None
 
 
 def _of_torch(x: Any, name: str) -> Array:

@@ -16,7 +16,6 @@ import torch
 from ..arrays import reorder as reorder_arrays
 from ..desc.aliases import LETTERS
 from ..desc.parse import short_repr
-from ..desc.tags import FormatTag, to_tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
@@ -24,6 +23,7 @@ from ..shuffles import shuffle as shuffle_arrays
 from ..verbose import flags
 from . import recipes, shuffle_recipes
 from .factors import COPY, Applied, parse_factors
+from .formats import plain_order
 from .groups import Rule
 from .tensors import no_bytes
 
@@ -59,21 +59,9 @@ def dtype_of(data_type: Any) -> Any:
     )
 
 
-@lru_cache(maxsize=256)
 def order_of(dst: str, ndims: int) -> tuple[int, ...]:
-    """The axes of a plain format, outermost first.
-
-    Raises InvalidArguments for formats of another rank, and for blocked ones, which no strides describe.
-    """
-    tag = to_tag(FormatTag.parse(dst), ndims)
-    order = getattr(tag, "order", ())
-    if len(order) == ndims and not getattr(tag, "inner_blks", ()):
-        return tuple(order)
-    raise InvalidArguments(
-        f"restride.torch.reorder: {dst!r} is no plain format of {ndims} axes",
-        why="a tensor of torch has as many strides as axes, and no blocks",
-        hint="name a plain format such as nhwc; rs.reorder makes a rs.Memory of a blocked one",
-    )
+    """The axes of a plain format, outermost first. Raises InvalidArguments for other formats."""
+    return plain_order("restride.torch.reorder", dst, ndims)
 
 
 def tag_of(order: Sequence[int]) -> str:

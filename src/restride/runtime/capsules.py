@@ -1,0 +1,125 @@
+"""DLPack capsules of the types that NumPy does not know by name: bf16 and the 8-bit floats (DLPack 1.1).
+
+NumPy makes and reads the capsules, of integers as wide: their lifetimes are its work. What is exchanged here
+is the type that the tensor's structure names, while the capsule is ours alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import InvalidArguments
+from .alloc import Array
+
+NumpyType = np.dtype[Any]
+
+# DLPack's code and bits of a type.
+_CODES: dict[NumpyType, tuple[int, int]] = {
+    np.dtype(ml_dtypes.bfloat16): (4, 16),
+    np.dtype(ml_dtypes.float8_e3m4): (7, 8),
+    np.dtype(ml_dtypes.float8_e4m3): (8, 8),
+    np.dtype(ml_dtypes.float8_e4m3b11fnuz): (9, 8),
+    np.dtype(ml_dtypes.float8_e4m3fn): (10, 8),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): (11, 8),
+    np.dtype(ml_dtypes.float8_e5m2): (12, 8),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): (13, 8),
+    np.dtype(ml_dtypes.float8_e8m0fnu): (14, 8),
+}
+_TYPES = {code: dtype for dtype, code in _CODES.items()}
+_UNSIGNED = 1
+# Where the structures keep the type, after the version, context, deleter and flags of the versioned one.
+_NAMES = {b"dltensor": 20, b"dltensor_versioned": 52}
+_LONGEST = 200
+# The minor version that has codes for 8-bit floats; it stands at byte 4 of the versioned structure.
+_MINOR, _MINOR_AT = 1, 4
+
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def is_coded(dtype: NumpyType) -> bool:
+    """True for a type that DLPack names and NumPy does not export."""
+    return dtype in _CODES
+
+
+def exported(x: Array, options: dict[str, Any]) -> Any:
+    """A capsule of an array, of any type that DLPack names; options as those of `__dlpack__`.
+
+    Raises BufferError as NumPy does: for types without a name, read-only data without a version to flag it.
+    """
+    code = _CODES.get(x.dtype)
+    if code is None:
+        return x.__dlpack__(**options)
+    capsule = x.view(f"u{x.itemsize}").__dlpack__(**options)
+    name = _name(capsule)
+    start = _pointer(capsule, name)
+    _bytes(start + _NAMES[name], 2)[:] = code
+    if name == b"dltensor_versioned":
+        minor = ctypes.c_uint32.from_address(start + _MINOR_AT)
+        minor.value = max(minor.value, _MINOR)
+    return capsule
+
+
+def imported(x: Any) -> Array:
+    """What has `__dlpack__` as an array over its bytes, of NumPy's types or those of ml_dtypes.
+
+    Raises whatever the producer raises, and NumPy's errors for capsules that it cannot read.
+    """
+    reader = _Reader(x)
+    found = np.from_dlpack(reader)
+    reader.restore()
+    return found if reader.dtype is None else found.view(reader.dtype)
+
+
+def not_imported(name: str, x: object, error: Exception) -> InvalidArguments:
+    """The error for a producer that fails, or whose capsule cannot be read."""
+    if not hasattr(x, "__dlpack__"):
+        why, hint = f"{type(x).__name__} has no __dlpack__", "pass an array of a library that exports DLPack"
+    else:
+        said = str(error) or type(error).__name__
+        why = f"{type(x).__name__}.__dlpack__: {said}"[:_LONGEST]
+        hint = "copy it to NumPy: np.asarray(x)"
+    return InvalidArguments(f"{name} cannot be read", why=why, hint=hint)
+
+
+class _Reader:
+    """A producer's capsule on its way to NumPy: what NumPy cannot name goes as unsigned integers."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self._at = 0
+        self.dtype: NumpyType | None = None
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self._producer.__dlpack__(**options)
+        name = _name(capsule)
+        if name not in _NAMES:
+            return capsule
+        at = _pointer(capsule, name) + _NAMES[name]
+        self.dtype = _TYPES.get((_bytes(at, 2)[0], _bytes(at, 2)[1]))
+        if self.dtype is not None:
+            self._at = at
+            _bytes(at, 1)[0] = _UNSIGNED
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self._producer.__dlpack_device__()
+
+    def restore(self) -> None:
+        """The structure as the producer made it: it lives as long as the array, and may not be ours alone."""
+        if self.dtype is not None:
+            _bytes(self._at, 1)[0] = _CODES[self.dtype][0]
+
+
+def _name(capsule: object) -> bytes:
+    return next((name for name in _NAMES if _is_valid(capsule, name)), b"")
+
+
+def _bytes(address: int, count: int) -> Any:
+    return (ctypes.c_uint8 * count).from_address(address)
