@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .arrays import reorder as reorder_array
+from .desc.aliases import LETTERS
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .frameworks.formats import parse_type, plain_order
@@ -27,8 +28,8 @@ def reorder(x: Any, dst: str | None = None, *, dtype: Any = None, scale: Any = N
     """Convert into another type and layout: `scale * x`, saturated and rounded once (N1).
 
     `dst`: a plain format, as "nhwc"; None: row-major. Dims are logical and do not change. At hand the result
-    lies as `dst` says; inside `jit` the kernel writes it so, and XLA may move it on. `dtype`: of NumPy, of JAX,
-    or by its name; that of `x` unless given. `scale`: a number, known when the program is traced. The
+    lies as `dst` says; inside `jit` the kernel writes it so, and XLA may move it on. `dtype`: of NumPy, of
+    JAX, or by its name; that of `x` unless given. `scale`: a number, known when the program is traced. The
     gradient has the type of `x`; integers have none.
 
     Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`, Unimplemented
@@ -42,10 +43,8 @@ def reorder(x: Any, dst: str | None = None, *, dtype: Any = None, scale: Any = N
         check_type("reorder", each)
         DataType.parse(each)
     if _is_at_hand(array):
-        return reorder_array(array, "".join("abcdefghijkl"[d] for d in order), dtype=kind, scale=scale)
-    is_linear = all(jax.numpy.issubdtype(each, jax.numpy.floating) for each in (array.dtype, kind))
-    source = array if is_linear else jax.lax.stop_gradient(array)
-    return reorder_p.bind(source, order=order, dtype=kind, factor=factor)
+        return reorder_array(array, "".join(LETTERS[d] for d in order), dtype=kind, scale=scale)
+    return reorder_p.bind(_differentiable(array, kind), order=order, dtype=kind, factor=factor)
 
 
 def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
@@ -67,7 +66,13 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any) -> Any:
     array = _array(x)
     check_type(rule.call, array.dtype)
     at, group_size = rule.split(array.shape, *rule.parse(axis, number))
-    return shuffle_p.bind(array, axis=at, group_size=group_size)
+    return shuffle_p.bind(_differentiable(array, array.dtype), axis=at, group_size=group_size)
+
+
+def _differentiable(x: Any, dtype: Any) -> Any:
+    """`x`, cut off from gradients where it or what is made of it has none."""
+    is_real = all(jax.numpy.issubdtype(kind, jax.numpy.inexact) for kind in (x.dtype, dtype))
+    return x if is_real else jax.lax.stop_gradient(x)
 
 
 def _array(x: Any) -> Any:
@@ -93,4 +98,4 @@ def _is_at_hand(x: Any) -> bool:
     """True for an array whose bytes are there, on one CPU device."""
     if isinstance(x, jax.core.Tracer) or len(x.devices()) != 1:
         return False
-    return next(iter(x.devices())).platform == "cpu"
+    return bool(next(iter(x.devices())).platform == "cpu")

@@ -48,8 +48,8 @@ define internal ptr @fact_ptr(i64 %index) {
 }
 """
 
-# XLA_FFI_Args and XLA_FFI_Rets are alike: size at 16, types at 24, pointers at 32. XLA_FFI_Buffer: type at 16,
-# data at 24, rank at 32, dims at 40.
+# XLA_FFI_Args and XLA_FFI_Rets are alike: size at 16, types at 24, pointers at 32.
+# XLA_FFI_Buffer: type at 16, data at 24, rank at 32, dims at 40.
 _ONLY_BUFFER = """
 define internal ptr @only_buffer(ptr %list) {
   %n = call i64 @field(ptr %list, i64 16)

@@ -275,7 +275,11 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     """The operand of a binary post-op: an array that broadcasts as NumPy's do, or a memory."""
     if isinstance(x, Memory):
         return x
-    array = np.asarray(x) if is_scalar(x) or isinstance(x, list | tuple) else as_numpy(x, "reorder: the operand of a post-op")
+    array = (
+        np.asarray(x)
+        if is_scalar(x) or isinstance(x, list | tuple)
+        else as_numpy(x, "reorder: the operand of a post-op")
+    )
     if isinstance(array, np.ndarray) and array.dtype == np.int64:
         array = array.astype(np.float64)
     if isinstance(array, np.ndarray) and array.dtype in _NIBBLES:

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
-from ..runtime.alloc import CACHE_LINE, Array, address_of, allocate, extent
-from ..runtime.capsules import imported
-from ..runtime.describe import describe_kind
-from ..runtime.memory import Memory
+from ..runtime.alloc import CACHE_LINE, Array, address_of, allocate
+from ..runtime.capsules import Exported, imported, is_named
 
 # What JAX makes of these unless it is told to keep 64 bits.
 _NARROWED = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
@@ -40,32 +37,38 @@ def of_jax(x: Any, name: str) -> Array:
         raise _unreadable(
             name,
             "a traced array has no bytes yet",
-            "inside jit, grad and vmap call the function of the same name in restride.jax",
+            "inside jit, grad and vmap use restride.jax, or pass the array that they return",
         )
+    if not isinstance(x.dtype, np.dtype):
+        raise _unreadable(name, f"its elements are {x.dtype}", "take their bits: jax.random.key_data(x)")
     if x.is_deleted():
         raise _unreadable(name, "the array was deleted, or given away by donation", "pass one that is alive")
     if any(device.platform != "cpu" for device in x.devices()):
-        raise _unreadable(name, "the array is not on the CPU", 'pass jax.device_put(x, jax.devices("cpu")[0])')
+        raise _unreadable(
+            name, "the array is not on the CPU", 'pass jax.device_put(x, jax.devices("cpu")[0])'
+        )
     try:
-        # The 4-bit types have no name in DLPack, and parts on several devices are put together.
-        is_whole = x.dtype.itemsize >= 1 and x.dtype.name not in ("int4", "uint4") and len(x.devices()) == 1
-        return imported(x) if is_whole else np.asarray(x)
+        x.block_until_ready()
+        # Parts on several devices are put together.
+        return imported(x) if is_named(x.dtype) and len(x.devices()) == 1 else np.asarray(x)
     except Exception as error:
         why = f"JAX: {str(error) or type(error).__name__}".splitlines()[0]
         raise _unreadable(name, why[:_LONGEST], "copy it to NumPy: np.asarray(x)") from None
 
 
-def to_jax(x: Array) -> Any:
+def to_jax(x: Array, like: Any) -> Any:
     """A NumPy array, which must be no one else's, as an array of JAX over its bytes, in its layout.
 
-    JAX has no layouts with gaps: such become row-major. Raises Unimplemented for 64-bit types, unless JAX is
-    told to keep them.
+    It is copied to the device of `like` where that is another than the first. JAX has no layouts with gaps:
+    such become row-major. Raises Unimplemented for 64-bit types, unless JAX is told to keep them.
     """
     check_width(x.dtype)
     jax = sys.modules["jax"]
-    if not x.size or not _is_dense(x):
+    if not x.size or not _is_dense(x) or not is_named(x.dtype):
         return jax.numpy.asarray(x)
-    return jax.dlpack.from_dlpack(Memory.from_numpy(_aligned(x)))
+    made = jax.dlpack.from_dlpack(Exported(_aligned(x)))
+    (device,) = like.devices() if len(like.devices()) == 1 else made.devices()
+    return made if device in made.devices() else jax.device_put(made, device)
 
 
 def check_width(dtype: np.dtype[Any]) -> None:
@@ -97,8 +100,8 @@ def _aligned(x: Array) -> Array:
     """`x` from a cache line on, as JAX takes other bytes by a copy, and row-major."""
     if address_of(x) % CACHE_LINE == 0:
         return x
-    md: MemoryDesc = describe_kind(x.shape, x.strides, np.dtype(f"u{x.itemsize}")).desc
-    copied = allocate(extent(md).needed).view(x.dtype, md.dims, md.strides)
+    steps = [stride // x.itemsize for stride in x.strides]
+    copied = allocate(x.nbytes).view(x.dtype, x.shape, steps)
     copied[...] = x
     return copied
 

@@ -89,8 +89,8 @@ def check_type(call: str, dtype: Any) -> None:
     if getattr(dtype, "name", "") not in _NUMBERS:
         raise Unimplemented(
             f"restride.jax.{call}: elements of {dtype}",
-            why="XLA packs the types below 8 bits, and keys of random numbers are no numbers",
-            hint="convert in JAX, x.astype(jnp.int8); rs.reorder makes a packed rs.Memory outside of jit",
+            why="kernels read numbers from 8 bits on",
+            hint="convert first: x.astype(jnp.int8); outside of programs rs.reorder packs 4-bit numbers",
         )
 
 
@@ -184,14 +184,16 @@ shuffle_p = Primitive("restride_shuffle")
 reorder_p = Primitive("restride_reorder")
 
 
-@shuffle_p.def_abstract_eval
 def _shuffle_shape(x: Any, *, axis: int, group_size: int) -> Any:
     return x.update(weak_type=False)
 
 
-@reorder_p.def_abstract_eval
 def _reorder_shape(x: Any, *, order: Order, dtype: NumpyType, factor: int | None) -> Any:
     return x.update(dtype=dtype, weak_type=False)
+
+
+shuffle_p.def_abstract_eval(_shuffle_shape)
+reorder_p.def_abstract_eval(_reorder_shape)
 
 
 def _eagerly(primitive: Any, x: Any, **params: Any) -> Any:

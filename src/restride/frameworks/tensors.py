@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InvalidArguments
 from ..runtime.alloc import Array
-from ..runtime.capsules import imported, is_coded, not_imported
+from ..runtime.capsules import Exported, imported, not_imported
 from ..runtime.memory import Memory
 from .jax_arrays import is_jax, of_jax, refuse_out, to_jax
 
@@ -31,7 +31,8 @@ def is_torch(x: object) -> bool:
 
 def is_foreign(x: object) -> bool:
     """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
-    return hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray | np.generic | Memory) or is_jax(x)
+    is_ours = isinstance(x, np.ndarray | np.generic | Memory)
+    return (hasattr(x, "__dlpack__") and not is_ours) or is_jax(x)
 
 
 def back_to(x: Any, made: Any) -> Any:
@@ -44,10 +45,10 @@ def back_to(x: Any, made: Any) -> Any:
     if is_torch(x):
         return to_torch(made)
     if is_jax(x):
-        return to_jax(made)
+        return to_jax(made, x)
     space = getattr(x, "__array_namespace__", None)
     read = getattr(space(), "from_dlpack", None) if callable(space) else None
-    return made if read is None else read(Memory.from_numpy(made) if is_coded(made.dtype) else made)
+    return made if read is None else read(Exported(made))
 
 
 def as_target(out: Any, name: str) -> Any:

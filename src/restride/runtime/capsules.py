@@ -37,15 +37,18 @@ _LONGEST = 200
 # The minor version that has codes for 8-bit floats; it stands at byte 4 of the versioned structure.
 _MINOR, _MINOR_AT = 1, 4
 
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+# Functions of our own: those that ctypes.pythonapi keeps are shared, and other libraries change their types.
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
-def is_coded(dtype: NumpyType) -> bool:
-    """True for a type that DLPack names and NumPy does not export."""
-    return dtype in _CODES
+def is_named(dtype: NumpyType) -> bool:
+    """True for a type that DLPack names: NumPy's numbers, and those of ml_dtypes from 8 bits on."""
+    return dtype in _CODES or dtype.isbuiltin == 1
 
 
 def exported(x: Array, options: dict[str, Any]) -> Any:
@@ -64,6 +67,23 @@ def exported(x: Array, options: dict[str, Any]) -> Any:
         minor = ctypes.c_uint32.from_address(start + _MINOR_AT)
         minor.value = max(minor.value, _MINOR)
     return capsule
+
+
+class Exported:
+    """An array of any type as a producer, for libraries' `from_dlpack`."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """A capsule over the array's bytes."""
+        return exported(self._array, options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name for the CPU."""
+        return 1, 0
 
 
 def imported(x: Any) -> Array:

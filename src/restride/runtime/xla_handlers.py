@@ -46,7 +46,7 @@ def make_handler(work: Work, src: Operand, dst: Operand) -> int:
     address = ctypes.cast(callback, ctypes.c_void_p).value or 0
     words = (work.whole, address, work.params, src.type_number, src.elements, dst.type_number, dst.elements)
     facts = (ctypes.c_uint64 * len(FACT_NAMES)).from_address(library.address(FACTS))
-    facts[:] = words
+    facts[:] = list(words)
     _KEPT.append((library, callback, work))
     return library.address(HANDLER)
 
