@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from .errors import InvalidArguments
-from .frameworks.groups import SHUFFLE, SHUFFLE_CHANNELS
 from .frameworks.tensors import check_strided
 from .frameworks.torch_gradients import (
     Reordered,
@@ -22,8 +21,8 @@ from .frameworks.torch_gradients import (
     shuffled,
     tag_of_all,
 )
-from .frameworks.torch_kernels import dtype_of, empty, order_of, reorder_new, shuffle_into, tag_of
-from .frameworks.torch_modes import is_plain, refuse_derivative
+from .frameworks.torch_kernels import dtype_of, empty, order_of, reorder_new, shuffle_new, tag_of
+from .frameworks.torch_modes import is_only_data, is_plain, refuse_derivative
 
 __all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 
@@ -48,11 +47,11 @@ def _reorder_by_order(x: Any, order: list[int], *, dtype: Any = None, scale: flo
 
 
 def _shuffle(x: Any, group_size: int, axis: int = 1) -> Any:
-    return shuffle_into(x, torch.empty_like(x), SHUFFLE, axis, group_size)
+    return shuffle_new("shuffle", x, group_size, axis)
 
 
 def _shuffle_channels(x: Any, group: int = 1, axis: int = 1) -> Any:
-    return shuffle_into(x, torch.empty_like(x), SHUFFLE_CHANNELS, axis, group)
+    return shuffle_new("shuffle_channels", x, group, axis)
 
 
 def _fake_reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
@@ -67,30 +66,32 @@ def _fake_shuffle(x: Any, *_: int) -> Any:
     return torch.empty_like(x)
 
 
-# --- what autograd calls: the kernel itself where no derivative is wanted, which halves torch's own cost --
+# --- what autograd calls: the kernel itself where no derivative is wanted, which spares half of torch's cost
 
 
-def _graded_reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
-    if is_plain(x):
+def _graded_reorder(keys: Any, x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
+    if is_only_data(keys, x):
         return reorder_new(x, dst, dtype, scale)
     refuse_derivative("reorder")
     return Reordered.apply(x, dst, dtype, scale)
 
 
-def _graded_by_order(x: Any, order: list[int], *, dtype: Any = None, scale: float | None = None) -> Any:
-    return _graded_reorder(x, tag_of(order), dtype=dtype, scale=scale)
+def _graded_by_order(
+    keys: Any, x: Any, order: list[int], *, dtype: Any = None, scale: float | None = None
+) -> Any:
+    return _graded_reorder(keys, x, tag_of(order), dtype=dtype, scale=scale)
 
 
-def _graded_shuffle(x: Any, group_size: int, axis: int = 1) -> Any:
-    if is_plain(x):
-        return _shuffle(x, group_size, axis)
+def _graded_shuffle(keys: Any, x: Any, group_size: int, axis: int = 1) -> Any:
+    if is_only_data(keys, x):
+        return shuffle_new("shuffle", x, group_size, axis)
     refuse_derivative("shuffle")
     return Shuffled.apply(x, "shuffle", group_size, axis)
 
 
-def _graded_shuffle_channels(x: Any, group: int = 1, axis: int = 1) -> Any:
-    if is_plain(x):
-        return _shuffle_channels(x, group, axis)
+def _graded_shuffle_channels(keys: Any, x: Any, group: int = 1, axis: int = 1) -> Any:
+    if is_only_data(keys, x):
+        return shuffle_new("shuffle_channels", x, group, axis)
     refuse_derivative("shuffle_channels")
     return Shuffled.apply(x, "shuffle_channels", group, axis)
 
@@ -123,7 +124,7 @@ def _many_shuffles_of_channels(info: Any, in_dims: Any, x: Any, group: int = 1, 
 
 def _register(name: str, kernel: Any, fake: Any, graded: Any, many: Any) -> None:
     _LIBRARY.impl(name, kernel, "CPU")
-    _LIBRARY.impl(name, graded, "Autograd")
+    _LIBRARY.impl(name, graded, "Autograd", with_keyset=True)
     torch.library.register_fake(f"restride::{name}", fake, lib=_LIBRARY)
     register_vmap = getattr(torch.library, "register_vmap", None)
     if register_vmap is not None:  # torch 2.5; before, vmap calls the operator for each part
@@ -162,14 +163,14 @@ def reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) 
 def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
     """oneDNN's shuffle of a tensor, in the layout of `x` (S04); as `rs.shuffle`."""
     if is_plain(x):
-        return _shuffle(x, group_size, axis)
+        return shuffle_new("shuffle", x, group_size, axis)
     return shuffled("shuffle", _tensor(x), group_size, axis)
 
 
 def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1) -> Any:
     """OpenVINO's ShuffleChannels of a tensor, in the layout of `x`; as `rs.shuffle_channels`."""
     if is_plain(x):
-        return _shuffle_channels(x, group, axis)
+        return shuffle_new("shuffle_channels", x, group, axis)
     return shuffled("shuffle_channels", _tensor(x), group, axis)
 
 

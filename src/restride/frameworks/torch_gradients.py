@@ -10,11 +10,8 @@ from typing import Any
 
 import torch
 
-from .groups import SHUFFLE, SHUFFLE_CHANNELS
-from .torch_kernels import order_by_stride, order_of, tag_of
+from .torch_kernels import RULES, order_by_stride, order_of, tag_of
 from .torch_modes import below_autograd, in_transform
-
-_RULES = {"shuffle": SHUFFLE, "shuffle_channels": SHUFFLE_CHANNELS}
 
 
 def shuffled(call: str, x: Any, number: int, axis: int) -> Any:
@@ -36,7 +33,7 @@ def axis_of_all(call: str, whole: Any, number: int, axis: int) -> int:
 
     Raises InvalidArguments for what does not split the parts.
     """
-    return _RULES[call].split(tuple(whole.shape[1:]), axis, number)[0] + 1
+    return RULES[call].split(tuple(whole.shape[1:]), axis, number)[0] + 1
 
 
 def tag_of_all(whole: Any, dst: str) -> str:

@@ -24,7 +24,7 @@ from ..verbose import flags
 from . import recipes, shuffle_recipes
 from .factors import COPY, Applied, parse_factors
 from .formats import plain_order
-from .groups import Rule
+from .groups import SHUFFLE, SHUFFLE_CHANNELS
 from .tensors import no_bytes
 
 _TWINS: dict[Any, np.dtype[Any]] = {
@@ -40,6 +40,11 @@ _TWINS: dict[Any, np.dtype[Any]] = {
     torch.bool: np.dtype(np.bool_),
 }
 _BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
+
+
+# By names of this module, as each look-up inside of torch is a tenth of what a kernel takes.
+_empty_like, _empty_strided = torch.empty_like, torch.empty_strided
+RULES = {"shuffle": SHUFFLE, "shuffle_channels": SHUFFLE_CHANNELS}
 
 
 def dtype_of(data_type: Any) -> Any:
@@ -102,62 +107,73 @@ def dense_strides(shape: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]
 
 
 def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
-    """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm."""
+    """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm.
+
+    Raises InvalidArguments for what has no answer, and for storage that has been cut short.
+    """
     applied = COPY if scale is None else parse_factors(scale, 0.0)
-    recipe, strides, kind = _new_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
-    out = torch.empty_strided(x.shape, strides, dtype=kind)
-    address = _address(x, recipe)
+    made = _reorder_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
+    if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
+        raise no_bytes("restride.torch: x cannot be read")
+    out = _empty_strided(x.shape, made.strides, dtype=made.dtype)
     if flags.profile_exec or flags.profile_create:
         return _reported(x, out, applied)
-    recipe.run(address, out.data_ptr() - recipe.out_below, applied.params)
+    # Strides of torch are never negative: element offset 0 is where the tensor starts.
+    made.recipe.run(x.data_ptr(), out.data_ptr(), applied.params)
     return out
 
 
-def shuffle_into(x: Any, out: Any, rule: Rule, axis: int, number: int) -> Any:
-    """Run a shuffle of a tensor of the CPU into another of its shape and type; returns `out`."""
-    recipe = _shuffle_recipe(rule, x.shape, x.stride(), out.stride(), x.dtype, axis, number)
-    address = _address(x, recipe)
+def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
+    """Run a shuffle of a tensor of the CPU into a new one of its layout; `call`: which rule counts groups.
+
+    Raises as `reorder_new`.
+    """
+    made = _shuffle_recipe(call, x.shape, x.stride(), x.dtype, number, axis)
+    if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
+        raise no_bytes("restride.torch: x cannot be read")
+    out = _empty_like(x)
     if flags.profile_exec or flags.profile_create:
-        split = recipe.problem
+        split = made.recipe.problem
         shuffle_arrays(_bits(x), group_size=split.group_size, axis=split.axis, out=_bits(out))
         return out
-    recipe.run(address, out.data_ptr() - recipe.out_below, 0)
+    made.recipe.run(x.data_ptr(), out.data_ptr(), 0)
     return out
 
 
-def _address(x: Any, recipe: recipes.OutRecipe | shuffle_recipes.ShuffleRecipe) -> int:
-    """Where element offset 0 of a tensor is. Raises InvalidArguments where its storage has been cut short."""
-    if x.storage_offset() * x.element_size() + recipe.reach > x.untyped_storage().nbytes():
-        raise no_bytes("restride.torch: x cannot be read")
-    return int(x.data_ptr()) - recipe.below
+class _Made:
+    """A recipe, and what a call has to know beside it: the bytes of an element and of all that is read, the
+    strides and the type of the result."""
+
+    __slots__ = ("dtype", "itemsize", "reach", "recipe", "strides")
+
+    def __init__(self, recipe: Any, itemsize: int, strides: Any, dtype: Any) -> None:
+        self.recipe, self.reach, self.itemsize = recipe, recipe.reach, itemsize
+        self.strides, self.dtype = strides, dtype
 
 
-def _make_new(
-    shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool
-) -> tuple[recipes.OutRecipe, tuple[int, ...], Any]:
-    """The recipe, and the strides and the type of the result."""
+def _make_reorder(shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool) -> _Made:
     kind = out_dtype or dtype
     out_strides = dense_strides(shape, order_of(dst, len(shape)))
     kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
-    return recipes.for_out(*kinds, None, None, is_scaled, False), out_strides, kind
+    return _Made(recipes.for_out(*kinds, None, None, is_scaled, False), dtype.itemsize, out_strides, kind)
 
 
-def _make_shuffle(
-    rule: Rule, shape: Any, strides: Any, out_strides: Any, dtype: Any, axis: int, number: int
-) -> shuffle_recipes.ShuffleRecipe:
+def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, axis: int) -> _Made:
     # Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
     carrier = np.dtype(f"u{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else f"V{dtype.itemsize}")
-    kinds = (_kind(shape, steps, carrier) for steps in (strides, out_strides))
-    return shuffle_recipes.for_out(rule, *kinds, axis, number)
+    like = torch.empty_like(torch.empty_strided(shape, strides, device="meta"))
+    kinds = (_kind(shape, steps, carrier) for steps in (strides, like.stride()))
+    recipe = shuffle_recipes.for_out(RULES[call], *kinds, axis, number)
+    return _Made(recipe, dtype.itemsize, like.stride(), dtype)
 
 
-_new_recipe: Callable[..., tuple[recipes.OutRecipe, tuple[int, ...], Any]]
-_shuffle_recipe: Callable[..., shuffle_recipes.ShuffleRecipe]
+_reorder_recipe: Callable[..., _Made]
+_shuffle_recipe: Callable[..., _Made]
 
 
 def _resize(capacity: int) -> None:
-    global _new_recipe, _shuffle_recipe
-    _new_recipe, _shuffle_recipe = lru_cache(capacity)(_make_new), lru_cache(capacity)(_make_shuffle)
+    global _reorder_recipe, _shuffle_recipe
+    _reorder_recipe, _shuffle_recipe = lru_cache(capacity)(_make_reorder), lru_cache(capacity)(_make_shuffle)
 
 
 _resize(get_primitive_cache_capacity())

@@ -17,6 +17,9 @@ _innermost = getattr(getattr(_c, "_functorch", None), "peek_interpreter_stack", 
 _is_tracing = getattr(_c, "_is_tracing", lambda: True)
 _forward_ad = torch.autograd.forward_ad
 
+_keys = _c.DispatchKeySet
+_DENSE_KEYS = _keys(_c.DispatchKey.CPU) | _keys(_c.DispatchKey.AutogradCPU)
+
 below_autograd = _c._AutoDispatchBelowAutograd
 """A context in which an operator runs its kernel, and records nothing."""
 
@@ -30,6 +33,15 @@ def is_plain(x: Any) -> bool:
     if x.layout is not torch.strided or x.is_conj() or x.is_neg() or x.is_quantized or x._is_zerotensor():
         return False
     return not (_modes() or _innermost() is not None or _is_tracing() or _forward_ad._current_level >= 0)
+
+
+def is_only_data(keys: Any, x: Any) -> bool:
+    """The same inside of autograd's kernel of an operator, where `keys` are those that are left to dispatch.
+
+    Modes, transforms, views that conjugate or negate, zero tensors and every other kind of storage have keys.
+    """
+    is_wanted = x.requires_grad and torch.is_grad_enabled()
+    return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
 
 
 def in_transform() -> bool:
