@@ -7,6 +7,7 @@ functions are linear. `restride.reorder` and the others take arrays of JAX too, 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -71,8 +72,12 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any) -> Any:
 
 def _differentiable(x: Any, dtype: Any) -> Any:
     """`x`, cut off from gradients where it or what is made of it has none."""
-    is_real = all(jax.numpy.issubdtype(kind, jax.numpy.inexact) for kind in (x.dtype, dtype))
-    return x if is_real else jax.lax.stop_gradient(x)
+    return x if _is_real(x.dtype) and _is_real(dtype) else jax.lax.stop_gradient(x)
+
+
+@lru_cache(maxsize=64)
+def _is_real(dtype: Any) -> bool:
+    return bool(jax.numpy.issubdtype(dtype, jax.numpy.inexact))
 
 
 def _array(x: Any) -> Any:

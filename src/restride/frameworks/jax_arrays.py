@@ -12,7 +12,10 @@ from ..runtime.alloc import CACHE_LINE, Array, address_of, allocate
 from ..runtime.capsules import Exported, imported, is_named
 
 # What JAX makes of these unless it is told to keep 64 bits.
-_NARROWED = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
+_NARROWED = {
+    np.dtype(wide): narrow
+    for wide, narrow in (("f8", "float32"), ("i8", "int32"), ("u8", "uint32"), ("c16", "complex64"))
+}
 _LONGEST = 200
 
 
@@ -73,10 +76,10 @@ def to_jax(x: Array, like: Any) -> Any:
 
 def check_width(dtype: np.dtype[Any]) -> None:
     """Raise Unimplemented for 64-bit types where JAX would narrow them without a word."""
-    if dtype.name in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
+    if dtype in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
         raise Unimplemented(
             f"an array of JAX of {dtype.name}",
-            why=f"JAX would make {_NARROWED[dtype.name]} of it",
+            why=f"JAX would make {_NARROWED[dtype]} of it",
             hint='allow it, jax.config.update("jax_enable_x64", True), or ask for another dtype',
         )
 

@@ -84,6 +84,7 @@ class Shape(NamedTuple):
         return Operand(_NUMBERS[self.dtype.name], prod(self.dims))
 
 
+@lru_cache(maxsize=64)
 def check_type(call: str, dtype: Any) -> None:
     """Raise Unimplemented for types that no kernel sees as XLA keeps them."""
     if getattr(dtype, "name", "") not in _NUMBERS:
