@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import datetime
 import gc
 import sys
 import threading
@@ -174,3 +176,104 @@ def test_many_threads_take_and_let_go_while_garbage_is_collected():
     del threads
     gc.collect()
     assert sys.getrefcount(memory._buffer.owner) < 10
+
+
+# --- producers that do it wrong -------------------------------------------------------------------------
+
+
+def wrong(version=(1, 0), **fields):
+    producer = dlpack.Producer(version=version)
+    for name, value in fields.items():
+        setattr(producer.managed.tensor, name, value)
+    return producer
+
+
+def dims(*extents):
+    return (ctypes.c_int64 * len(extents))(*extents)
+
+
+_TENSORS = {
+    "no data": {"data": None},
+    "no shape": {"shape": None},
+    "negative extent": {"shape": dims(-4)},
+    "too many elements": {"shape": dims(2**62)},
+    "more than 2**63 bytes": {"ndim": 2, "shape": dims(2**40, 2**40)},
+    "rank -1": {"ndim": -1},
+    "rank 65": {"ndim": 65, "shape": dims(*[1] * 65)},
+    "12 bits": {"bits": 12},
+    "no bits": {"bits": 0},
+    "bf16 of 32 bits": {"code": 4},
+    "two lanes of bf16": {"code": 4, "bits": 16, "lanes": 2},
+    "no lanes": {"lanes": 0},
+    "opaque": {"code": 3, "bits": 64},
+    "on a GPU": {"device": (ctypes.c_int32 * 2)(2, 0)},
+    "major version 99": {"version": (99, 0)},
+    "bf16 of major version 99": {"version": (99, 0), "code": 4, "bits": 16},
+}
+
+
+class Exporting:
+    """A producer that does what it is told to."""
+
+    def __init__(self, export):
+        self._export = export
+
+    def __dlpack__(self, **options):
+        return self._export()
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def failing(error):
+    def fail():
+        raise error
+
+    return Exporting(fail)
+
+
+_PRODUCERS = {
+    "RuntimeError": lambda: failing(RuntimeError("no more")),
+    "MemoryError": lambda: failing(MemoryError()),
+    "StopIteration": lambda: failing(StopIteration()),
+    "None": lambda: Exporting(lambda: None),
+    "a number": lambda: Exporting(lambda: 3),
+    "another capsule": lambda: Exporting(lambda: datetime.datetime_CAPI),
+    **{name: lambda fields=fields: wrong(**fields) for name, fields in _TENSORS.items()},
+}
+X = np.ones(4, np.float32)
+_CONSUMERS = {
+    "reorder": lambda x: rs.reorder(x, "a"),
+    "out of reorder": lambda x: rs.reorder(X, None, out=x),
+    "operand of a post-op": lambda x: rs.reorder(X, None, post_ops=[("add", x)]),
+    "shuffle": lambda x: rs.shuffle(x, group_size=1, axis=0),
+    "concat": lambda x: rs.concat([x]),
+    "add_n": lambda x: rs.add_n([x]),
+    "quantize": lambda x: rs.quantize(x),
+    "plan": lambda x: rs.plan(x, "a"),
+    "from_dlpack": rs.Memory.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("consumer", _CONSUMERS)
+@pytest.mark.parametrize("producer", _PRODUCERS)
+def test_every_function_names_a_producer_that_fails(producer, consumer):
+    x = _PRODUCERS[producer]()
+    with refused("cannot be ", f"{type(x).__name__}.__dlpack__"):
+        _CONSUMERS[consumer](x)
+    assert getattr(x, "deleted", 0) <= 1
+
+
+def test_what_python_itself_raises_passes():
+    with pytest.raises(KeyboardInterrupt):
+        rs.reorder(failing(KeyboardInterrupt()), "a")
+
+
+def test_objects_that_raise_when_they_are_asked_are_no_arrays():
+    class Strange:
+        def __getattr__(self, name):
+            raise RuntimeError("anything")
+
+    for call in (lambda: rs.reorder(Strange(), "a"), lambda: rs.shuffle(Strange(), group_size=1)):
+        with refused("Strange is no NumPy array"):
+            call()

@@ -32,7 +32,14 @@ def is_torch(x: object) -> bool:
 def is_foreign(x: object) -> bool:
     """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
     is_ours = isinstance(x, np.ndarray | np.generic | Memory)
-    return (hasattr(x, "__dlpack__") and not is_ours) or is_jax(x)
+    return (_has_dlpack(x) and not is_ours) or is_jax(x)
+
+
+def _has_dlpack(x: object) -> bool:
+    try:
+        return hasattr(x, "__dlpack__")
+    except Exception:  # a foreign object may raise anything when asked for an attribute
+        return False
 
 
 def back_to(x: Any, made: Any) -> Any:
@@ -71,7 +78,7 @@ def as_numpy(x: Any, name: str) -> Any:
         return _of_torch(x, name)
     if is_jax(x):
         return of_jax(x, name)
-    if not hasattr(x, "__dlpack__"):
+    if not _has_dlpack(x):
         return x
     try:
         return imported(x)

@@ -31,11 +31,12 @@ _CODES: dict[NumpyType, tuple[int, int]] = {
 }
 _TYPES = {code: dtype for dtype, code in _CODES.items()}
 _UNSIGNED = 1
-# Where the structures keep the type, after the version, context, deleter and flags of the versioned one.
-_NAMES = {b"dltensor": 20, b"dltensor_versioned": 52}
+# Where the tensor stands: in the versioned structure after version, context, deleter and flags.
+_VERSIONED = b"dltensor_versioned"
+_NAMES = {b"dltensor": 0, _VERSIONED: 32}
 _LONGEST = 200
-# The minor version that has codes for 8-bit floats; it stands at byte 4 of the versioned structure.
-_MINOR, _MINOR_AT = 1, 4
+# The version that has codes for 8-bit floats; it stands at the begin of the versioned structure.
+_MAJOR, _MINOR, _MINOR_AT = 1, 1, 4
 
 # Functions of our own: those that ctypes.pythonapi keeps are shared, and other libraries change their types.
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
@@ -44,6 +45,22 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+
+class _Tensor(ctypes.Structure):
+    """DLPack's DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
 
 
 def is_named(dtype: NumpyType) -> bool:
@@ -61,10 +78,10 @@ def exported(x: Array, options: dict[str, Any]) -> Any:
         return x.__dlpack__(**options)
     capsule = x.view(f"u{x.itemsize}").__dlpack__(**options)
     name = _name(capsule)
-    start = _pointer(capsule, name)
-    _bytes(start + _NAMES[name], 2)[:] = code
-    if name == b"dltensor_versioned":
-        minor = ctypes.c_uint32.from_address(start + _MINOR_AT)
+    tensor = _tensor(capsule, name)
+    tensor.code, tensor.bits = code
+    if name == _VERSIONED:
+        minor = ctypes.c_uint32.from_address(_pointer(capsule, name) + _MINOR_AT)
         minor.value = max(minor.value, _MINOR)
     return capsule
 
@@ -113,19 +130,19 @@ class _Reader:
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
-        self._at = 0
+        self._tensor: Any = None
         self.dtype: NumpyType | None = None
 
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self._producer.__dlpack__(**options)
         name = _name(capsule)
-        if name not in _NAMES:
-            return capsule
-        at = _pointer(capsule, name) + _NAMES[name]
-        self.dtype = _TYPES.get((_bytes(at, 2)[0], _bytes(at, 2)[1]))
+        if name not in _NAMES or (name == _VERSIONED and _major(capsule) != _MAJOR):
+            return capsule  # NumPy says what is wrong with it
+        tensor = self._tensor = _tensor(capsule, name)
+        _check_pointers(tensor)
+        self.dtype = _TYPES.get((tensor.code, tensor.bits))
         if self.dtype is not None:
-            self._at = at
-            _bytes(at, 1)[0] = _UNSIGNED
+            tensor.code = _UNSIGNED
         return capsule
 
     def __dlpack_device__(self) -> Any:
@@ -134,12 +151,25 @@ class _Reader:
     def restore(self) -> None:
         """The structure as the producer made it: it lives as long as the array, and may not be ours alone."""
         if self.dtype is not None:
-            _bytes(self._at, 1)[0] = _CODES[self.dtype][0]
+            self._tensor.code = _CODES[self.dtype][0]
 
 
 def _name(capsule: object) -> bytes:
     return next((name for name in _NAMES if _is_valid(capsule, name)), b"")
 
 
-def _bytes(address: int, count: int) -> Any:
-    return (ctypes.c_uint8 * count).from_address(address)
+def _tensor(capsule: object, name: bytes) -> Any:
+    return _Tensor.from_address(_pointer(capsule, name) + _NAMES[name])
+
+
+def _major(capsule: object) -> int:
+    return ctypes.c_uint32.from_address(_pointer(capsule, _VERSIONED)).value
+
+
+def _check_pointers(tensor: Any) -> None:
+    """Raise BufferError for a tensor without a shape or without data: NumPy would follow both blindly."""
+    if tensor.ndim > 0 and not tensor.shape:
+        raise BufferError("its tensor has axes, but no shape")
+    has_elements = all(tensor.shape[d] for d in range(tensor.ndim))
+    if has_elements and not tensor.data:
+        raise BufferError("its tensor has elements, but no data")
