@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
 is_plain = pytest.importorskip("restride.frameworks.torch_modes").is_plain
 
+FakeTensorMode = pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode
 _OPS = torch.ops.restride
 
 
@@ -69,8 +70,13 @@ def test_a_memory_is_read_by_torch():
         (lambda: torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8), "x.dequantize()"),
         (lambda: torch.ones(2, 4, device="meta"), "the tensor is on meta"),
         (lambda: torch.ones(2, 4, requires_grad=True), "x.detach()"),
+        (lambda: torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)]), "x.unbind()"),
+        (lambda: torch._neg_view(torch.ones(2, 4)), "x.resolve_neg()"),
+        (lambda: torch.ones(2, 4, dtype=torch.complex64).conj(), "x.resolve_conj()"),
+        (lambda: torch._efficientzerotensor((2, 4)), "ZeroTensor"),
+        (lambda: FakeTensorMode().from_tensor(torch.ones(2, 4)), "restride.torch"),
     ],
-    ids=["sparse", "quantised", "meta", "gradient"],
+    ids=["sparse", "quantised", "meta", "gradient", "nested", "negated", "conjugate", "zero", "fake"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_that_are_no_plain_memory_say_what_to_do(make, text):
@@ -78,6 +84,26 @@ def test_tensors_that_are_no_plain_memory_say_what_to_do(make, text):
     for call in (lambda: rs.reorder(x, "ba"), lambda: rs.shuffle(x, group_size=2)):
         with refused("x cannot be read", text):
             call()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_restride_inside_torch_func_say_what_to_do():
+    x = torch.rand(3, 2, 4)
+    for transform in (torch.func.vmap, lambda f: torch.func.grad(lambda y: f(y).sum())):
+        with refused("shuffle: x cannot be read", "restride.torch"):
+            transform(lambda y: rs.shuffle(y, group_size=2, axis=y.ndim - 1))(x)
+
+
+def test_scales_and_zero_points_are_tensors_too():
+    x, scale = image(), torch.arange(1, 13) / 8
+    wanted = rs.reorder(x.numpy(), None, dtype="s8", scale=scale.numpy(), zero_point=[3] * 12, axis=1)
+    for given in (scale, scale.bfloat16()):
+        made = rs.reorder(x, None, dtype="s8", scale=given, zero_point=torch.full((12,), 3), axis=1)
+        np.testing.assert_array_equal(made.numpy(), wanted)
+    q, found, zero = rs.quantize(x, axis=1)
+    assert all(isinstance(part, torch.Tensor) for part in (q, found, zero))
+    back = rs.dequantize(q, found, zero, axis=1)
+    assert torch.equal(back, q * found[:, None, None])
 
 
 # --- the operators ------------------------------------------------------------------------------------------

@@ -146,6 +146,8 @@ def _is_no_shift(zero_point: Any) -> bool:
 
 
 def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
+    if is_foreign(values):
+        values = as_numpy(values, f"reorder: {name}")
     try:
         array = np.asarray(values)
         is_known = array.dtype.kind in "iufV" and not isinstance(values, np.ma.MaskedArray)

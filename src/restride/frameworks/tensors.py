@@ -19,6 +19,9 @@ _CARRIED = {
     "bfloat16": ("int16", np.dtype(ml_dtypes.bfloat16)),
     "float8_e5m2": ("uint8", np.dtype(ml_dtypes.float8_e5m2)),
     "float8_e4m3fn": ("uint8", np.dtype(ml_dtypes.float8_e4m3fn)),
+    "float8_e5m2fnuz": ("uint8", np.dtype(ml_dtypes.float8_e5m2fnuz)),
+    "float8_e4m3fnuz": ("uint8", np.dtype(ml_dtypes.float8_e4m3fnuz)),
+    "float8_e8m0fnu": ("uint8", np.dtype(ml_dtypes.float8_e8m0fnu)),
 }
 _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
 
@@ -96,20 +99,42 @@ def _of_torch(x: Any, name: str) -> Array:
             "pass x.detach(), or use restride.torch, whose functions they flow through",
         )
     check_strided(x, name)
-    reach = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True)) + 1
-    if x.numel() and (x.storage_offset() + reach) * x.element_size() > x.untyped_storage().nbytes():
-        raise no_bytes(f"{name} cannot be read")
-    carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
     try:
-        if carrier is None or twin is None:
-            return np.asarray(x.numpy())
-        return np.asarray(x.view(getattr(sys.modules["torch"], carrier)).numpy().view(twin))
+        is_whole = _reach_of_torch(x) <= x.untyped_storage().nbytes()
+        found = _bytes_of_torch(x) if is_whole else None
     except (TypeError, RuntimeError) as error:
-        raise _unreadable(name, str(error).splitlines()[0], "convert it, for example x.float()") from None
+        why = str(error).strip().splitlines()[0]
+        raise _unreadable(name, why, _hint_of_torch(x)) from None
+    if found is None:
+        raise no_bytes(f"{name} cannot be read")
+    return found
+
+
+def _reach_of_torch(x: Any) -> int:
+    """One past the last byte of a tensor's storage that it reads."""
+    last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
+    return int((x.storage_offset() + last + 1) * x.element_size()) if x.numel() else 0
+
+
+def _bytes_of_torch(x: Any) -> Array:
+    carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
+    if carrier is None or twin is None:
+        return np.asarray(x.numpy())
+    return np.asarray(x.view(getattr(sys.modules["torch"], carrier)).numpy().view(twin))
+
+
+def _hint_of_torch(x: Any) -> str:
+    if x.is_neg():
+        return "pass x.resolve_neg()"
+    if x.is_conj():
+        return "pass x.resolve_conj()"
+    return "convert it, for example x.float(); inside torch.func use restride.torch"
 
 
 def check_strided(x: Any, name: str) -> None:
     """Raise InvalidArguments for a tensor of torch without strides, or whose integers are no numbers."""
+    if x.is_nested:
+        raise _unreadable(name, "the tensor is nested", "pass its parts, x.unbind(), one by one")
     if str(x.layout) != "torch.strided":
         raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
     if x.is_quantized:
