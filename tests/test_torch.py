@@ -358,6 +358,21 @@ def test_forward_mode_gives_tangents(calls):
         assert torch.autograd.gradcheck(call, (x,), check_forward_ad=True, check_batched_grad=True)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_defaults_of_torch_are_not_about_results():
+    x = torch.rand(2, 12, 4, 4)
+    for call in (*_LINEAR.values(), *_OPERATORS.values(), lambda y: rs.reorder(y, "nhwc")):
+        wanted = call(x)
+        torch.set_default_dtype(torch.float64)
+        try:
+            with torch.device("meta"):
+                made = call(x)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert made.device.type == "cpu"
+        assert torch.equal(made, wanted)
+
+
 def test_integers_have_no_derivatives():
     x = torch.rand(1, 12, 1, 2, requires_grad=True)
     for made in (rt.reorder(x, "nhwc", dtype="s8"), _OPS.reorder(x, "nhwc", dtype=torch.int8)):

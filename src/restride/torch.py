@@ -7,6 +7,8 @@ which spares torch's dispatch; where gradients are recorded, and under torch.com
 
 from __future__ import annotations
 
+from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
@@ -22,10 +24,11 @@ from .frameworks.torch_gradients import (
     tag_of_all,
 )
 from .frameworks.torch_kernels import dtype_of, empty, order_of, reorder_new, shuffle_new, tag_of
-from .frameworks.torch_modes import is_only_data, is_plain, refuse_derivative
+from .frameworks.torch_modes import NO_KEYS, is_only_data, is_plain, refuse_derivative
 
 __all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 
+_TAKES_KEYS = "with_keyset" in signature(torch.library.Library.impl).parameters
 _LIBRARY = torch.library.Library("restride", "DEF")
 _LIBRARY.define("reorder(Tensor x, str dst, *, ScalarType? dtype=None, float? scale=None) -> Tensor")
 _LIBRARY.define(
@@ -124,7 +127,10 @@ def _many_shuffles_of_channels(info: Any, in_dims: Any, x: Any, group: int = 1, 
 
 def _register(name: str, kernel: Any, fake: Any, graded: Any, many: Any) -> None:
     _LIBRARY.impl(name, kernel, "CPU")
-    _LIBRARY.impl(name, graded, "Autograd", with_keyset=True)
+    if _TAKES_KEYS:
+        _LIBRARY.impl(name, graded, "Autograd", with_keyset=True)
+    else:  # without keys all calls go through autograd: right, and slower
+        _LIBRARY.impl(name, partial(graded, NO_KEYS), "Autograd")
     torch.library.register_fake(f"restride::{name}", fake, lib=_LIBRARY)
     register_vmap = getattr(torch.library, "register_vmap", None)
     if register_vmap is not None:  # torch 2.5; before, vmap calls the operator for each part

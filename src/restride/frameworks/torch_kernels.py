@@ -44,6 +44,7 @@ _BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
 
 # By names of this module, as each look-up inside of torch is a tenth of what a kernel takes.
 _empty_like, _empty_strided = torch.empty_like, torch.empty_strided
+_CPU = torch.device("cpu")
 RULES = {"shuffle": SHUFFLE, "shuffle_channels": SHUFFLE_CHANNELS}
 
 
@@ -115,7 +116,8 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
     made = _reorder_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
-    out = _empty_strided(x.shape, made.strides, dtype=made.dtype)
+    # The device by name: `with torch.device("meta")` is not about our results.
+    out = _empty_strided(x.shape, made.strides, dtype=made.dtype, device=_CPU)
     if flags.profile_exec or flags.profile_create:
         return _reported(x, out, applied)
     # Strides of torch are never negative: element offset 0 is where the tensor starts.

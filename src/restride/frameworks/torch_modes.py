@@ -18,6 +18,7 @@ _is_tracing = getattr(_c, "_is_tracing", lambda: True)
 _forward_ad = torch.autograd.forward_ad
 
 _keys = _c.DispatchKeySet
+NO_KEYS = _keys(_c.DispatchKey.Undefined)
 _DENSE_KEYS = _keys(_c.DispatchKey.CPU) | _keys(_c.DispatchKey.AutogradCPU)
 
 below_autograd = _c._AutoDispatchBelowAutograd
