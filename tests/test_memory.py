@@ -331,7 +331,7 @@ def test_arrays_of_other_libraries_are_sent_through_dlpack():
 
     with pytest.raises(InvalidArguments) as caught:
         Memory(F32_4, CPU, Tensor())
-    assert "np.from_dlpack" in caught.value.hint
+    assert "rs.Memory.from_dlpack" in caught.value.hint
 
 
 def test_released_and_closed_buffers_are_refused():
