@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import io
+import os
 import re
 import subprocess
 import sys
@@ -264,8 +265,6 @@ def test_a_program_may_run_while_python_ends():
 
 
 def _run(code, environment=None):
-    import os
-
     command = [sys.executable, "-c", code]
     subprocess.run(command, check=True, timeout=120, env={**os.environ, **(environment or {})})
 
