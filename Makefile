@@ -24,9 +24,10 @@ demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and 
 test: lint ## lint, then the tests, in parallel
 	$(PY) -m pytest -n auto $(ARGS)
 
-test-all: lint ## the slow tests too, and those against torch, oneDNN and OpenVINO where they can be installed
+test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and OpenVINO where they can be installed
 	@$(call try,$(VENV)/.has-demo,scikit-image: its tests are skipped)
 	@$(call try,$(VENV)/.has-bench,torch: its tests are skipped)
+	@$(call try,$(VENV)/.has-jax,JAX: its tests are skipped)
 	@$(call try,$(VENV)/.has-onednn,oneDNN: its tests are skipped)
 	@$(call try,$(VENV)/.has-openvino,OpenVINO: its tests are skipped)
 	@$(call try,$(VENV)/.has-docs,Sphinx: its tests are skipped)
