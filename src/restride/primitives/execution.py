@@ -178,6 +178,7 @@ class MovingPrimitive(PrimitiveHandle):
         if self._impl is None:
             raise InvalidArguments(
                 f"{self.kind}.execute: the primitive is empty",
+                code="RS-R04",
                 why="it was made without a primitive descriptor (R05)",
                 hint=f"make it with {self.usage}",
             )

@@ -51,6 +51,7 @@ def described(kind: str, of: type[PrimitiveDescBase], pd: object) -> Any:
         return pd
     raise InvalidArguments(
         f"{kind}: no primitive descriptor",
+        code="RS-V08",
         why=f"{type(pd).__name__} is no rs.{kind}.PrimitiveDesc",
         hint=f"make one with rs.{kind}.PrimitiveDesc",
     )
