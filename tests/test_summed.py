@@ -75,6 +75,7 @@ CASES = {
     "bytes": Case((64, 32, 5), "abc", "ABc16b16a4b", 1, "s8 s8"),
     "wide sums": Case((64, 48), "ab", "ba", 1, "f32 s32"),
     "one sum of all": Case((64, 64, 9), "abc", "acb", 0),
+    "rows that are padding": Case((7, 300), "ab", "AB16a300b", 1),
 }
 _each = pytest.mark.parametrize("name", CASES)
 
@@ -136,6 +137,26 @@ def test_outputs_that_fill_no_block_are_a_section_of_their_own() -> None:
     lowered = CASES["outputs that fill no block"].lowered(runnable()[-1])
     assert lowered is not None
     assert [(s.first, s.end) for s in lowered.summed.blocks.sections] == [(0, 2), (2, 3)]
+
+
+def test_blocks_of_padding_read_nothing() -> None:
+    lowered = CASES["rows that are padding"].lowered(runnable()[-1])
+    assert lowered is not None
+    sections = lowered.summed.blocks.sections
+    assert [(s.first, s.end, all(p.nest.is_zero for p in s.plans)) for s in sections] == [
+        (0, 7, False),
+        (7, 16, True),
+    ]
+
+
+def test_blocks_of_a_long_prime_axis_are_looked_for_at_once() -> None:
+    # To try every length up to a prime would take minutes here.
+    prime = 2**31 - 1
+    assert Case((prime,), "a", "a", 0).lowered(runnable()[-1]) is None
+    poured = reorder_nest(
+        MemoryDesc((prime, 17), "u8", "ab"), MemoryDesc((prime, 17), "u8", "aB16b"), linear()
+    )
+    assert cpu.lower(poured, runnable()[-1], COMMON).blocks is None
 
 
 def test_blocks_read_runs_of_a_kilobyte() -> None:
