@@ -6,6 +6,7 @@ from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from . import exports
 from .alloc import NO_DATA, Buffer, acquire, extent
 from .engine import Engine
 from .sycl import SyclDevice, pending
@@ -93,6 +94,12 @@ def settled(buffer: Buffer | None, engine: Engine | None, image: Buffer) -> None
     if buffer is not None and engine is not None:
         check_alive(buffer, engine)
         device_of(engine).upload(image, buffer)
+
+
+def usm_interface(md: MemoryDesc, buffer: Buffer, engine: Engine) -> dict[str, Any]:
+    """What dpctl takes a memory by, once nothing works on it."""
+    pending.wait_for(buffer.owner)
+    return exports.usm_interface(md, buffer, device_of(engine).queue)
 
 
 def check_alive(buffer: Buffer, engine: Engine) -> None:
