@@ -42,6 +42,8 @@ class Dialect:
     group_id: Callable[[Builder], Value]
     local_id: Callable[[Builder], Value]
     barrier: Callable[[Builder], None]
+    # Adds a value to an integer in memory, in one step: `{out}` and `{value}` with their types.
+    add_to: str = "atomicrmw add {out}, {value} monotonic, align 4"
     tail: str = ""
 
 
@@ -50,12 +52,17 @@ def emit_items(plan: ItemPlan, dialect: Dialect) -> str:
     b = Builder(dialect.table_pointer)
     writer = _KernelWriter(b, plan, dialect)
     writer.emit()
+    room = f"@restride.tile = internal addrspace(3) global [{plan.local_bytes} x i8] undef, align 16"
+    return module_of(b, dialect, writer.signature(), room if plan.local_bytes else "")
+
+
+def module_of(b: Builder, dialect: Dialect, signature: str, room: str = "") -> str:
+    """The text of a module: the kernel whose body is written, what it calls, and its local memory."""
     b.line("ret void")
-    room = [f"@restride.tile = internal addrspace(3) global [{plan.local_bytes} x i8] undef, align 16"]
     # One lane of a function is short, and LLVM has no SPIR-V for arguments of one lane: all become inline.
     functions = [text.replace(" noinline {", " alwaysinline {") for text in b.defined.values()]
-    outside = room * bool(plan.local_bytes), b.constants, sorted(b.declared.values()), functions
-    head = f"define {dialect.kernel} void @{ENTRY}({writer.signature()}) nounwind {{\nentry:\n"
+    outside = [room] * bool(room), b.constants, sorted(b.declared.values()), functions
+    head = f"define {dialect.kernel} void @{ENTRY}({signature}) nounwind {{\nentry:\n"
     lines = [line for part in outside for line in part]
     return "\n".join([*lines, head + b.body() + "\n}", "!0 = !{i32 1}", dialect.tail]) + "\n"
 
@@ -132,7 +139,7 @@ def _begun(writer: NestWriter, places: Places) -> Cursor:
     return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
 
 
-def _decoded(b: Builder, number: Value, extents: list[int]) -> list[Value]:
+def decoded(b: Builder, number: Value, extents: list[int]) -> list[Value]:
     """The digits of a number, the last the fastest."""
     digits: list[Value] = []
     for place in range(len(extents) - 1, -1, -1):
@@ -151,7 +158,7 @@ class _Item(NestWriter):
         """The tile number `item`, where there is one."""
         plan = self.plan
         with self.b.when("ult", item, i64(plan.steps())):
-            digits = _decoded(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
+            digits = decoded(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
             steps = {grid.axis: digit for grid, digit in zip(plan.grid, digits, strict=True)}
             self._loops(list(steps), steps, _begun(self, places))
 
@@ -165,7 +172,7 @@ class _GuardedItem(GuardedWriter):
         with self.b.when("ult", item, i64(self.nest.positions)):
             at: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
             cursor = _begun(self, places)
-            for index, digit in enumerate(_decoded(self.b, item, [axis.extent for axis in axes])):
+            for index, digit in enumerate(decoded(self.b, item, [axis.extent for axis in axes])):
                 cursor, at = self.stepped(index, digit, cursor, at)
             self.element(cursor, at)
 
@@ -183,7 +190,7 @@ class _SquareItem(NestWriter):
     ) -> None:
         """Square number `group`; `how` is the number of items, and what makes them meet."""
         size, barrier = how
-        digits = _decoded(self.b, group, self._box.group_extents())
+        digits = decoded(self.b, group, self._box.group_extents())
         origin = _begun(self, places).places
         for index, digit in enumerate(digits):
             side = self._side(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,9 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.sycl import Place, SyclDevice, pending
 from ..runtime.sycl_program import Given, Run, SyclProgram, spread_whole
+from ..runtime.sycl_sums import SyclSums
 from .chain import Chain, Feed
+from .compensation import FACTORS, compensation_descs
 
 Extras = Mapping[int, Memory]
 
@@ -25,7 +28,8 @@ class SyclMove:
     """A nest on a device: reorders and shuffles whose memories are both there."""
 
     is_on_device: ClassVar[bool] = True
-    outputs: ClassVar[dict[int, MemoryDesc]] = {}
+    # What is written beside the destination.
+    outputs: Mapping[int, MemoryDesc] = MappingProxyType({})
     params = 0
 
     def __init__(self, problem: Any, nest: LoopNest, chain: Chain, device: SyclDevice) -> None:
@@ -82,6 +86,38 @@ class SyclReorder(SyclMove):
         impl = self._solve(self.problem, dst.engine)
         impl.prepare()
         impl.run(read, dst, held)
+        return run.end()
+
+
+class SyclCompensated(SyclReorder):
+    """A reorder that also writes the sums of its destination, found on the device."""
+
+    def __init__(
+        self,
+        problem: Any,
+        nest: LoopNest,
+        chain: Chain,
+        engine: Engine,
+        solve: Callable[[Any, Engine], Any],
+    ) -> None:
+        super().__init__(problem, nest, chain, engine, solve)
+        wanted = problem.attr.compensation
+        self.outputs = compensation_descs(wanted, problem.dst)
+        self._sums = SyclSums(problem.dst, wanted.mask, self.device)
+
+    def prepare(self) -> None:
+        """Compile both."""
+        super().prepare()
+        self._sums.prepare()
+
+    def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
+        """Submit on checked memories; the event of both."""
+        event = super().submit(run, src, dst, extras)
+        if not dst.engine.is_sycl:
+            return event
+        places = {FACTORS[arg]: place_of(run, extras[arg]) for arg in self.outputs}
+        outputs = {factor: place for factor, place in places.items() if place is not None}
+        self._sums.submit(run, place_of(run, dst) or Place(None), outputs)
         return run.end()
 
 

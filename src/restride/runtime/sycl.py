@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
 from ..plan.work_items import Device, ItemPlan
+from ..plan.work_sums import SumPlan
 from ..targets.spirv import ENTRY, Spirv, spirv_code
 from .alloc import Array, Buffer, address_of
 from .cache import LruCache, shared_cache
@@ -128,13 +129,13 @@ class SyclDevice:
 
     # --- kernels --------------------------------------------------------------------------------------------
 
-    def kernel(self, plan: ItemPlan) -> Any:
+    def kernel(self, plan: ItemPlan | SumPlan) -> Any:
         """The compiled kernel of a plan, from the cache of kernels or now."""
         key = ("spirv", plan, self.device, self.context)
         found, _ = _kernels.get_or_make(key, lambda: self._build(plan))
         return found
 
-    def _build(self, plan: ItemPlan) -> Any:
+    def _build(self, plan: ItemPlan | SumPlan) -> Any:
         code = spirv_code(Spirv(plan))
         try:
             return self.sdk.build(self.queue, code, ENTRY)

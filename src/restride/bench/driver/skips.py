@@ -89,7 +89,7 @@ def _of_reorder(case: ReorderCase) -> Iterator[str]:
         name = {"src": case.sdt, "dst": case.ddt}.get(factor.arg, "s32")
         if not DataType.parse(name if name in _OURS else "s32").is_integral:
             yield f"Invalid case: zero points of {factor.arg}, which is {name}"
-    if case.oflag and case.ddt not in ("s8", "u8", "s32"):
+    if case.oflag and case.ddt not in ("s8", "u8", "s32", "s4", "u4"):
         yield f"Invalid case: compensation of {case.ddt}"
     if len({flag.mask for flag in case.oflag}) > 1:
         yield _no("two kinds of compensation with different masks")
