@@ -14,6 +14,7 @@ from support.attributed import LEVELS, Some, capped, check
 from support.attributes import BINARY, EXACT, Binary, Eltwise, Given, Sum
 from support.descriptors import data_types, destinations, shapes, sources
 
+CPU = rs.Engine("cpu")
 _SCALE_TYPES = ("f32", "f32", "bf16", "f16", "e8m0", "f8_e5m2", "f8_e4m3")
 _ZERO_TYPES = ("s32", "s8", "u8", "s4", "u4")
 _OPERAND_TYPES = ("f32", "bf16", "f16", "f64", "s32", "s8", "u8", "boolean", "f8_e5m2")
@@ -112,8 +113,8 @@ def _binaries(draw, some):
 
 @settings(max_examples=80)
 @given(cases())
-def test_random_attributes_do_what_the_formula_says(case):
-    check(case.src, case.dst, case.given, seed=case.seed)
+def test_random_attributes_do_what_the_formula_says(engine, case):
+    check(case.src, case.dst, case.given, engine, seed=case.seed)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -121,7 +122,7 @@ def test_random_attributes_are_the_same_on_every_instruction_set(level):
     @settings(max_examples=25)
     @given(cases())
     def run(case):
-        assert check(case.src, case.dst, case.given, ("cpu",), case.seed).split(":")[1] in (level, "nothing")
+        assert check(case.src, case.dst, case.given, CPU, case.seed).split(":")[1] in (level, "nothing")
 
     with capped(level):
         run()
@@ -129,12 +130,12 @@ def test_random_attributes_are_the_same_on_every_instruction_set(level):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(16))
-def test_many_random_attributes_do_what_the_formula_says(batch):
+def test_many_random_attributes_do_what_the_formula_says(engine, batch):
     @seed(batch)
     @settings(settings.get_profile("explore"), max_examples=400)
     @given(cases())
     def run(case):
-        check(case.src, case.dst, case.given, seed=case.seed)
+        check(case.src, case.dst, case.given, engine, seed=case.seed)
 
     with capped(tuple(LEVELS)[batch % 3]):
         run()

@@ -14,6 +14,7 @@ from restride.plan.interpret import gather, scatter
 
 from .by_offset import Array, Guarded, guarded, positions, random_bits
 from .descriptors import data_types, destinations, sources
+from .engines import run
 from .kernels import tame
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -85,7 +86,7 @@ def check_concat(
     wanted = concat_expected(srcs, storage(dst), dst_md, axis, factors)
     before = [storage(held).copy() for held in srcs]
     pd = rs.Concat.PrimitiveDesc(engine, axis, mds, dst_md, scaled(factors))
-    rs.Concat(pd).execute(rs.Stream(engine), [held.memory for held in srcs], dst.memory)
+    run(rs.Concat(pd), engine, [held.memory for held in srcs], dst.memory)
     np.testing.assert_array_equal(storage(dst), wanted)
     for held, old in zip([*srcs, dst], [*before, wanted], strict=True):
         np.testing.assert_array_equal(storage(held), old)
@@ -146,7 +147,7 @@ def check_sum(
     wanted = sum_expected(srcs, storage(dst), dst_md, factors)
     before = [storage(held).copy() for held in srcs]
     pd = rs.Sum.PrimitiveDesc(engine, factors, mds, dst_md)
-    rs.Sum(pd).execute(rs.Stream(engine), [held.memory for held in srcs], dst.memory)
+    run(rs.Sum(pd), engine, [held.memory for held in srcs], dst.memory)
     np.testing.assert_array_equal(storage(dst), wanted)
     for held, old in zip([*srcs, dst], [*before, wanted], strict=True):
         np.testing.assert_array_equal(storage(held), old)
