@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 
 import pytest
 from hypothesis import assume, given, seed, settings
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 import restride as rs
 from support.attributed import LEVELS, Some, capped, check
 from support.attributes import BINARY, EXACT, Binary, Eltwise, Given, Sum
-from support.descriptors import data_types, destinations, shapes, sources
+from support.descriptors import data_types, destinations, meet_soon, shapes, sources
 
 CPU = rs.Engine("cpu")
 _SCALE_TYPES = ("f32", "f32", "bf16", "f16", "e8m0", "f8_e5m2", "f8_e4m3")
@@ -56,17 +55,8 @@ def cases(draw: st.DrawFn) -> Case:
         ops=tuple(draw(_chains(some, dst))),
     )
     assume(not made.is_nothing)
-    assume(_meet_soon(src, dst, *(op.desc for op in made.ops if isinstance(op, Binary))))
+    assume(meet_soon(src, dst, *(op.desc for op in made.ops if isinstance(op, Binary))))
     return Case(src, dst, made, number)
-
-
-def _meet_soon(*mds):
-    """Blocks that meet again within the steps that are provided."""
-    for dim in range(mds[0].ndims):
-        blocks = [b for md in mds for b, d in zip(md.inner_blks, md.inner_idxs, strict=True) if d == dim]
-        if prod(blocks) > 1 << 13:
-            return False
-    return True
 
 
 @st.composite

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import restride as rs
+from restride.bench.driver.check import Guarded
 from restride.bench.driver.expand import expand
 from restride.bench.driver.placed import Engines, Placed
 from restride.bench.driver.result import Result, Status
@@ -96,12 +97,10 @@ def test_nothing_written_is_found() -> None:
 
 
 def test_a_placed_memory_has_the_bytes_of_its_storage(engine) -> None:
-    from restride.bench.driver.run import _filled
-
-    (test,) = expand("--engine=sycl --reorder --sdt=u8 5".split()).tests
-    operand = make_work(test.case).src
-    stored = _filled(operand)
-    wanted = stored.bytes.tolist()
+    (test,) = expand(["--engine=sycl", "--reorder", "--sdt=u8", "5"]).tests
+    operand, wanted = make_work(test.case).src, [3, 1, 4, 1, 5]
+    stored = Guarded(5)
+    stored.bytes[...] = wanted
     placed = Placed.at(operand, Engines.of(engine).src, stored, "shared")
     assert placed.memory.to_numpy().tolist() == wanted
     stored.bytes[...] = 0

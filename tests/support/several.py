@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import restride as rs
@@ -13,7 +14,7 @@ from restride.plan.contract import Inputs, convert, from_real, storage_dtype, to
 from restride.plan.interpret import gather, scatter
 
 from .by_offset import Array, Guarded, guarded, positions, random_bits
-from .descriptors import data_types, destinations, sources
+from .descriptors import data_types, destinations, meet_soon, sources
 from .engines import run
 from .kernels import tame
 
@@ -179,7 +180,9 @@ def concats(draw: st.DrawFn) -> tuple[list[rs.MemoryDesc], rs.MemoryDesc, int, l
     ]
     has_scales = draw(st.booleans())
     scales = [draw(st.sampled_from(_SCALES)) if has_scales else 1.0 for _ in mds]
-    return mds, draw(destinations(whole, draw(data_types))), axis, scales
+    dst = draw(destinations(whole, draw(data_types)))
+    assume(all(meet_soon(md, dst) for md in mds))
+    return mds, dst, axis, scales
 
 
 @st.composite
@@ -191,4 +194,6 @@ def sums(draw: st.DrawFn, most: int = 5) -> tuple[list[rs.MemoryDesc], rs.Memory
     mds = [draw(sources(dims, kinds or draw(data_types))) for _ in range(count)]
     has_scales = draw(st.booleans())
     scales = [draw(st.sampled_from(_SCALES)) if has_scales else 1.0 for _ in mds]
-    return mds, draw(destinations(dims, kinds or draw(data_types))), scales
+    dst = draw(destinations(dims, kinds or draw(data_types)))
+    assume(meet_soon(*set(mds), dst))
+    return mds, dst, scales
