@@ -57,7 +57,7 @@ def plan_sums(reduction: Reduction, device: Device) -> SumPlan:
 
 
 def _shared(box: Box, lanes: int) -> tuple[Box, ...]:
-    """A box whose innermost axis is reduced and long, as one in which `lanes` items share it, and the rest."""
+    """A box whose innermost axis is reduced and long is two: `lanes` items share it, and what is left."""
     last = box.axes[-1] if box.axes else None
     if last is None or last.is_kept or last.extent <= lanes:
         return (box,)

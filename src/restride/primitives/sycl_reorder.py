@@ -15,7 +15,7 @@ from ..runtime.alloc import Buffer, extent
 from ..runtime.device_memory import check_alive
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.sycl import Place, SyclDevice, pending
+from ..runtime.sycl import Place, SyclDevice, pending, readable
 from ..runtime.sycl_program import Given, Run, SyclProgram, spread_whole
 from ..runtime.sycl_sums import SyclSums
 from .chain import Chain, Feed
@@ -165,9 +165,7 @@ def _brought(run: Run, md: MemoryDesc, buffer: Buffer) -> Place | None:
     if high <= low:
         return None
     room = run.room(high - low)
-    held = buffer.bytes()[low:high]
-    # dpctl copies from what it could write to, too: what must not be written is copied on the host first.
-    run.copy(room.usm, held if held.flags.writeable else held.copy(), high - low)
+    run.copy(room.usm, readable(buffer.bytes()[low:high]), high - low)
     return Place(room.usm, -low)
 
 

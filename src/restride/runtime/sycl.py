@@ -114,11 +114,11 @@ class SyclDevice:
             self.queue.memcpy(copied, buffer.owner, buffer.nbytes)
         return Buffer(address_of(copied), buffer.nbytes, False, copied)
 
-    def upload(self, held: Buffer, buffer: Buffer) -> None:
-        """Write bytes of the host into the device's buffer of the same length."""
+    def upload(self, held: Buffer, buffer: Buffer, nbytes: int) -> None:
+        """Write the first bytes of a buffer of the host into the device's."""
         pending.wait_for(buffer.owner)
-        if buffer.nbytes:
-            self.queue.memcpy(buffer.owner, held.bytes(), buffer.nbytes)
+        if nbytes:
+            self.queue.memcpy(buffer.owner, readable(held.bytes()[:nbytes]), nbytes)
 
     def constant(self, values: Array) -> Place:
         """An array of the host, kept on the device."""
@@ -148,6 +148,11 @@ class SyclDevice:
             ) from error
 
 
+def readable(held: Array) -> Array:
+    """Bytes that dpctl copies from: it takes what it could write to, too, so others are copied first."""
+    return held if held.flags.writeable else held.copy()
+
+
 class Pending:
     """What has been submitted and may still run: each event, and what must live until it is done (P08)."""
 
@@ -165,13 +170,13 @@ class Pending:
                 self._look_at = max(16, 2 * len(self._running))
 
     def wait_for(self, owner: object) -> None:
-        """Block until nothing submitted works on `owner` any more."""
-        where = getattr(owner, "_pointer", None)
+        """Block until nothing submitted works on a byte of `owner` any more."""
+        low, high = _span(owner)
         with self._lock:
             running = list(self._running)
-        events = [e for e, held in running if any(getattr(x, "_pointer", None) == where for x in held)]
-        for event in events:
-            event.wait()
+        for event, held in running:
+            if any(start < high and low < end for start, end in map(_span, held)):
+                event.wait()
 
     def wait_all(self) -> None:
         """Block until nothing submitted runs any more, and let go of everything."""
@@ -184,6 +189,12 @@ class Pending:
         """Let go of what is done."""
         with self._lock:
             self._running = [one for one in self._running if not is_done(one[0])]
+
+
+def _span(held: Any) -> tuple[int, int]:
+    """The addresses of USM, first and one past the last; none of anything else."""
+    start = getattr(held, "_pointer", None)
+    return (0, 0) if start is None else (start, start + int(held.nbytes))
 
 
 pending = Pending()

@@ -65,6 +65,9 @@ class Spirv:
         """The kernel as LLVM IR text."""
         return f'target triple = "{_TRIPLE}"\n' + emit_any(self.plan, _DIALECT)
 
+    def __str__(self) -> str:
+        return str(self.plan)
+
 
 def lower(work: LoopNest | Reduction, device: Device) -> Spirv:
     """Plan a nest, or sums, of at least one element for a device with these facts."""
