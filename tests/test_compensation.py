@@ -6,40 +6,12 @@ import numpy as np
 import pytest
 
 import restride as rs
-from support.attributes import places
+from support.compensation import attr_of, reordered, totals
 from support.engines import allocated, from_numpy, memory_over, run, storage
 from support.errors import refused
 
 DIMS = (20, 7, 3, 2)
 STREAM = rs.Stream(rs.Engine("cpu"))
-
-
-def attr_of(mask, s8s8=True, zero_point=True, scale=None):
-    attr = rs.PrimitiveAttr()
-    attr.set_compensation(mask, s8s8, zero_point)
-    if scale is not None:
-        attr.set_output_scales(1, scale)
-    return attr
-
-
-def reordered(engine, x, dst, attr):
-    """The destination and both sums, which were full of poison."""
-    source, target = from_numpy(x, engine), allocated(dst, engine)
-    pd = rs.Reorder.PrimitiveDesc(source, target, attr)
-    sums = [allocated(pd.query_md("exec_arg_md", arg), engine) for arg in (rs.ARG_DST_1, rs.ARG_DST_2)]
-    for memory in (target, *sums):
-        memory.data.view(np.uint8)[:] = 0xA5
-    held = {rs.ARG_FROM: source, rs.ARG_TO: target, rs.ARG_DST_1: sums[0], rs.ARG_DST_2: sums[1]}
-    run(rs.Reorder(pd), engine, held)
-    return target, *(memory.data for memory in sums)
-
-
-def totals(memory, mask):
-    """Sums of what the destination holds, one element at a time, as Python's integers."""
-    md = memory.desc
-    stored = memory.data[places(md, md.padded_dims)].astype(object).reshape(md.padded_dims)
-    lost = tuple(d for d in range(md.ndims) if not mask >> d & 1)
-    return np.asarray(stored.sum(axis=lost)).reshape(-1)
 
 
 def wrapped(numbers):

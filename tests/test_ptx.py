@@ -10,8 +10,8 @@ import pytest
 
 import restride as rs
 from restride.plan.compute import Compute, Step, linear
+from restride.plan.machine import Device
 from restride.plan.reorder import reorder_nest
-from restride.plan.work_items import Device
 from restride.targets.ptx import lower, ptx_text
 
 GPU = Device(group=256, sub_group=32, local_bytes=48 << 10)

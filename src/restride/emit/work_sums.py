@@ -30,7 +30,7 @@ def emit_sums(plan: SumPlan, dialect: Dialect) -> str:
     _SumWriter(b, plan, dialect).emit()
     pointer = dialect.pointer
     signature = f"{pointer} %src, i64 %src.at, {pointer} %out, i64 %out.at, i32 %factor"
-    return module_of(b, dialect, signature)
+    return module_of(b, dialect, signature, plan.device.group)
 
 
 class _SumWriter:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from .machine import Device
 from .reduction import Box, Reduction, ReductionAxis
-from .work_items import Device
 
-# Fewer items would leave a device idle: outer loops are shared among items until there are as many.
-_ENOUGH_ITEMS = 1 << 14
+# Fewer would leave a device idle: outer loops are shared among items until there are as many groups.
+_ENOUGH_GROUPS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SumPlan:
 def plan_sums(reduction: Reduction, device: Device) -> SumPlan:
     """Schedule sums of at least one element for a device."""
     whole = [part for box in reduction.boxes for part in _shared(box, device.sub_group)]
-    return SumPlan(reduction, device, tuple(map(_items, whole)))
+    return SumPlan(reduction, device, tuple(_items(box, device) for box in whole))
 
 
 def _shared(box: Box, lanes: int) -> tuple[Box, ...]:
@@ -72,10 +72,10 @@ def _shared(box: Box, lanes: int) -> tuple[Box, ...]:
     return whole, behind
 
 
-def _items(box: Box) -> SumItems:
+def _items(box: Box, device: Device) -> SumItems:
     loops = [axis for axis in box.axes[:-1] if not axis.is_kept]
     items = prod(axis.extent for axis in box.axes) // prod(axis.extent for axis in loops)
-    while len(loops) > 1 and items < _ENOUGH_ITEMS:
+    while len(loops) > 1 and items < _ENOUGH_GROUPS * device.group:
         items *= loops.pop(0).extent
     grid = tuple(axis for axis in box.axes if not any(axis is loop for loop in loops))
     return SumItems(box, grid, tuple(loops))

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
-from ..plan.work_items import Device, ItemPlan
+from ..plan.machine import Device
+from ..plan.work_items import ItemPlan
 from ..plan.work_sums import SumPlan
 from ..targets.spirv import ENTRY, Spirv, spirv_code
 from .alloc import Array, Buffer, address_of
@@ -20,6 +21,8 @@ from .sycl_sdk import INSTALL, Sdk, find_sdk
 USM_KINDS = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
 # More items in a group bring nothing to kernels that only move.
 _GROUP = 256
+# SPIR-V has vectors of 16 lanes, and the narrowest elements are bytes.
+_VECTOR_BYTES = 16
 
 _kernels: LruCache[Any] = cast("LruCache[Any]", shared_cache("kernels"))
 
@@ -44,13 +47,7 @@ class SyclDevice:
         # Others cannot be opened again by their names.
         self.is_default = device.parent_device is None and context == default_context(sdk, device)
         self.has_double = bool(device.has_aspect_fp64)
-        widths = list(device.sub_group_sizes) or [1]
-        self.facts = Device(
-            group=min(_GROUP, int(device.max_work_group_size)),
-            sub_group=max(map(int, widths)),
-            # A CPU has no memory that only one group sees: a square would be copied once more for nothing.
-            local_bytes=0 if device.is_cpu else int(device.local_mem_size),
-        )
+        self.facts = _facts(device)
 
     def __repr__(self) -> str:
         return f"<{self.name}:{self.index} {self.device.name}>"
@@ -151,6 +148,16 @@ class SyclDevice:
 def readable(held: Array) -> Array:
     """Bytes that dpctl copies from: it takes what it could write to, too, so others are copied first."""
     return held if held.flags.writeable else held.copy()
+
+
+def _facts(device: Any) -> Device:
+    """What schedules depend on."""
+    if device.is_cpu:
+        # Items run one after the other, with vector registers, and no memory is that of one group alone.
+        return Device(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
+    widths = [int(width) for width in device.sub_group_sizes]
+    group = min(_GROUP, int(device.max_work_group_size))
+    return Device(group, max(widths, default=1), int(device.local_mem_size))
 
 
 class Pending:

@@ -16,7 +16,7 @@ from ..emit.kernel import ENTRY, WHOLE, Style, emit_kernel
 from ..emit.staged import emit_staged
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
-from ..plan.nibbles import has_nibbles, moves_whole_bytes
+from ..plan.nibbles import moves_whole_bytes
 from ..plan.schedule import Schedule, schedule
 from ..plan.staged import Chain, Staged, stage, stream
 from . import kernel_files, store
@@ -59,7 +59,7 @@ class Lowered:
     @property
     def splits_bytes(self) -> bool:
         """True where 4-bit elements of one byte would meet in different tiles: it must not be compiled."""
-        if not has_nibbles(self.nest):
+        if not self.nest.has_nibbles:
             return False
         return not self.schedules or not moves_whole_bytes(self.schedules)
 

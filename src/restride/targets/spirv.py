@@ -11,9 +11,10 @@ from ..emit.builder import Builder, Value
 from ..emit.work_items import ENTRY, Dialect
 from ..emit.work_sums import emit_any
 from ..errors import RuntimeFailure
+from ..plan.machine import Device
 from ..plan.nest import LoopNest
 from ..plan.reduction import Reduction
-from ..plan.work_items import Device, ItemPlan, plan_items
+from ..plan.work_items import ItemPlan, plan_items
 from ..plan.work_sums import SumPlan, plan_sums
 from .llvm import LLVM_LOCK, initialised, inlined_module
 
