@@ -91,12 +91,11 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 def schedule_items(nest: LoopNest, device: Device) -> tuple[Schedule, ...]:
     """Schedule a normalised nest without bounds for work-items; each runs one step of the grid.
 
-    Where an item has registers to itself it runs tiles as a thread does, and what computes element by element
-    (compilers for devices do not take all vectors). Items that run in step have one element each, the
-    contiguous axis of the destination innermost, so that neighbours write neighbours; a transpose goes by
-    squares through the memory of a group.
+    Where an item has registers to itself it runs tiles as a thread does if vectors will do, else loops over
+    elements. Items that run in step have one element each, the contiguous axis of the destination innermost,
+    so that neighbours write neighbours; a transpose goes by squares through the memory of a group.
     """
-    if device.vector_bytes and _moves_alike(nest):
+    if device.vector_bytes and _suits_vectors(nest):
         plans = schedule(nest, Machine(vector_bytes=device.vector_bytes))
         return tuple(replace(plan, streams=False, prefetch=0) for plan in plans)
     for index, axis in enumerate(nest.axes):
@@ -115,10 +114,14 @@ def schedule_items(nest: LoopNest, device: Device) -> tuple[Schedule, ...]:
     )
 
 
-def _moves_alike(nest: LoopNest) -> bool:
-    """True where elements are moved as they are, in whole bytes."""
-    is_same = nest.src_type is nest.dst_type and nest.compute.is_move
-    return (is_same or nest.is_zero) and not nest.has_nibbles
+def _suits_vectors(nest: LoopNest) -> bool:
+    """True where compilers for devices do well with vectors: elements of 32 bits or more, moved as they are.
+
+    For vectors of bytes they take up to a minute, and LLVM does not make SPIR-V of all that computes in
+    vectors (measured: Intel's for CPUs, 2026; LLVM 22).
+    """
+    is_move = nest.src_type is nest.dst_type and nest.compute.is_move
+    return nest.dst_type.bits >= 32 and (is_move or nest.is_zero)
 
 
 def _behind(axis: Axis) -> tuple[int, int]:
