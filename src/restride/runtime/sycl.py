@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -74,20 +75,34 @@ class SyclDevice:
 
         Raises InvalidArguments for memory of the host, of another context, or already freed.
         """
-        if not hasattr(data, "__sycl_usm_array_interface__"):
+        interface = getattr(data, "__sycl_usm_array_interface__", None)
+        if interface is None:
             raise InvalidArguments(
                 "Memory: the data is memory of the host",
                 where=f"{self!r}; data {type(data).__name__}",
                 why="the device reads USM memory alone (P08)",
                 hint='allocate with rs.Memory(md, engine), and reorder into it from one of rs.Engine("cpu")',
             )
+        if not all(self.sdk.is_usm(address, self.context) for address in self._ends(interface)):
+            raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
         try:
             usm = self.sdk.memory.as_usm_memory(data)
         except (TypeError, ValueError) as error:
             raise self._no_usm(str(error)) from error
-        if self.usm_type(usm) == "unknown":
-            raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
         return Buffer(usm._pointer, int(usm.nbytes), False, usm)
+
+    def _ends(self, interface: Any) -> tuple[int, int]:
+        """The addresses of the first and last byte of what an array interface describes."""
+        try:
+            width = np.dtype(interface["typestr"]).itemsize
+            start = interface["data"][0] + width * interface.get("offset", 0)
+            extents = [int(n) for n in interface["shape"]]
+            steps = interface.get("strides") or [prod(extents[i + 1 :]) for i in range(len(extents))]
+            reach = [(n - 1) * step * width for n, step in zip(extents, steps, strict=True) if n]
+            return start + sum(min(r, 0) for r in reach), start + sum(max(r, 0) for r in reach) + width - 1
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            why = f"its __sycl_usm_array_interface__ is malformed: {type(error).__name__} {error}"
+            raise self._no_usm(why[:300]) from error
 
     def _no_usm(self, why: str) -> InvalidArguments:
         hint = "make it with dpctl.memory on a queue of rs.sycl_interop.get_context(engine)"
