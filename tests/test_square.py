@@ -1,4 +1,4 @@
-"""Squares in local memory: their sides, and their bits where a device runs them as one of items in step would."""
+"""Squares in local memory: run by a device as one whose items run in step would; the bits are right."""
 
 from __future__ import annotations
 

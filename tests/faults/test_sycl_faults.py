@@ -74,9 +74,7 @@ NO_USM = {
 
 @pytest.mark.parametrize("made", NO_USM)
 def test_what_is_no_usm_is_refused(made):
-    check(
-        f"{_HEAD}\nrefused(lambda: interop.make_memory(md, engine, {NO_USM[made]}), 'no USM of this engine')"
-    )
+    check(f"{_HEAD}\nrefused(lambda: rs.Memory(md, engine, {NO_USM[made]}), 'no USM of this engine')")
 
 
 @pytest.mark.parametrize("data", ["x", "x.ctypes.data", "bytes(x)", "memoryview(x)", "[1, 2]"])
@@ -96,7 +94,8 @@ assert memory.to_numpy().shape == (64, 48)
 
 def test_a_process_may_end_while_work_is_pending():
     program = """
-src, dst, stream = rs.Memory(large, engine), rs.Memory(large_turned, engine), rs.Stream(engine, "out_of_order")
+stream = rs.Stream(engine, "out_of_order")
+src, dst = rs.Memory(large, engine), rs.Memory(large_turned, engine)
 primitive = rs.Reorder(src, dst)
 for _ in range(3):
     primitive.execute(stream, src, dst)
