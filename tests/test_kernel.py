@@ -184,8 +184,10 @@ def test_streaming_stores_write_the_same(name: str) -> None:
     src, dst = _STREAMED[name]
     nest = reorder_nest(src, dst, Compute())
     for isa in runnable():
-        streams = compiled(nest, isa, True, TINY).lowered.streams
-        assert ("!nontemporal" in cpu.lower(nest, isa, TINY).ir()) == streams
+        lowered = compiled(nest, isa, True, TINY).lowered
+        # What is poured finds its whole lines by itself, wherever the destination begins.
+        is_past = lowered.streams or lowered.blocks is not None
+        assert ("!nontemporal" in cpu.lower(nest, isa, TINY).ir()) == is_past
     check(nest, random_source(src, 4), destination(dst), runnable(), may_stream=True, caches=TINY, parts=3)
 
 

@@ -10,7 +10,10 @@
 ; --- avx512
 ; transpose (the contiguous axes of the two sides differ): tile 4 of 4 x 16 of 16; grid []; inner axes []
 ; transpose (the contiguous axes of the two sides differ): tile 4 of 4 x 16 of 16; grid []; inner axes []
-declare <64 x i32> @llvm.masked.load.v64i32.p0(ptr, i32, <64 x i1>, <64 x i32>)
+declare <16 x i32> @llvm.masked.load.v16i32.p0(ptr, i32, <16 x i1>, <16 x i32>)
+declare <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float>, <16 x i32>, i16, i32)
+declare <32 x i16> @llvm.x86.avx512.packssdw.512(<16 x i32>, <16 x i32>)
+declare <64 x i8> @llvm.x86.avx512.packsswb.512(<32 x i16>, <32 x i16>)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = load double, ptr %params, align 8
@@ -18,50 +21,79 @@ entry:
   %v5 = icmp eq i64 %part, 0
   br i1 %v5, label %v3, label %v4
 v3:
-  %v6 = load <64 x i32>, ptr %src, align 1
-  %v7 = bitcast <64 x i32> %v6 to <64 x float>
-  %v8 = insertelement <64 x float> poison, float %v2, i64 0
-  %v9 = shufflevector <64 x float> %v8, <64 x float> %v8, <64 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v10 = fmul <64 x float> %v7, %v9
-  %v11 = fcmp ord <64 x float> %v10, %v10
-  %v12 = select <64 x i1> %v11, <64 x float> %v10, <64 x float> splat (float 0.0)
-  %v13 = fcmp ogt <64 x float> %v12, splat (float -128.0)
-  %v14 = select <64 x i1> %v13, <64 x float> %v12, <64 x float> splat (float -128.0)
-  %v15 = fcmp olt <64 x float> %v14, splat (float 127.0)
-  %v16 = select <64 x i1> %v15, <64 x float> %v14, <64 x float> splat (float 127.0)
-  %v17 = fadd <64 x float> %v16, splat (float 12582912.0)
-  %v18 = bitcast <64 x float> %v17 to <64 x i32>
-  %v19 = sub <64 x i32> %v18, splat (i32 1262485504)
-  %v20 = trunc <64 x i32> %v19 to <64 x i8>
-  %v21 = shufflevector <64 x i8> %v20, <64 x i8> %v20, <64 x i32> <i32 0, i32 4, i32 8, i32 12, i32 16, i32 20, i32 24, i32 28, i32 32, i32 36, i32 40, i32 44, i32 48, i32 52, i32 56, i32 60, i32 1, i32 5, i32 9, i32 13, i32 17, i32 21, i32 25, i32 29, i32 33, i32 37, i32 41, i32 45, i32 49, i32 53, i32 57, i32 61, i32 2, i32 6, i32 10, i32 14, i32 18, i32 22, i32 26, i32 30, i32 34, i32 38, i32 42, i32 46, i32 50, i32 54, i32 58, i32 62, i32 3, i32 7, i32 11, i32 15, i32 19, i32 23, i32 27, i32 31, i32 35, i32 39, i32 43, i32 47, i32 51, i32 55, i32 59, i32 63>
-  store <64 x i8> %v21, ptr %dst, align 1
+  %v6 = load <16 x i32>, ptr %src, align 1
+  %v7 = bitcast <16 x i32> %v6 to <16 x float>
+  %v8 = insertelement <16 x float> poison, float %v2, i64 0
+  %v9 = shufflevector <16 x float> %v8, <16 x float> %v8, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v10 = fmul <16 x float> %v7, %v9
+  %v11 = fcmp ord <16 x float> %v10, %v10
+  %v12 = fcmp olt <16 x float> %v10, splat (float 127.0)
+  %v13 = select <16 x i1> %v12, <16 x float> %v10, <16 x float> splat (float 127.0)
+  %v14 = call <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float> %v13, <16 x i32> zeroinitializer, i16 -1, i32 4)
+  %v15 = select <16 x i1> %v11, <16 x i32> %v14, <16 x i32> zeroinitializer
+  %v16 = getelementptr i8, ptr %src, i64 64
+  %v17 = load <16 x i32>, ptr %v16, align 1
+  %v18 = bitcast <16 x i32> %v17 to <16 x float>
+  %v19 = insertelement <16 x float> poison, float %v2, i64 0
+  %v20 = shufflevector <16 x float> %v19, <16 x float> %v19, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v21 = fmul <16 x float> %v18, %v20
+  %v22 = fcmp ord <16 x float> %v21, %v21
+  %v23 = fcmp olt <16 x float> %v21, splat (float 127.0)
+  %v24 = select <16 x i1> %v23, <16 x float> %v21, <16 x float> splat (float 127.0)
+  %v25 = call <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float> %v24, <16 x i32> zeroinitializer, i16 -1, i32 4)
+  %v26 = select <16 x i1> %v22, <16 x i32> %v25, <16 x i32> zeroinitializer
+  %v27 = getelementptr i8, ptr %src, i64 128
+  %v28 = load <16 x i32>, ptr %v27, align 1
+  %v29 = bitcast <16 x i32> %v28 to <16 x float>
+  %v30 = insertelement <16 x float> poison, float %v2, i64 0
+  %v31 = shufflevector <16 x float> %v30, <16 x float> %v30, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v32 = fmul <16 x float> %v29, %v31
+  %v33 = fcmp ord <16 x float> %v32, %v32
+  %v34 = fcmp olt <16 x float> %v32, splat (float 127.0)
+  %v35 = select <16 x i1> %v34, <16 x float> %v32, <16 x float> splat (float 127.0)
+  %v36 = call <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float> %v35, <16 x i32> zeroinitializer, i16 -1, i32 4)
+  %v37 = select <16 x i1> %v33, <16 x i32> %v36, <16 x i32> zeroinitializer
+  %v38 = getelementptr i8, ptr %src, i64 192
+  %v39 = load <16 x i32>, ptr %v38, align 1
+  %v40 = bitcast <16 x i32> %v39 to <16 x float>
+  %v41 = insertelement <16 x float> poison, float %v2, i64 0
+  %v42 = shufflevector <16 x float> %v41, <16 x float> %v41, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v43 = fmul <16 x float> %v40, %v42
+  %v44 = fcmp ord <16 x float> %v43, %v43
+  %v45 = fcmp olt <16 x float> %v43, splat (float 127.0)
+  %v46 = select <16 x i1> %v45, <16 x float> %v43, <16 x float> splat (float 127.0)
+  %v47 = call <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float> %v46, <16 x i32> zeroinitializer, i16 -1, i32 4)
+  %v48 = select <16 x i1> %v44, <16 x i32> %v47, <16 x i32> zeroinitializer
+  %v49 = call <32 x i16> @llvm.x86.avx512.packssdw.512(<16 x i32> %v15, <16 x i32> %v26)
+  %v50 = call <32 x i16> @llvm.x86.avx512.packssdw.512(<16 x i32> %v37, <16 x i32> %v48)
+  %v51 = call <64 x i8> @llvm.x86.avx512.packsswb.512(<32 x i16> %v49, <32 x i16> %v50)
+  %v52 = shufflevector <64 x i8> %v51, <64 x i8> %v51, <64 x i32> <i32 0, i32 16, i32 32, i32 48, i32 4, i32 20, i32 36, i32 52, i32 8, i32 24, i32 40, i32 56, i32 12, i32 28, i32 44, i32 60, i32 1, i32 17, i32 33, i32 49, i32 5, i32 21, i32 37, i32 53, i32 9, i32 25, i32 41, i32 57, i32 13, i32 29, i32 45, i32 61, i32 2, i32 18, i32 34, i32 50, i32 6, i32 22, i32 38, i32 54, i32 10, i32 26, i32 42, i32 58, i32 14, i32 30, i32 46, i32 62, i32 3, i32 19, i32 35, i32 51, i32 7, i32 23, i32 39, i32 55, i32 11, i32 27, i32 43, i32 59, i32 15, i32 31, i32 47, i32 63>
+  store <64 x i8> %v52, ptr %dst, align 1
   br label %v4
 v4:
-  %v22 = getelementptr i8, ptr %src, i64 256
-  %v23 = getelementptr i8, ptr %dst, i64 64
-  %v26 = icmp eq i64 %part, 0
-  br i1 %v26, label %v24, label %v25
-v24:
-  %v27 = call <64 x i32> @llvm.masked.load.v64i32.p0(ptr %v22, i32 1, <64 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <64 x i32> zeroinitializer)
-  %v28 = bitcast <64 x i32> %v27 to <64 x float>
-  %v29 = insertelement <64 x float> poison, float %v2, i64 0
-  %v30 = shufflevector <64 x float> %v29, <64 x float> %v29, <64 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v31 = fmul <64 x float> %v28, %v30
-  %v32 = fcmp ord <64 x float> %v31, %v31
-  %v33 = select <64 x i1> %v32, <64 x float> %v31, <64 x float> splat (float 0.0)
-  %v34 = fcmp ogt <64 x float> %v33, splat (float -128.0)
-  %v35 = select <64 x i1> %v34, <64 x float> %v33, <64 x float> splat (float -128.0)
-  %v36 = fcmp olt <64 x float> %v35, splat (float 127.0)
-  %v37 = select <64 x i1> %v36, <64 x float> %v35, <64 x float> splat (float 127.0)
-  %v38 = fadd <64 x float> %v37, splat (float 12582912.0)
-  %v39 = bitcast <64 x float> %v38 to <64 x i32>
-  %v40 = sub <64 x i32> %v39, splat (i32 1262485504)
-  %v41 = trunc <64 x i32> %v40 to <64 x i8>
-  %v42 = select <64 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <64 x i8> %v41, <64 x i8> zeroinitializer
-  %v43 = shufflevector <64 x i8> %v42, <64 x i8> %v42, <64 x i32> <i32 0, i32 4, i32 8, i32 12, i32 16, i32 20, i32 24, i32 28, i32 32, i32 36, i32 40, i32 44, i32 48, i32 52, i32 56, i32 60, i32 1, i32 5, i32 9, i32 13, i32 17, i32 21, i32 25, i32 29, i32 33, i32 37, i32 41, i32 45, i32 49, i32 53, i32 57, i32 61, i32 2, i32 6, i32 10, i32 14, i32 18, i32 22, i32 26, i32 30, i32 34, i32 38, i32 42, i32 46, i32 50, i32 54, i32 58, i32 62, i32 3, i32 7, i32 11, i32 15, i32 19, i32 23, i32 27, i32 31, i32 35, i32 39, i32 43, i32 47, i32 51, i32 55, i32 59, i32 63>
-  store <64 x i8> %v43, ptr %v23, align 1
-  br label %v25
-v25:
+  %v53 = getelementptr i8, ptr %src, i64 256
+  %v54 = getelementptr i8, ptr %dst, i64 64
+  %v57 = icmp eq i64 %part, 0
+  br i1 %v57, label %v55, label %v56
+v55:
+  %v58 = call <16 x i32> @llvm.masked.load.v16i32.p0(ptr %v53, i32 1, <16 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <16 x i32> zeroinitializer)
+  %v59 = bitcast <16 x i32> %v58 to <16 x float>
+  %v60 = insertelement <16 x float> poison, float %v2, i64 0
+  %v61 = shufflevector <16 x float> %v60, <16 x float> %v60, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v62 = fmul <16 x float> %v59, %v61
+  %v63 = fcmp ord <16 x float> %v62, %v62
+  %v64 = fcmp olt <16 x float> %v62, splat (float 127.0)
+  %v65 = select <16 x i1> %v64, <16 x float> %v62, <16 x float> splat (float 127.0)
+  %v66 = call <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float> %v65, <16 x i32> zeroinitializer, i16 -1, i32 4)
+  %v67 = select <16 x i1> %v63, <16 x i32> %v66, <16 x i32> zeroinitializer
+  %v68 = call <32 x i16> @llvm.x86.avx512.packssdw.512(<16 x i32> %v67, <16 x i32> zeroinitializer)
+  %v69 = call <32 x i16> @llvm.x86.avx512.packssdw.512(<16 x i32> zeroinitializer, <16 x i32> zeroinitializer)
+  %v70 = call <64 x i8> @llvm.x86.avx512.packsswb.512(<32 x i16> %v68, <32 x i16> %v69)
+  %v71 = select <64 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <64 x i8> %v70, <64 x i8> zeroinitializer
+  %v72 = shufflevector <64 x i8> %v71, <64 x i8> %v71, <64 x i32> <i32 0, i32 16, i32 32, i32 48, i32 4, i32 20, i32 36, i32 52, i32 8, i32 24, i32 40, i32 56, i32 12, i32 28, i32 44, i32 60, i32 1, i32 17, i32 33, i32 49, i32 5, i32 21, i32 37, i32 53, i32 9, i32 25, i32 41, i32 57, i32 13, i32 29, i32 45, i32 61, i32 2, i32 18, i32 34, i32 50, i32 6, i32 22, i32 38, i32 54, i32 10, i32 26, i32 42, i32 58, i32 14, i32 30, i32 46, i32 62, i32 3, i32 19, i32 35, i32 51, i32 7, i32 23, i32 39, i32 55, i32 11, i32 27, i32 43, i32 59, i32 15, i32 31, i32 47, i32 63>
+  store <64 x i8> %v72, ptr %v54, align 1
+  br label %v56
+v56:
   ret void
 }
 define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
@@ -73,6 +105,9 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 ; --- avx2
 ; transpose (the contiguous axes of the two sides differ): tile 4 of 4 x 16 of 16; grid []; inner axes []
 ; transpose (the contiguous axes of the two sides differ): tile 4 of 4 x 16 of 16; grid []; inner axes []
+declare <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32>, <8 x i32>)
+declare <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16>, <16 x i16>)
+declare <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float>)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = load double, ptr %params, align 8
@@ -80,82 +115,142 @@ entry:
   %v5 = icmp eq i64 %part, 0
   br i1 %v5, label %v3, label %v4
 v3:
-  %v6 = load <32 x i32>, ptr %src, align 1
-  %v7 = bitcast <32 x i32> %v6 to <32 x float>
-  %v8 = insertelement <32 x float> poison, float %v2, i64 0
-  %v9 = shufflevector <32 x float> %v8, <32 x float> %v8, <32 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v10 = fmul <32 x float> %v7, %v9
-  %v11 = fcmp ord <32 x float> %v10, %v10
-  %v12 = select <32 x i1> %v11, <32 x float> %v10, <32 x float> splat (float 0.0)
-  %v13 = fcmp ogt <32 x float> %v12, splat (float -128.0)
-  %v14 = select <32 x i1> %v13, <32 x float> %v12, <32 x float> splat (float -128.0)
-  %v15 = fcmp olt <32 x float> %v14, splat (float 127.0)
-  %v16 = select <32 x i1> %v15, <32 x float> %v14, <32 x float> splat (float 127.0)
-  %v17 = fadd <32 x float> %v16, splat (float 12582912.0)
-  %v18 = bitcast <32 x float> %v17 to <32 x i32>
-  %v19 = sub <32 x i32> %v18, splat (i32 1262485504)
-  %v20 = trunc <32 x i32> %v19 to <32 x i8>
-  %v21 = getelementptr i8, ptr %src, i64 128
-  %v22 = load <32 x i32>, ptr %v21, align 1
-  %v23 = bitcast <32 x i32> %v22 to <32 x float>
-  %v24 = insertelement <32 x float> poison, float %v2, i64 0
-  %v25 = shufflevector <32 x float> %v24, <32 x float> %v24, <32 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v26 = fmul <32 x float> %v23, %v25
-  %v27 = fcmp ord <32 x float> %v26, %v26
-  %v28 = select <32 x i1> %v27, <32 x float> %v26, <32 x float> splat (float 0.0)
-  %v29 = fcmp ogt <32 x float> %v28, splat (float -128.0)
-  %v30 = select <32 x i1> %v29, <32 x float> %v28, <32 x float> splat (float -128.0)
-  %v31 = fcmp olt <32 x float> %v30, splat (float 127.0)
-  %v32 = select <32 x i1> %v31, <32 x float> %v30, <32 x float> splat (float 127.0)
-  %v33 = fadd <32 x float> %v32, splat (float 12582912.0)
-  %v34 = bitcast <32 x float> %v33 to <32 x i32>
-  %v35 = sub <32 x i32> %v34, splat (i32 1262485504)
-  %v36 = trunc <32 x i32> %v35 to <32 x i8>
-  %v37 = shufflevector <32 x i8> %v20, <32 x i8> %v36, <32 x i32> <i32 0, i32 1, i32 32, i32 33, i32 4, i32 5, i32 36, i32 37, i32 8, i32 9, i32 40, i32 41, i32 12, i32 13, i32 44, i32 45, i32 16, i32 17, i32 48, i32 49, i32 20, i32 21, i32 52, i32 53, i32 24, i32 25, i32 56, i32 57, i32 28, i32 29, i32 60, i32 61>
-  %v38 = shufflevector <32 x i8> %v20, <32 x i8> %v36, <32 x i32> <i32 2, i32 3, i32 34, i32 35, i32 6, i32 7, i32 38, i32 39, i32 10, i32 11, i32 42, i32 43, i32 14, i32 15, i32 46, i32 47, i32 18, i32 19, i32 50, i32 51, i32 22, i32 23, i32 54, i32 55, i32 26, i32 27, i32 58, i32 59, i32 30, i32 31, i32 62, i32 63>
-  br label %v39
-v39:
-  %v40 = shufflevector <32 x i8> %v37, <32 x i8> %v37, <32 x i32> <i32 0, i32 4, i32 8, i32 12, i32 16, i32 20, i32 24, i32 28, i32 2, i32 6, i32 10, i32 14, i32 18, i32 22, i32 26, i32 30, i32 1, i32 5, i32 9, i32 13, i32 17, i32 21, i32 25, i32 29, i32 3, i32 7, i32 11, i32 15, i32 19, i32 23, i32 27, i32 31>
-  %v41 = shufflevector <32 x i8> %v38, <32 x i8> %v38, <32 x i32> <i32 0, i32 4, i32 8, i32 12, i32 16, i32 20, i32 24, i32 28, i32 2, i32 6, i32 10, i32 14, i32 18, i32 22, i32 26, i32 30, i32 1, i32 5, i32 9, i32 13, i32 17, i32 21, i32 25, i32 29, i32 3, i32 7, i32 11, i32 15, i32 19, i32 23, i32 27, i32 31>
-  store <32 x i8> %v40, ptr %dst, align 1
-  %v42 = getelementptr i8, ptr %dst, i64 32
-  store <32 x i8> %v41, ptr %v42, align 1
+  %v6 = load <8 x i32>, ptr %src, align 1
+  %v7 = bitcast <8 x i32> %v6 to <8 x float>
+  %v8 = insertelement <8 x float> poison, float %v2, i64 0
+  %v9 = shufflevector <8 x float> %v8, <8 x float> %v8, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v10 = fmul <8 x float> %v7, %v9
+  %v11 = fcmp ord <8 x float> %v10, %v10
+  %v12 = fcmp olt <8 x float> %v10, splat (float 127.0)
+  %v13 = select <8 x i1> %v12, <8 x float> %v10, <8 x float> splat (float 127.0)
+  %v14 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v13)
+  %v15 = select <8 x i1> %v11, <8 x i32> %v14, <8 x i32> zeroinitializer
+  %v16 = getelementptr i8, ptr %src, i64 32
+  %v17 = load <8 x i32>, ptr %v16, align 1
+  %v18 = bitcast <8 x i32> %v17 to <8 x float>
+  %v19 = insertelement <8 x float> poison, float %v2, i64 0
+  %v20 = shufflevector <8 x float> %v19, <8 x float> %v19, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v21 = fmul <8 x float> %v18, %v20
+  %v22 = fcmp ord <8 x float> %v21, %v21
+  %v23 = fcmp olt <8 x float> %v21, splat (float 127.0)
+  %v24 = select <8 x i1> %v23, <8 x float> %v21, <8 x float> splat (float 127.0)
+  %v25 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v24)
+  %v26 = select <8 x i1> %v22, <8 x i32> %v25, <8 x i32> zeroinitializer
+  %v27 = getelementptr i8, ptr %src, i64 64
+  %v28 = load <8 x i32>, ptr %v27, align 1
+  %v29 = bitcast <8 x i32> %v28 to <8 x float>
+  %v30 = insertelement <8 x float> poison, float %v2, i64 0
+  %v31 = shufflevector <8 x float> %v30, <8 x float> %v30, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v32 = fmul <8 x float> %v29, %v31
+  %v33 = fcmp ord <8 x float> %v32, %v32
+  %v34 = fcmp olt <8 x float> %v32, splat (float 127.0)
+  %v35 = select <8 x i1> %v34, <8 x float> %v32, <8 x float> splat (float 127.0)
+  %v36 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v35)
+  %v37 = select <8 x i1> %v33, <8 x i32> %v36, <8 x i32> zeroinitializer
+  %v38 = getelementptr i8, ptr %src, i64 96
+  %v39 = load <8 x i32>, ptr %v38, align 1
+  %v40 = bitcast <8 x i32> %v39 to <8 x float>
+  %v41 = insertelement <8 x float> poison, float %v2, i64 0
+  %v42 = shufflevector <8 x float> %v41, <8 x float> %v41, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v43 = fmul <8 x float> %v40, %v42
+  %v44 = fcmp ord <8 x float> %v43, %v43
+  %v45 = fcmp olt <8 x float> %v43, splat (float 127.0)
+  %v46 = select <8 x i1> %v45, <8 x float> %v43, <8 x float> splat (float 127.0)
+  %v47 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v46)
+  %v48 = select <8 x i1> %v44, <8 x i32> %v47, <8 x i32> zeroinitializer
+  %v49 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v15, <8 x i32> %v26)
+  %v50 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v37, <8 x i32> %v48)
+  %v51 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v49, <16 x i16> %v50)
+  %v52 = getelementptr i8, ptr %src, i64 128
+  %v53 = load <8 x i32>, ptr %v52, align 1
+  %v54 = bitcast <8 x i32> %v53 to <8 x float>
+  %v55 = insertelement <8 x float> poison, float %v2, i64 0
+  %v56 = shufflevector <8 x float> %v55, <8 x float> %v55, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v57 = fmul <8 x float> %v54, %v56
+  %v58 = fcmp ord <8 x float> %v57, %v57
+  %v59 = fcmp olt <8 x float> %v57, splat (float 127.0)
+  %v60 = select <8 x i1> %v59, <8 x float> %v57, <8 x float> splat (float 127.0)
+  %v61 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v60)
+  %v62 = select <8 x i1> %v58, <8 x i32> %v61, <8 x i32> zeroinitializer
+  %v63 = getelementptr i8, ptr %src, i64 160
+  %v64 = load <8 x i32>, ptr %v63, align 1
+  %v65 = bitcast <8 x i32> %v64 to <8 x float>
+  %v66 = insertelement <8 x float> poison, float %v2, i64 0
+  %v67 = shufflevector <8 x float> %v66, <8 x float> %v66, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v68 = fmul <8 x float> %v65, %v67
+  %v69 = fcmp ord <8 x float> %v68, %v68
+  %v70 = fcmp olt <8 x float> %v68, splat (float 127.0)
+  %v71 = select <8 x i1> %v70, <8 x float> %v68, <8 x float> splat (float 127.0)
+  %v72 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v71)
+  %v73 = select <8 x i1> %v69, <8 x i32> %v72, <8 x i32> zeroinitializer
+  %v74 = getelementptr i8, ptr %src, i64 192
+  %v75 = load <8 x i32>, ptr %v74, align 1
+  %v76 = bitcast <8 x i32> %v75 to <8 x float>
+  %v77 = insertelement <8 x float> poison, float %v2, i64 0
+  %v78 = shufflevector <8 x float> %v77, <8 x float> %v77, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v79 = fmul <8 x float> %v76, %v78
+  %v80 = fcmp ord <8 x float> %v79, %v79
+  %v81 = fcmp olt <8 x float> %v79, splat (float 127.0)
+  %v82 = select <8 x i1> %v81, <8 x float> %v79, <8 x float> splat (float 127.0)
+  %v83 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v82)
+  %v84 = select <8 x i1> %v80, <8 x i32> %v83, <8 x i32> zeroinitializer
+  %v85 = getelementptr i8, ptr %src, i64 224
+  %v86 = load <8 x i32>, ptr %v85, align 1
+  %v87 = bitcast <8 x i32> %v86 to <8 x float>
+  %v88 = insertelement <8 x float> poison, float %v2, i64 0
+  %v89 = shufflevector <8 x float> %v88, <8 x float> %v88, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v90 = fmul <8 x float> %v87, %v89
+  %v91 = fcmp ord <8 x float> %v90, %v90
+  %v92 = fcmp olt <8 x float> %v90, splat (float 127.0)
+  %v93 = select <8 x i1> %v92, <8 x float> %v90, <8 x float> splat (float 127.0)
+  %v94 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v93)
+  %v95 = select <8 x i1> %v91, <8 x i32> %v94, <8 x i32> zeroinitializer
+  %v96 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v62, <8 x i32> %v73)
+  %v97 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v84, <8 x i32> %v95)
+  %v98 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v96, <16 x i16> %v97)
+  %v99 = shufflevector <32 x i8> %v51, <32 x i8> %v98, <32 x i32> <i32 0, i32 1, i32 32, i32 33, i32 4, i32 5, i32 36, i32 37, i32 8, i32 9, i32 40, i32 41, i32 12, i32 13, i32 44, i32 45, i32 16, i32 17, i32 48, i32 49, i32 20, i32 21, i32 52, i32 53, i32 24, i32 25, i32 56, i32 57, i32 28, i32 29, i32 60, i32 61>
+  %v100 = shufflevector <32 x i8> %v51, <32 x i8> %v98, <32 x i32> <i32 2, i32 3, i32 34, i32 35, i32 6, i32 7, i32 38, i32 39, i32 10, i32 11, i32 42, i32 43, i32 14, i32 15, i32 46, i32 47, i32 18, i32 19, i32 50, i32 51, i32 22, i32 23, i32 54, i32 55, i32 26, i32 27, i32 58, i32 59, i32 30, i32 31, i32 62, i32 63>
+  br label %v101
+v101:
+  %v102 = shufflevector <32 x i8> %v99, <32 x i8> %v99, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  %v103 = shufflevector <32 x i8> %v100, <32 x i8> %v100, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  store <32 x i8> %v102, ptr %dst, align 1
+  %v104 = getelementptr i8, ptr %dst, i64 32
+  store <32 x i8> %v103, ptr %v104, align 1
   br label %v4
 v4:
-  %v43 = getelementptr i8, ptr %src, i64 256
-  %v44 = getelementptr i8, ptr %dst, i64 64
-  %v47 = icmp eq i64 %part, 0
-  br i1 %v47, label %v45, label %v46
-v45:
-  %v48 = load <4 x i32>, ptr %v43, align 1
-  %v49 = shufflevector <4 x i32> %v48, <4 x i32> %v48, <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v50 = shufflevector <32 x i32> zeroinitializer, <32 x i32> %v49, <32 x i32> <i32 32, i32 33, i32 34, i32 35, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %v51 = bitcast <32 x i32> %v50 to <32 x float>
-  %v52 = insertelement <32 x float> poison, float %v2, i64 0
-  %v53 = shufflevector <32 x float> %v52, <32 x float> %v52, <32 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v54 = fmul <32 x float> %v51, %v53
-  %v55 = fcmp ord <32 x float> %v54, %v54
-  %v56 = select <32 x i1> %v55, <32 x float> %v54, <32 x float> splat (float 0.0)
-  %v57 = fcmp ogt <32 x float> %v56, splat (float -128.0)
-  %v58 = select <32 x i1> %v57, <32 x float> %v56, <32 x float> splat (float -128.0)
-  %v59 = fcmp olt <32 x float> %v58, splat (float 127.0)
-  %v60 = select <32 x i1> %v59, <32 x float> %v58, <32 x float> splat (float 127.0)
-  %v61 = fadd <32 x float> %v60, splat (float 12582912.0)
-  %v62 = bitcast <32 x float> %v61 to <32 x i32>
-  %v63 = sub <32 x i32> %v62, splat (i32 1262485504)
-  %v64 = trunc <32 x i32> %v63 to <32 x i8>
-  %v65 = select <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i8> %v64, <32 x i8> zeroinitializer
-  %v66 = shufflevector <32 x i8> %v65, <32 x i8> zeroinitializer, <32 x i32> <i32 0, i32 1, i32 32, i32 33, i32 4, i32 5, i32 36, i32 37, i32 8, i32 9, i32 40, i32 41, i32 12, i32 13, i32 44, i32 45, i32 16, i32 17, i32 48, i32 49, i32 20, i32 21, i32 52, i32 53, i32 24, i32 25, i32 56, i32 57, i32 28, i32 29, i32 60, i32 61>
-  %v67 = shufflevector <32 x i8> %v65, <32 x i8> zeroinitializer, <32 x i32> <i32 2, i32 3, i32 34, i32 35, i32 6, i32 7, i32 38, i32 39, i32 10, i32 11, i32 42, i32 43, i32 14, i32 15, i32 46, i32 47, i32 18, i32 19, i32 50, i32 51, i32 22, i32 23, i32 54, i32 55, i32 26, i32 27, i32 58, i32 59, i32 30, i32 31, i32 62, i32 63>
-  br label %v68
-v68:
-  %v69 = shufflevector <32 x i8> %v66, <32 x i8> %v66, <32 x i32> <i32 0, i32 4, i32 8, i32 12, i32 16, i32 20, i32 24, i32 28, i32 2, i32 6, i32 10, i32 14, i32 18, i32 22, i32 26, i32 30, i32 1, i32 5, i32 9, i32 13, i32 17, i32 21, i32 25, i32 29, i32 3, i32 7, i32 11, i32 15, i32 19, i32 23, i32 27, i32 31>
-  %v70 = shufflevector <32 x i8> %v67, <32 x i8> %v67, <32 x i32> <i32 0, i32 4, i32 8, i32 12, i32 16, i32 20, i32 24, i32 28, i32 2, i32 6, i32 10, i32 14, i32 18, i32 22, i32 26, i32 30, i32 1, i32 5, i32 9, i32 13, i32 17, i32 21, i32 25, i32 29, i32 3, i32 7, i32 11, i32 15, i32 19, i32 23, i32 27, i32 31>
-  store <32 x i8> %v69, ptr %v44, align 1
-  %v71 = getelementptr i8, ptr %v44, i64 32
-  store <32 x i8> %v70, ptr %v71, align 1
-  br label %v46
-v46:
+  %v105 = getelementptr i8, ptr %src, i64 256
+  %v106 = getelementptr i8, ptr %dst, i64 64
+  %v109 = icmp eq i64 %part, 0
+  br i1 %v109, label %v107, label %v108
+v107:
+  %v110 = load <4 x i32>, ptr %v105, align 1
+  %v111 = shufflevector <4 x i32> %v110, <4 x i32> %v110, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison>
+  %v112 = shufflevector <8 x i32> zeroinitializer, <8 x i32> %v111, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 4, i32 5, i32 6, i32 7>
+  %v113 = bitcast <8 x i32> %v112 to <8 x float>
+  %v114 = insertelement <8 x float> poison, float %v2, i64 0
+  %v115 = shufflevector <8 x float> %v114, <8 x float> %v114, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v116 = fmul <8 x float> %v113, %v115
+  %v117 = fcmp ord <8 x float> %v116, %v116
+  %v118 = fcmp olt <8 x float> %v116, splat (float 127.0)
+  %v119 = select <8 x i1> %v118, <8 x float> %v116, <8 x float> splat (float 127.0)
+  %v120 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v119)
+  %v121 = select <8 x i1> %v117, <8 x i32> %v120, <8 x i32> zeroinitializer
+  %v122 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v121, <8 x i32> zeroinitializer)
+  %v123 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> zeroinitializer, <8 x i32> zeroinitializer)
+  %v124 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v122, <16 x i16> %v123)
+  %v125 = select <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i8> %v124, <32 x i8> zeroinitializer
+  %v126 = shufflevector <32 x i8> %v125, <32 x i8> zeroinitializer, <32 x i32> <i32 0, i32 1, i32 32, i32 33, i32 4, i32 5, i32 36, i32 37, i32 8, i32 9, i32 40, i32 41, i32 12, i32 13, i32 44, i32 45, i32 16, i32 17, i32 48, i32 49, i32 20, i32 21, i32 52, i32 53, i32 24, i32 25, i32 56, i32 57, i32 28, i32 29, i32 60, i32 61>
+  %v127 = shufflevector <32 x i8> %v125, <32 x i8> zeroinitializer, <32 x i32> <i32 2, i32 3, i32 34, i32 35, i32 6, i32 7, i32 38, i32 39, i32 10, i32 11, i32 42, i32 43, i32 14, i32 15, i32 46, i32 47, i32 18, i32 19, i32 50, i32 51, i32 22, i32 23, i32 54, i32 55, i32 26, i32 27, i32 58, i32 59, i32 30, i32 31, i32 62, i32 63>
+  br label %v128
+v128:
+  %v129 = shufflevector <32 x i8> %v126, <32 x i8> %v126, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  %v130 = shufflevector <32 x i8> %v127, <32 x i8> %v127, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  store <32 x i8> %v129, ptr %v106, align 1
+  %v131 = getelementptr i8, ptr %v106, i64 32
+  store <32 x i8> %v130, ptr %v131, align 1
+  br label %v108
+v108:
   ret void
 }
 define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {

@@ -48,14 +48,17 @@ _CONVERSIONS = (
     ("f32", "nchw", "f8_e4m3", "nchw", None),
     ("f8_e4m3", "nhwc", "bf16", "nchw", None),
 )
+# With a layout change; and without, which is a copy that computes.
 _QUANTISED = (
-    ("f32", "nchw", "s8", "nchw", 0.75, 0),
     ("f32", "nchw", "s8", "nhwc", 0.75, 0),
-    ("f32", "nhwc", "u8", "nhwc", 0.75, 128),
     ("f32", "nchw", "u8", "nChw16c", 0.75, 128),
     ("bf16", "nhwc", "s8", "nchw", 0.75, 0),
     ("s8", "nhwc", "f32", "nchw", 0.125, 0),
     ("u8", "nchw", "f32", "nhwc", 0.125, 128),
+)
+_QUANTISED_AS_IT_LIES = (
+    ("f32", "nchw", "s8", "nchw", 0.75, 0),
+    ("f32", "nhwc", "u8", "nhwc", 0.75, 128),
     ("u8", "nhwc", "bf16", "nhwc", 0.125, 128),
 )
 _APART = (
@@ -121,13 +124,25 @@ def _conversions() -> list[Problem]:
 
 
 def _quantised() -> list[Problem]:
-    """Scales per channel along the vectorised dim and along another, zero points, weights per output."""
-    activations = [
-        _computed("quantise", s, src, d, dst, (8, 256, 56, 56), Arithmetic(scale, 1, zero_point))
+    """One scale for all and one per channel, along the vectorised dim and along another, zero points, weights
+    per output.
+    """
+    dims, weights, blocked = (8, 256, 56, 56), (512, 512, 3, 3), "OIhw4i16o4i"
+    moved = [
+        _computed("quantise", s, src, d, dst, dims, Arithmetic(scale, axis, zero_point))
+        for axis in (None, 1)
         for s, src, d, dst, scale, zero_point in _QUANTISED
     ]
-    weights = _computed("quantise", "f32", "OIhw", "s8", "OIhw4i16o4i", (512, 512, 3, 3), Arithmetic(0.75, 0))
-    return [*activations, weights]
+    moved += [
+        _computed("quantise", "f32", "OIhw", "s8", blocked, weights, Arithmetic(0.75, axis))
+        for axis in (None, 0)
+    ]
+    lying = [
+        _computed("quantise as it lies", s, src, d, dst, dims, Arithmetic(scale, axis, zero_point))
+        for axis in (None, 1)
+        for s, src, d, dst, scale, zero_point in _QUANTISED_AS_IT_LIES
+    ]
+    return [*moved, *lying]
 
 
 def _apart() -> list[Problem]:

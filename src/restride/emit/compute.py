@@ -37,13 +37,13 @@ class Inputs:
     old: Callable[[DataType], Value]
 
 
-def load_scalars(b: Builder, compute: Compute, first_slot: int, real: str) -> tuple[Value, ...]:
-    """Load the scalars, doubles in the slots of %params from `first_slot` on, in the real type."""
-    return tuple(_load_scalar(b, 8 * (first_slot + i), real) for i in range(compute.scalars))
+def load_scalars(b: Builder, compute: Compute, at: Value, first_slot: int, real: str) -> tuple[Value, ...]:
+    """Load the scalars, doubles in the slots of `at` from `first_slot` on, in the real type."""
+    return tuple(_load_scalar(b, b.advance(at, 8 * (first_slot + i)), real) for i in range(compute.scalars))
 
 
-def _load_scalar(b: Builder, offset: int, real: str) -> Value:
-    wide = b.value("double", f"load double, {b.advance(Value('ptr', '%params'), offset)}, align 8")
+def _load_scalar(b: Builder, at: Value, real: str) -> Value:
+    wide = b.value("double", f"load double, {at}, align 8")
     return wide if real == "double" else b.value("float", f"fptrunc {wide} to float")
 
 
@@ -51,14 +51,22 @@ def run_steps(
     b: Builder, v: Value, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs, can: Abilities
 ) -> Value:
     """Source bits to destination bits through every step; a NaN result is the one quiet NaN."""
+    value = real_steps(b, v, types, compute, inputs, can)
+    if types[1].kind == "float":
+        value = canonical_nan(b, value)
+    return from_real(b, value, types[1], can)
+
+
+def real_steps(
+    b: Builder, v: Value, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs, can: Abilities
+) -> Value:
+    """Source bits to the real values that every step leaves."""
     src, dst = types
     value = to_real(b, v, src, real_type(src, dst, compute), can)
     for step, first in compute.numbered():
         scalars = [b.broadcast(s, lanes_of(v)) for s in inputs.scalars[first : first + step.scalars]]
         value = _apply(b, step, value, dst, scalars, inputs, can)
-    if dst.kind == "float":
-        value = canonical_nan(b, value)
-    return from_real(b, value, dst, can)
+    return value
 
 
 def _apply(

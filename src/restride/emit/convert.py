@@ -38,6 +38,7 @@ class Abilities:
     half: bool = False
     round_even: bool = False
     masks: bool = False
+    packs: bool = False
 
 
 def bits_type(data_type: DataType) -> str:
@@ -162,12 +163,18 @@ def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities) -> Valu
     return float_to_small(b, b.bitcast(value, "i32"), dst)
 
 
+def splat_limits(b: Builder, value: Value, dst: DataType) -> tuple[Value, Value]:
+    """The least and the greatest value of an integer type, in the type and the lanes of real values."""
+    lanes, real = lanes_of(value), element_of(value)
+    low, high = (FLOAT_LIMITS if real == "float" else DOUBLE_LIMITS)[dst]
+    return b.splat(real, lanes, f"{low:.1f}"), b.splat(real, lanes, f"{high:.1f}")
+
+
 def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
     lanes, real = lanes_of(value), element_of(value)
-    limits = FLOAT_LIMITS if real == "float" else DOUBLE_LIMITS
-    low, high = (b.splat(real, lanes, f"{limit:.1f}") for limit in limits[dst])
+    low, high = splat_limits(b, value, dst)
     # Where the lower limit is 0 it is what a NaN must become: the comparison below does it.
-    if limits[dst][0]:
+    if FLOAT_LIMITS[dst][0]:
         ordered = b.compare("fcmp ord", value, value)
         value = b.select(ordered, value, b.splat(real, lanes, "0.0"))
     value = b.select(b.compare("fcmp ogt", value, low), value, low)

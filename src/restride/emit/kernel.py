@@ -19,12 +19,14 @@ from .builder import Builder, Value, i64
 from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
 from .nibble import HALVES, halves_at
+from .pack import can_pack
 from .shape import TileAxis
 from .tile import Places, TileSpec, emit_tile
 
 ENTRY = "restride"
 WHOLE = "restride_whole"
 
+_PARAMS = Value("ptr", "%params")
 _HEAD = "define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {\nentry:\n"
 # One thread's call of the whole: three arguments cost a foreign call less than five.
 _WHOLE = """define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
@@ -93,19 +95,20 @@ def module_text(b: Builder) -> str:
     return "\n".join(parts) + "\n"
 
 
-def load_params(b: Builder, nests: Sequence[LoopNest]) -> Params:
-    """Load what the computation reads; nests that only write zeros read nothing."""
+def load_params(b: Builder, nests: Sequence[LoopNest], at: Value = _PARAMS) -> Params:
+    """Load what the computation reads from `at` on; nests that only write zeros read nothing."""
     nest = next((nest for nest in nests if not nest.is_zero), None)
     if nest is None:
         return Params()
     count = len(nest.operands)
-    operands = tuple(_load_pointer(b, slot) for slot in range(count))
+    operands = tuple(load_pointer(b, at, slot) for slot in range(count))
     real = real_type(nest.src_type, nest.dst_type, nest.compute)
-    return Params(operands, load_scalars(b, nest.compute, count, real))
+    return Params(operands, load_scalars(b, nest.compute, at, count, real))
 
 
-def _load_pointer(b: Builder, slot: int) -> Value:
-    return b.value("ptr", f"load ptr, {b.advance(Value('ptr', '%params'), 8 * slot)}, align 8")
+def load_pointer(b: Builder, at: Value, slot: int) -> Value:
+    """The address in a slot of 8 bytes."""
+    return b.value("ptr", f"load ptr, {b.advance(at, 8 * slot)}, align 8")
 
 
 class NestWriter:
@@ -119,14 +122,15 @@ class NestWriter:
             for i, operand in enumerate(self.nest.operands)
         )
         is_bytes = carrier_bits(plan.mid_type) == 8
+        types = self.nest.src_type, self.nest.dst_type
         self.spec = TileSpec(
-            self.nest.src_type,
-            self.nest.dst_type,
+            *types,
             plan.mid_type,
             self.nest.compute,
             tuple(operand.data_type for operand in self.nest.operands),
             params.scalars,
             plan.late,
+            style.can.packs and not plan.late and can_pack(*types, self.nest.compute),
             self.nest.is_zero,
             plan.streams,
             plan.prefetch,
@@ -137,27 +141,39 @@ class NestWriter:
 
     def emit(self) -> None:
         """The grid loop over this part's share, and everything inside it."""
-        b, plan = self.b, self.plan
         start = self.start()
-        order = [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
-        total = plan.steps()
-        if not plan.grid:
+        if not self.plan.grid:
             # Nothing to share: the first part does it all.
-            with b.when("eq", Value("i64", "%part"), i64(0)):
-                self._loops(order, {}, start)
+            with self.b.when("eq", Value("i64", "%part"), i64(0)):
+                self._loops(self._order, {}, start)
             return
-        low, high = self.share(total)
-        with b.loop(low, high) as step:
-            self._loops(order, self._decode(step), start)
+        self.steps(start, *self.share(self.plan.steps()))
+
+    def steps(self, start: Cursor, low: Value, high: Value) -> None:
+        """The grid's steps [low, high), and everything inside them."""
+        if not self.plan.grid:
+            self._loops(self._order, {}, start)
+            return
+        with self.b.loop(low, high) as step:
+            self._loops(self._order, self._decode(step), start)
+
+    @property
+    def _order(self) -> list[int]:
+        """The axes of all loops, outermost first."""
+        plan = self.plan
+        return [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
 
     def start(self) -> Cursor:
         """Where the nest begins."""
+        return self.start_at(Places(Value("ptr", "%src"), Value("ptr", "%dst"), self.params.operands))
+
+    def start_at(self, at: Places) -> Cursor:
+        """Where the nest begins, given where offset 0 of every operand is."""
         nest = self.nest
-        src = self._begin(Value("ptr", "%src"), nest.src_base, nest.src_type)
-        dst = self._begin(Value("ptr", "%dst"), nest.dst_base, nest.dst_type)
+        src = self._begin(at.src, nest.src_base, nest.src_type)
+        dst = self._begin(at.dst, nest.dst_base, nest.dst_type)
         more = tuple(
-            self._begin_operand(index, pointer)
-            for index, pointer in enumerate(self.params.operands[: len(nest.operands)])
+            self._begin_operand(index, pointer) for index, pointer in enumerate(at.more[: len(nest.operands)])
         )
         return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
 

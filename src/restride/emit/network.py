@@ -12,6 +12,7 @@ shuffles of two registers each; it knows nothing of LLVM. Two makers:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -106,6 +107,20 @@ def _append(a: int, b: int, mask: Lanes, loads: int, shuffles: list[Shuffle]) ->
     return _Part(loads + len(shuffles) - 1, placed)
 
 
+def ordered_after(plan: Recipe, order: Callable[[Lanes], Lanes]) -> Recipe:
+    """The same recipe for registers that are loaded in another order: each is put in order first."""
+    count = len(plan.loads)
+    lanes = tuple(range(len(plan.loads[0])))
+    loaded = order(lanes)
+    if loaded == lanes:
+        return plan
+    back = tuple(loaded.index(lane) for lane in lanes)
+    puts = tuple(Shuffle(number, number, back) for number in range(count))
+    shuffles = tuple(Shuffle(count + s.a, count + s.b, s.mask) for s in plan.shuffles)
+    stores = tuple((count + register, wanted) for register, wanted in plan.stores)
+    return Recipe(tuple(map(order, plan.loads)), puts + shuffles, stores, plan.rounds)
+
+
 # --- powers of two ------------------------------------------------------------------------------------------
 
 
@@ -158,16 +173,21 @@ class _State:
 
 
 @lru_cache(maxsize=512)
-def exchange(lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter: int) -> Recipe:
+def exchange(
+    lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter: int, packed: tuple[int, ...] = ()
+) -> Recipe:
     """Turn registers whose lane bits are `lane` into registers whose lane bits are `wanted` (innermost
     first).
 
     Element numbers have `bits` bits; the bits in no lane number the registers, ascending. `quarter` is the
     number of lane bits within 16 bytes, where interleaving two registers is a single instruction everywhere.
+    Registers that are loaded with the same bits in another order, `packed`, are permuted first.
     """
     outer = [b for b in range(bits) if b not in lane]
-    state = _State(list(lane), outer, list(range(1 << len(outer))), loads=1 << len(outer))
+    state = _State(list(packed or lane), outer, list(range(1 << len(outer))), loads=1 << len(outer))
     loads = _registers(state.lane, outer)
+    if set(lane) != set(wanted) and tuple(state.lane) != lane:
+        _permute_lanes(state, lane)
     quarter = min(quarter, len(lane))
     if set(state.lane) != set(wanted) or list(wanted[:quarter]) != state.lane[:quarter]:
         if _can_interleave(state, wanted, quarter):

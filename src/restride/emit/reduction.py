@@ -50,12 +50,12 @@ def emit_reduction(reduction: Reduction, plans: Sequence[ReductionPlan], *, mask
     b = Builder()
     factor = b.value("i32", "load i32, ptr %params, align 4") if reduction.op is Op.total else None
     for plan in plans:
-        _Writer(b, reduction, plan, sum(each.planes for each in plans), factor, masks).emit()
+        ReductionWriter(b, reduction, plan, sum(each.planes for each in plans), factor, masks).emit()
     b.line("ret void")
     return module_text(b)
 
 
-class _Writer:
+class ReductionWriter:
     """Writes the loops of one plan."""
 
     def __init__(
@@ -77,10 +77,7 @@ class _Writer:
     def emit(self) -> None:
         """The grid loop over this part's share, and everything inside it."""
         b, plan = self.b, self.plan
-        src = b.advance(Value("ptr", "%src"), plan.box.base * self.width)
-        start = plan.box.out * self.how.bits // 8 + plan.first_plane * self.plane_bytes
-        count = plan.lanes.chunks[-1] if plan.lanes.chunks else 1
-        cursor = _Cursor(src, b.advance(Value("ptr", "%dst"), start), {}, count)
+        cursor = self._start(Value("ptr", "%src"), Value("ptr", "%dst"))
         if not plan.grid:
             with b.when("eq", Value("i64", "%part"), i64(0)):
                 self._walk(0, cursor)
@@ -90,6 +87,16 @@ class _Writer:
         high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), steps), parts)
         with b.loop(low, high) as step:
             self._walk(0, self._decode(step, cursor))
+
+    def run(self, src: Value, out: Value) -> None:
+        """All of a plan without a grid, from a tensor into planes whose offsets 0 are there."""
+        self._walk(0, self._start(src, out))
+
+    def _start(self, src: Value, out: Value) -> _Cursor:
+        plan = self.plan
+        start = plan.box.out * self.how.bits // 8 + plan.first_plane * self.plane_bytes
+        count = plan.lanes.chunks[-1] if plan.lanes.chunks else 1
+        return _Cursor(self.b.advance(src, plan.box.base * self.width), self.b.advance(out, start), {}, count)
 
     def _decode(self, step: Value, cursor: _Cursor) -> _Cursor:
         """The cursor at a grid step: which tiles of each cut axis it covers."""

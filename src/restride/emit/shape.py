@@ -7,7 +7,8 @@ from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
 
-from .network import NOTHING, Lanes, Recipe, exchange, merge
+from .network import NOTHING, Lanes, Recipe, exchange, merge, ordered_after
+from .pack import packed_order
 
 # Above this many registers a power-of-two tile is never gathered register by register.
 _MERGE_REGISTERS = 4
@@ -56,23 +57,30 @@ def layout(axes: tuple[TileAxis, ...], operands: int = 0) -> Layout:
 
 
 @lru_cache(maxsize=512)
-def recipe(axes: tuple[TileAxis, ...], lanes: int, quarter_lanes: int, permute_cost: int) -> Recipe:
-    """The cheapest recipe for a tile in registers of `lanes` lanes; `quarter_lanes` of them fill 16 bytes."""
+def recipe(
+    axes: tuple[TileAxis, ...], lanes: int, quarter_lanes: int, permute_cost: int, packs: bool = False
+) -> Recipe:
+    """The cheapest recipe for a tile in registers of `lanes` lanes; `quarter_lanes` of them fill 16 bytes.
+
+    With `packs`, full registers are loaded in the order of `packed_order`.
+    """
     size = prod(a.template for a in axes)
     width = min(lanes, 1 << (size - 1).bit_length())
+    packs = packs and width == lanes
     is_power = all(a.template & (a.template - 1) == 0 for a in axes)
     if not is_power:
-        return _merge(axes, width)
-    swapped = _exchange(axes, width, quarter_lanes)
+        return _merge(axes, width, packs)
+    swapped = _exchange(axes, width, quarter_lanes, packs)
     if not swapped.shuffles or size // width > _MERGE_REGISTERS:
         return swapped
-    gathered = _merge(axes, width)
+    gathered = _merge(axes, width, packs)
     return gathered if len(gathered.shuffles) * permute_cost < len(swapped.shuffles) else swapped
 
 
-def _merge(axes: tuple[TileAxis, ...], width: int) -> Recipe:
+def _merge(axes: tuple[TileAxis, ...], width: int, packs: bool) -> Recipe:
     places = layout(axes)
-    return merge(_chop(places.src, width), _chop(places.dst, width))
+    gathered = merge(_chop(places.src, width), _chop(places.dst, width))
+    return ordered_after(gathered, packed_order) if packs else gathered
 
 
 def _chop(offsets: tuple[int, ...], width: int) -> tuple[Lanes, ...]:
@@ -82,12 +90,15 @@ def _chop(offsets: tuple[int, ...], width: int) -> tuple[Lanes, ...]:
     return tuple(tuple(row + [NOTHING] * (width - len(row))) for row in rows)
 
 
-def _exchange(axes: tuple[TileAxis, ...], width: int, quarter_lanes: int) -> Recipe:
+def _exchange(axes: tuple[TileAxis, ...], width: int, quarter_lanes: int, packs: bool) -> Recipe:
     src, dst = _bit_strides(axes)
     bits, lane_bits = len(src), width.bit_length() - 1
     quarter = min(quarter_lanes.bit_length() - 1, lane_bits)
     along_src, along_dst = _run(src)[:lane_bits], _run(dst)[:lane_bits]
     wanted = _fill(along_dst, along_src, bits, lane_bits)
+    if packs:
+        packed = _packed_lanes(along_src, wanted, bits, lane_bits)
+        return exchange(_lowest_first(packed, wanted), tuple(wanted), bits, quarter, packed)
     lane = _source_lanes(along_src, wanted, bits, lane_bits, quarter)
     return exchange(tuple(lane), tuple(wanted), bits, quarter)
 
@@ -130,6 +141,38 @@ def _source_lanes(run: list[int], wanted: list[int], bits: int, lane_bits: int, 
     spare = [b for b in (*reversed(free), *range(bits)) if b not in lane]
     spare = list(dict.fromkeys(spare))
     return [spare.pop(0) if bit is None else bit for bit in lane]
+
+
+def _packed_lanes(run: list[int], wanted: list[int], bits: int, lane_bits: int) -> tuple[int, ...]:
+    """Lane bits of a packed register: of a part the source run, above it bits that are wanted far up; and the
+    number of the part is what is wanted lowest.
+    """
+    part: list[int | None] = [*run, *[None] * lane_bits][: lane_bits - 2]
+    free = [bit for bit in (*wanted, *range(bits)) if bit not in part]
+    free = list(dict.fromkeys(free))
+    number, free = free[:2], free[2:]
+    for place in range(2, len(part)):
+        target = wanted[place + 2]
+        if part[place] is None and target in free:
+            part[place] = target
+            free.remove(target)
+    low, high = _filled(part[:2], free), _filled(part[2:], free)
+    return (*low, *number, *high)
+
+
+def _filled(places: list[int | None], free: list[int]) -> list[int]:
+    return [free.pop(0) if bit is None else bit for bit in places]
+
+
+def _lowest_first(packed: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
+    """The same with what is wanted lowest lowest: a permutation within 16 bytes, which is cheap."""
+    near = packed[:4]
+    first: list[int] = []
+    for bit in wanted[:4]:
+        if bit not in near:
+            break
+        first.append(bit)
+    return (*first, *(bit for bit in near if bit not in first), *packed[4:])
 
 
 def piece(lanes: Lanes, offsets: tuple[int, ...]) -> int:

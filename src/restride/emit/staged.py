@@ -30,15 +30,14 @@ class StageWriter(NestWriter):
 
     def run(self, src: Value, dst: Value, ask: Ask | None = None) -> None:
         """Run from `src` to `dst`, where offset 0 is; `ask` for as many lines as a tile has."""
-        nest, plan = self.nest, self.plan
+        nest = self.nest
         self._ask = ask
         places = Places(
             self.b.advance(src, nest.src_base * nest.src_type.bits // 8),
             self.b.advance(dst, nest.dst_base * nest.dst_type.bits // 8),
         )
         cursor = Cursor(places, tuple((a.extent, a.valid) for a in nest.axes))
-        order = [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
-        self._loops(order, {}, cursor)
+        self._loops(self._order, {}, cursor)
 
     def _tile(self, cursor: Cursor) -> None:
         super()._tile(cursor)

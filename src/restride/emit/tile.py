@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
 from ..plan.compute import Compute
+from ..plan.contract import is_integer_move
 from .access import Side, load, store
 from .builder import Builder, Value, vector
-from .compute import Inputs, run_steps
+from .compute import Inputs, real_steps, run_steps
 from .convert import Abilities, carrier_bits, convert, real_type, zeros
 from .network import NOTHING, Lanes, Recipe
 from .operand import Tensors
+from .pack import clamped, integers_of, pack, parts_of
 from .shape import Layout, TileAxis, layout, piece, recipe
 
 
@@ -26,6 +28,7 @@ class TileSpec:
     operand_types: tuple[DataType, ...]
     scalars: tuple[Value, ...]
     late: bool
+    packs: bool
     is_zero: bool
     streams: bool
     prefetch: int
@@ -63,7 +66,8 @@ class _Tile:
         """Load, permute, store; values are finished where the schedule says."""
         bits = carrier_bits(self.spec.mid_type)
         axes = tuple(replace(axis, more=()) for axis in self.axes)
-        plan = recipe(axes, self.spec.vector_bytes * 8 // bits, 128 // bits, self.spec.permute_cost)
+        width = self.spec.vector_bytes * 8 // bits
+        plan = recipe(axes, width, 128 // bits, self.spec.permute_cost, self.spec.packs)
         stores = [(register, lanes) for register, lanes in plan.stores if _any(lanes, self.dst.present)]
         loaded = [self._load(lanes) for lanes in plan.loads]
         registers = _permute(self.b, plan, loaded, {register for register, _ in stores})
@@ -74,10 +78,27 @@ class _Tile:
         spec = self.spec
         if spec.is_zero or not _any(lanes, self.src.present):
             return zeros(spec.mid_type, len(lanes))
-        if spec.prefetch:
-            _prefetch(self.b, self.src, lanes, spec.prefetch)
-        value = load(self.b, spec.can, self.src, lanes)
+        if spec.packs and len(lanes) == spec.vector_bytes:
+            packed = pack(self.b, [self._part(part) for part in parts_of(lanes)], spec.dst_type)
+            return _zero_where(self.b, packed, [not self.src.has(e) for e in lanes])
+        value = self._read(lanes)
         return value if spec.late else self._finish(value, lanes)
+
+    def _read(self, lanes: Lanes) -> Value:
+        if self.spec.prefetch:
+            _prefetch(self.b, self.src, lanes, self.spec.prefetch)
+        return load(self.b, self.spec.can, self.src, lanes)
+
+    def _part(self, lanes: Lanes) -> Value:
+        """A quarter of a packed register: source values as integers of 32 bits."""
+        spec = self.spec
+        if not _any(lanes, self.src.present):
+            return zeros(DataType.s32, len(lanes))
+        value = self._read(lanes)
+        if is_integer_move(spec.src_type, spec.dst_type, spec.compute):
+            return clamped(self.b, value, spec.dst_type)
+        real = real_steps(self.b, value, self._types, spec.compute, self._inputs(lanes), spec.can)
+        return integers_of(self.b, real, spec.dst_type)
 
     def _store(self, value: Value, lanes: Lanes) -> None:
         spec = self.spec
@@ -94,14 +115,20 @@ class _Tile:
             return convert(self.b, value, spec.src_type, spec.dst_type, spec.can)
         if not _any(lanes, self.src.present):
             return zeros(spec.dst_type, len(lanes))
-        inputs = Inputs(
-            spec.scalars,
+        value = run_steps(self.b, value, self._types, spec.compute, self._inputs(lanes), spec.can)
+        return _zero_where(self.b, value, [not self.src.has(e) for e in lanes])
+
+    @property
+    def _types(self) -> tuple[DataType, DataType]:
+        return self.spec.src_type, self.spec.dst_type
+
+    def _inputs(self, lanes: Lanes) -> Inputs:
+        """What the steps read in these lanes."""
+        return Inputs(
+            self.spec.scalars,
             lambda index: self.tensors.lanes(index, lanes),
             lambda data_type: self._old(data_type, lanes),
         )
-        types = spec.src_type, spec.dst_type
-        value = run_steps(self.b, value, types, spec.compute, inputs, spec.can)
-        return _zero_where(self.b, value, [not self.src.has(e) for e in lanes])
 
     def _old(self, data_type: DataType, lanes: Lanes) -> Value:
         """The old destination, read as a data type, where something is read and written."""

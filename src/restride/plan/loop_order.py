@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DataType
 from .machine import Machine
 from .nest import LoopNest, Stride
-from .tiling import Chunks, contiguous, rows_collide
+from .tiling import Chunks, collide, contiguous, rows_collide
 
 # Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
 # way changes little.
@@ -62,14 +62,24 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
 
 
 def _cut_for_threads(nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: dict[int, int]) -> None:
-    """Cut blocks further where the grid would have too few steps to share."""
+    """Cut blocks further where the grid would have too few steps to share: the longest run first, so that
+    short runs are left on neither side.
+    """
     enough = max(_ENOUGH_STEPS, nest.moved_bytes // _LONGEST_STEP_BYTES)
-    for index in blocks:
-        steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
-        steps *= prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
-        if steps < enough:
-            pieces = min(-(-enough // steps), max(nest.moved_bytes // steps // _STEP_BYTES, 1))
-            blocks[index] = max(-(-blocks[index] // pieces), 1)
+    steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
+    while True:
+        made = steps * prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
+        if made >= enough or nest.moved_bytes < 2 * made * _STEP_BYTES or max(blocks.values()) == 1:
+            return
+        longest = max(blocks, key=lambda i: (blocks[i] > 1, blocks[i] * _step_bytes(nest, chunks, i)))
+        blocks[longest] = -(-blocks[longest] // 2)
+
+
+def _step_bytes(nest: LoopNest, chunks: Chunks, index: int) -> int:
+    """How far a tile goes along an axis on the side where that is the shorter way, in bits."""
+    axis = nest.axes[index]
+    read, written = _reach(axis.src) * nest.src_type.bits, _reach(axis.dst) * nest.dst_type.bits
+    return chunks[index] * min(read, written)
 
 
 def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:
@@ -112,25 +122,34 @@ def _block(
     Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But rows of the source
     that are no longer than a run are read to their end, so that memory is read in one stretch (not where all
     of it is near: there it costs). And where all of it is in the cache, and a tile reads only part of a line,
-    the rest of the line comes next.
+    the rest of the line comes next. Where values shrink to bytes most of the traffic is reading: then rows
+    are read on too, twice as far.
     """
     across, along = inner
-    read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type)
+    shrinks = nest.dst_type.bits <= 8 < nest.src_type.bits and nest.moved_bytes >= machine.l3
+    read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type) << shrinks
     written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type)
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
     steps = {index: _reach(nest.axes[index].dst) * chunks[index] for index in inner}
     is_whole_row = blocks[along] == _tiles(nest, chunks, along)
-    by_source = steps[along] < steps[across] or _reads_on(nest, chunks, along, is_whole_row, machine)
+    rows = blocks[along] * chunks[along]
+    by_source = steps[along] < steps[across] or _reads_on(nest, chunks, along, (is_whole_row, rows), machine)
+    by_source = by_source or (shrinks and _reach(nest.axes[along].src) == 1)
     return [across, along] if by_source else [along, across]
 
 
-def _reads_on(nest: LoopNest, chunks: Chunks, along: int, is_whole_row: bool, machine: Machine) -> bool:
-    """True where the rest of a source row is better read before other rows."""
+def _reads_on(nest: LoopNest, chunks: Chunks, along: int, read: tuple[bool, int], machine: Machine) -> bool:
+    """True where the rest of a source row, all of it or so many positions, is read before other rows."""
+    is_whole_row, positions = read
+    is_near, is_far = nest.moved_bytes < machine.l3, nest.moved_bytes >= machine.l2
     if _reach(nest.axes[along].src) != 1:
         return False
+    if is_near and is_far and collide(positions, nest.axes[along].dst, nest.dst_type, machine):
+        # As many rows of the destination would push each other out.
+        return False
     is_part = chunks[along] * nest.src_type.bits < machine.line * 8
-    is_lost = nest.moved_bytes < machine.l3 or rows_collide(nest, dict(enumerate(chunks)), machine)
-    return (is_whole_row and nest.moved_bytes >= machine.l2) or (is_part and is_lost)
+    is_lost = is_near or rows_collide(nest, dict(enumerate(chunks)), machine)
+    return (is_whole_row and is_far) or (is_part and is_lost)
 
 
 def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:

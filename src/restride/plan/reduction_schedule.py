@@ -109,6 +109,11 @@ def schedule_reduction(reduction: Reduction, machine: Machine) -> tuple[Reductio
     return tuple(plans)
 
 
+def plan_block(reduction: Reduction, block: Box, machine: Machine) -> ReductionPlan:
+    """How one block of a box runs, on one thread and in the caches."""
+    return _with_loops(reduction, block, machine)
+
+
 def _with_loops(reduction: Reduction, box: Box, machine: Machine) -> ReductionPlan:
     """The tile and the loops around it. Where nothing is held, a tile along kept axes is a short one."""
     registers = machine.registers // 2

@@ -11,7 +11,7 @@ from math import gcd, prod
 
 from ..dtypes import DataType
 from .machine import Machine
-from .nest import LoopNest
+from .nest import LoopNest, Stride
 
 # Copies keep this many registers in flight.
 _COPY_REGISTERS = 4
@@ -155,12 +155,13 @@ def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bo
     """
     if nest.src_type is not nest.dst_type or machine.registers <= 16 or nest.moved_bytes < machine.l2:
         return False
-    for index, rows in chunks.items():
-        stride = nest.axes[index].src
-        step = abs(stride) * nest.src_type.bits // 8 if isinstance(stride, int) else 0
-        if step and rows * gcd(step, machine.page) > machine.ways * machine.page:
-            return True
-    return False
+    return any(collide(rows, nest.axes[index].src, nest.src_type, machine) for index, rows in chunks.items())
+
+
+def collide(rows: int, stride: Stride, data_type: DataType, machine: Machine) -> bool:
+    """True where so many rows of elements, a stride apart, fall into too few sets of the first cache."""
+    step = abs(stride) * data_type.bits // 8 if isinstance(stride, int) else 0
+    return step > 0 and rows * gcd(step, machine.page) > machine.ways * machine.page
 
 
 def _shrink_odd(chunks: dict[int, int], most: int) -> None:

@@ -1,15 +1,20 @@
-"""Sums over the quantised destination, found right after it is written (spec 2.4).
+"""Sums over the quantised destination, found in the pass that writes it (spec 2.4).
 
 A convolution of s8 activations and s8 weights on instructions that want u8 adds 128 to its source; one with a
 zero point of its source shifts it. Both are taken back by one s32 for each output channel: -128 times the sum
 of its weights, and -1 times it. Behind the bytes of the weights, in this order, is where oneDNN looks for
 them.
+
+On the CPU one kernel does both, a block at a time (`plan/summed.py`). Where the outermost axis of the
+destination gives no such blocks, and for 4-bit types, the sums are found in a second pass over what the first
+left in the caches.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -20,6 +25,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.compute import Compute
+from ..plan.nest import LoopNest
 from ..plan.nibbles import wide_type
 from ..plan.reduction import Op, interpret, reduction_of
 from ..plan.reorder import reorder_nest
@@ -29,6 +35,7 @@ from ..runtime.memory import Memory
 from ..runtime.reduction import SumProgram
 from ..runtime.reference import run_nest, storage
 from ..runtime.spread import make_program
+from ..runtime.summed import SummedProgram, summed_program
 from .args import ARG_DST_1, ARG_DST_2, name_of
 from .base import check_destination, check_memory
 from .feeding import Entry, Extras
@@ -108,16 +115,22 @@ class Sums:
             read = self._bytes.interpreted(dst) if self._bytes else storage(dst)
             found = interpret(self._reduction, read, self._factor)[0].reshape(-1)
             self._at(outputs[-1]._address)[:] = found
-            self._multiply(outputs[0]._address, outputs[-1]._address)
+            self.multiply(outputs[0]._address, outputs[-1]._address)
 
     def write_at(self, dst: int, outputs: Sequence[int]) -> None:
         """The same on addresses of checked memories, those of the outputs in their order."""
         assert self._program is not None
         held = self._bytes.spread(dst) if self._bytes else None
         self._program.run(dst if held is None else address_of(held), outputs[-1])
-        self._multiply(outputs[0], outputs[-1])
+        self.multiply(outputs[0], outputs[-1])
 
-    def _multiply(self, first: int, last: int) -> None:
+    def fused(self, nest: LoopNest, moved_bytes: int) -> SummedProgram | None:
+        """What writes the destination and finds its sums in one pass; None where that takes two."""
+        if self._bytes is not None or self._program is None:
+            return None
+        return summed_program(nest, self._reduction, moved_bytes, self._factor)
+
+    def multiply(self, first: int, last: int) -> None:
         """Make -128 times the sums of -1 times them, where both are wanted."""
         if first != last:
             np.multiply(self._at(last), np.int32(128), out=self._at(first))
@@ -151,28 +164,55 @@ class _Bytes:
 
 
 class Compensated:
-    """A solved reorder that also writes the sums of its destination."""
+    """A solved reorder that also writes the sums of its destination, by `fused` where there is one."""
 
-    def __init__(self, inner: Any, sums: Sums) -> None:
+    def __init__(self, inner: Any, sums: Sums, fused: SummedProgram | None = None) -> None:
         self._inner, self.problem, self.chain = inner, inner.problem, inner.chain
-        self.name, self.why = inner.name, inner.why
+        self.name, self.why = inner.name, f"{inner.why}; {fused.why}" if fused else inner.why
         self.scratch_bytes = getattr(inner, "scratch_bytes", 0)
-        self.outputs, self._sums = sums.outputs, sums
+        self.outputs, self._sums, self._fused = sums.outputs, sums, fused
 
     def with_values(self, problem: Any) -> Compensated:
         """The same sums for the values of a problem of the same structure."""
-        return Compensated(self._inner.with_values(problem), self._sums)
+        return Compensated(self._inner.with_values(problem), self._sums, self._fused)
 
     def prepare(self) -> None:
-        """Compile the reorder; sums take a second step, so that there is no direct call."""
-        self._inner.prepare()
+        """Compile; there is more to pass than to a direct call."""
+        (self._fused or self._inner).prepare()
 
     def entry(self) -> Entry | None:
         """What a run on addresses needs; None on the reference engine."""
+        if self._fused is not None:
+            return Entry(_nowhere, self.chain, 0, tuple(self.outputs), self._write_fused, self)
         entry: Entry | None = self._inner.entry()
-        return entry and entry._replace(outputs=tuple(self.outputs), finish=self._sums.write_at)
+        return entry and entry._replace(outputs=tuple(self.outputs), write=partial(self._write, entry.call))
 
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
-        self._inner.run(src, dst, extras)
-        self._sums.write(dst, extras)
+        if self._fused is None:
+            self._inner.run(src, dst, extras)
+            self._sums.write(dst, extras)
+            return
+        read, written, held = src._buffer, dst._buffer, list[object]()
+        if read is None or written is None:
+            return
+        outputs = [extras[arg]._buffer for arg in self.outputs]
+        params = self._inner.params_of(extras, held)
+        self._write_fused(
+            read.address, written.address, params.address, [each.address for each in outputs if each]
+        )
+
+    def _write_fused(self, src: int, dst: int, params: int, outputs: Sequence[int]) -> None:
+        assert self._fused is not None
+        self._fused.run(src, dst, params, outputs[-1])
+        self._sums.multiply(outputs[0], outputs[-1])
+
+    def _write(
+        self, call: Callable[[int, int, int], None], src: int, dst: int, params: int, outputs: Sequence[int]
+    ) -> None:
+        call(src, dst, params)
+        self._sums.write_at(dst, outputs)
+
+
+def _nowhere(src: int, dst: int, params: int) -> None:
+    """Never called: there are outputs to write."""

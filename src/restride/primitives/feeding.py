@@ -30,22 +30,23 @@ __all__ = ["check_feeds", "fill_params", "operand_arrays"]
 Extras = Mapping[int, Memory]
 
 
-def _nothing(dst: int, outputs: Sequence[int]) -> None:
-    """There is no second step."""
+def _no_outputs(src: int, dst: int, params: int, outputs: Sequence[int]) -> None:
+    """There is nothing to write beside the destination."""
 
 
 class Entry(NamedTuple):
-    """What a run on addresses needs: `call(src, dst, params)`, then `finish(dst, outputs)`.
+    """What a run on addresses needs: `call(src, dst, params)`; with `outputs`, the arguments that are written
+    beside the destination, `write(src, dst, params, outputs)` instead.
 
     `params` is the address of parameters that are all known, good while `owner` lives; where the chain reads
-    memories they are put together for each run. `outputs`: the arguments that `finish` writes.
+    memories they are put together for each run.
     """
 
     call: Callable[[int, int, int], None]
     chain: Chain
     params: int
     outputs: tuple[int, ...] = ()
-    finish: Callable[[int, Sequence[int]], None] = _nothing
+    write: Callable[[int, int, int, Sequence[int]], None] = _no_outputs
     owner: object = None
 
 

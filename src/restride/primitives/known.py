@@ -45,7 +45,7 @@ class Known:
     ends: tuple[Engine, Engine]
     entry: Entry
     call: Callable[[int, int, int], None]
-    finish: Callable[[int, Sequence[int]], None]
+    write: Callable[[int, int, int, Sequence[int]], None]
     params: int
     is_plain: bool
     types: list[type]
@@ -97,9 +97,10 @@ class Known:
         if outputs is None:
             return False
         packed = self.pack(*words)
-        self.call(read[0], written[0], packed_address(packed))
         if outputs:
-            self.finish(written[0], [buffer[0] for buffer in outputs])
+            self.write(read[0], written[0], packed_address(packed), [buffer[0] for buffer in outputs])
+        else:
+            self.call(read[0], written[0], packed_address(packed))
         return True
 
     def _outputs(self, apart: list[Memory], args: Args) -> list[Buffer] | None:
@@ -147,7 +148,7 @@ def known_of(entry: Entry, src: Memory, dst: Memory, engines: Engines, extras: E
         engines[1:],
         entry,
         entry.call,
-        entry.finish,
+        entry.write,
         entry.params,
         not (reads or writes),
         types,

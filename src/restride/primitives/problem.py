@@ -17,6 +17,7 @@ from ..errors import InvalidArguments, Unimplemented
 from ..plan.contract import PROVIDED
 from ..plan.nest import LoopNest
 from ..plan.reorder import reorder_nest
+from ..runtime.cpu import Params
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
@@ -172,6 +173,10 @@ class CpuReorder:
         call = self.program.direct_call()
         return None if self.chain.args else call
 
+    def params_of(self, extras: Extras, held: list[object]) -> Params:
+        """What kernels read of these memories; `held` keeps alive what has been made for this run."""
+        return self._params or fill_params(self.chain, extras, held)
+
     def entry(self) -> Entry | None:
         """What a run on addresses needs."""
         call = self.program.direct_call() or self.program.run
@@ -183,7 +188,7 @@ class CpuReorder:
         read, written, held = src._buffer, dst._buffer, list[object]()
         if read is None or written is None:
             return
-        params = self._params or fill_params(self.chain, extras, held)
+        params = self.params_of(extras, held)
         scratch = scratch_address(extras, held)
         self.program.run(read.address, written.address, params.address, scratch)
 
@@ -221,4 +226,10 @@ def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | S
         kind, chain = SyclReorder if wanted is None else SyclCompensated, problem.chain()
         return kind(problem, problem.nest(chain), chain, engine, solve)
     made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
-    return made if wanted is None else Compensated(made, Sums(wanted, problem.dst, engine))
+    return made if wanted is None else _compensated(made, Sums(wanted, problem.dst, engine))
+
+
+def _compensated(made: ReferenceReorder | CpuReorder, sums: Sums) -> Compensated:
+    problem = made.problem
+    fused = sums.fused(problem.nest(made.chain), problem.work_bytes) if isinstance(made, CpuReorder) else None
+    return Compensated(made, sums, fused)

@@ -63,16 +63,23 @@ class Kernel:
 
     def run(self, src: int, dst: int, params: int) -> None:
         """Run on addresses that the caller has checked, with as many threads as the work is worth."""
-        pool = default_pool()
-        steps = self.lowered.steps
-        if self.is_small or (pool.threads == 1 and self.moved_bytes < _PART_BYTES):
+        self.run_in(src, dst, params, self.parts())
+
+    def parts(self) -> int:
+        """In how many parts a run is best done; 1 where one thread does it all."""
+        threads = default_pool().threads
+        if self.is_small or (threads == 1 and self.moved_bytes < _PART_BYTES):
+            return 1
+        return min(self.lowered.steps, max(_PARTS_PER_THREAD * threads, self.moved_bytes // _PART_BYTES))
+
+    def run_in(self, src: int, dst: int, params: int, parts: int) -> None:
+        """Run in so many parts."""
+        if parts == 1:
             self.call(src, dst, params)
-            return
-        parts = min(steps, max(_PARTS_PER_THREAD * pool.threads, self.moved_bytes // _PART_BYTES))
-        if self.moved_bytes < _SHORT_BYTES:
-            pool.run(self.address, src, dst, params, parts)
+        elif self.moved_bytes < _SHORT_BYTES:
+            default_pool().run(self.address, src, dst, params, parts)
         else:
-            pool.run_long(self.address, src, dst, params, parts)
+            default_pool().run_long(self.address, src, dst, params, parts)
 
 
 def _is_small(lowered: Work, moved_bytes: int) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from ..emit.blocks import emit_blocks
 from ..emit.convert import Abilities
 from ..emit.guarded import emit_guarded
 from ..emit.kernel import ENTRY, WHOLE, Style, emit_kernel
 from ..emit.staged import emit_staged
+from ..plan.blocks import Blocks, pour_boxes
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.nibbles import moves_whole_bytes
@@ -43,6 +45,7 @@ class Lowered:
     why: str
     steps: int
     staged: Staged | None = None
+    blocks: Blocks | None = None
 
     @property
     def streams(self) -> bool:
@@ -54,7 +57,7 @@ class Lowered:
     @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
-        return (self.staged or self.schedules or self.nest, self.isa)
+        return (self.staged or self.blocks or self.schedules or self.nest, self.isa)
 
     @property
     def splits_bytes(self) -> bool:
@@ -68,10 +71,12 @@ class Lowered:
         style = style_of(self.isa)
         if self.staged:
             return emit_staged(self.staged, style)
+        if self.blocks:
+            return emit_blocks(self.blocks, style)
         return emit_kernel(self.schedules, style) if self.schedules else emit_guarded(self.nest, style)
 
     def __str__(self) -> str:
-        plans = [self.staged] if self.staged else self.schedules
+        plans = [whole] if (whole := self.staged or self.blocks) else self.schedules
         return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"
 
 
@@ -95,6 +100,7 @@ def style_of(isa: Isa) -> Style:
         half=isa.name in ("avx512", "avx2", "neon"),
         round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
         masks=is_wide,
+        packs=isa.triple.startswith("x86_64"),
     )
     return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
 
@@ -107,10 +113,23 @@ def lower(
     `chain` is the same in stages, taken where it is faster.
     """
     direct = _lower_direct(nest, isa, caches, may_stream)
+    blocks = _block(direct, machine_of(isa, caches), may_stream)
+    if blocks is not None:
+        return replace(direct, schedules=(), steps=blocks.count, blocks=blocks)
     staged = _stage(chain, direct, machine_of(isa, caches), may_stream)
     if staged is None:
         return direct
     return Lowered(nest, isa, caches, (), staged.kind, staged.why, staged.steps, staged)
+
+
+def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None:
+    """Boxes in blocks that are poured, where they cannot all stream by themselves."""
+    if not may_stream or direct.nest.has_nibbles or all(plan.streams for plan in direct.schedules):
+        return None
+    if any(plan.kind == "strided" for plan in direct.schedules):
+        # Reading one element of each line is all that takes time there.
+        return None
+    return pour_boxes(direct.nest, machine)
 
 
 def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: bool) -> Staged | None:

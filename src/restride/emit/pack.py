@@ -1,0 +1,108 @@
+"""Narrowing to bytes four registers at a time, by the saturating packs of x86.
+
+A pack takes a register of 32-bit lanes each from four parts of the elements, and writes bytes: within each 16
+bytes the four lanes of the first part that lie there, then those of the second, and so on. Nothing is lost
+by this order, since a permutation follows anyway. Against narrowing each register for itself it takes a
+quarter of the instructions, and no lower limit, which the packs know.
+"""
+
+from __future__ import annotations
+
+from ..dtypes import DataType
+from ..plan.compute import Compute
+from ..plan.contract import FLOAT_LIMITS, is_integer_move, is_wide
+from .builder import Builder, Value, lanes_of, vector
+from .convert import splat_limits
+from .network import Lanes
+
+# Lanes of a part that lie together in 16 bytes, and how many parts there are.
+GROUP, PARTS = 4, 4
+
+_X86 = "llvm.x86."
+# By bytes of a register: words of two registers of integers, and bytes of two registers of words, with a sign
+# and without.
+_TO_WORDS = {16: "sse2.packssdw.128", 32: "avx2.packssdw", 64: "avx512.packssdw.512"}
+_TO_BYTES = {
+    (16, "int"): "sse2.packsswb.128",
+    (16, "uint"): "sse2.packuswb.128",
+    (32, "int"): "avx2.packsswb",
+    (32, "uint"): "avx2.packuswb",
+    (64, "int"): "avx512.packsswb.512",
+    (64, "uint"): "avx512.packuswb.512",
+}
+_ROUND = {16: "sse2.cvtps2dq", 32: "avx.cvt.ps2dq.256", 64: "avx512.mask.cvtps2dq.512"}
+
+
+def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
+    """True where values pass through 32-bit lanes on their way to integers of a byte or less."""
+    if not dst.is_integral or dst is DataType.s32 or dst is DataType.boolean:
+        return False
+    if is_integer_move(src, dst, compute):
+        return src is DataType.s32
+    return not is_wide(src, dst, compute)
+
+
+def parts_of(lanes: Lanes) -> list[Lanes]:
+    """The elements of each part, from those of a packed register."""
+    groups = [lanes[i : i + GROUP] for i in range(0, len(lanes), GROUP)]
+    return [tuple(e for group in groups[part::PARTS] for e in group) for part in range(PARTS)]
+
+
+def packed_order(lanes: Lanes) -> Lanes:
+    """The elements of a packed register, from those of its parts one after another."""
+    size = len(lanes) // PARTS
+    return tuple(
+        lanes[part * size + start + i]
+        for start in range(0, size, GROUP)
+        for part in range(PARTS)
+        for i in range(GROUP)
+    )
+
+
+def integers_of(b: Builder, value: Value, dst: DataType) -> Value:
+    """Floats as integers that a pack saturates to `dst`: rounded half to even, NaN as 0 (N2, N4).
+
+    What is below every integer becomes the lowest one by itself; from above the limit is needed, and from
+    below for types of 4 bits. Where the lower limit is 0 the comparison with it turns NaN into it.
+    """
+    low, high = splat_limits(b, value, dst)
+    ordered = None
+    if FLOAT_LIMITS[dst][0]:
+        ordered = b.compare("fcmp ord", value, value)
+    if dst.bits == 4 or ordered is None:
+        value = b.select(b.compare("fcmp ogt", value, low), value, low)
+    value = b.select(b.compare("fcmp olt", value, high), value, high)
+    rounded = _round(b, value)
+    return rounded if ordered is None else b.select(ordered, rounded, Value(rounded.type, "zeroinitializer"))
+
+
+def _round(b: Builder, value: Value) -> Value:
+    lanes = lanes_of(value)
+    kind, name = vector("i32", lanes), _X86 + _ROUND[4 * lanes]
+    if 4 * lanes < 64:
+        return b.call(kind, name, f"{value}", value.type)
+    # All lanes, and the rounding that is set.
+    args = f"{value}, {kind} zeroinitializer, i16 -1, i32 4"
+    return b.call(kind, name, args, f"{value.type}, {kind}, i16, i32")
+
+
+def clamped(b: Builder, value: Value, dst: DataType) -> Value:
+    """Integers of 32 bits as a pack saturates them to `dst`: only 4-bit types need limits of their own."""
+    if dst.bits != 4:
+        return value
+    low, high = (int(limit) for limit in FLOAT_LIMITS[dst])
+    lanes = lanes_of(value)
+    raised = b.intrinsic("smax", value, b.splat("i32", lanes, str(low)))
+    return b.intrinsic("smin", raised, b.splat("i32", lanes, str(high)))
+
+
+def pack(b: Builder, parts: list[Value], dst: DataType) -> Value:
+    """One register of bytes from four of 32-bit integers."""
+    nbytes = 4 * lanes_of(parts[0])
+    kind, name = f"<{nbytes // 2} x i16>", _TO_WORDS[nbytes]
+    low, high = (_two(b, kind, name, parts[i], parts[i + 1]) for i in (0, 2))
+    return _two(b, f"<{nbytes} x i8>", _TO_BYTES[nbytes, dst.kind], low, high)
+
+
+def _two(b: Builder, kind: str, name: str, first: Value, second: Value) -> Value:
+    return b.call(kind, _X86 + name, f"{first}, {second}", f"{first.type}, {second.type}")

@@ -1,0 +1,194 @@
+"""A nest in blocks: all of its boxes for some positions of one axis, then for the next ones.
+
+A nest with limits is several boxes, and one after the other each passes over all of memory. In blocks it is
+read once, from beginning to end; and where a block is an unbroken run of the destination it is put together
+in scratch, and poured out in whole lines past the caches.
+
+Limits of the axis itself cut it into **sections** of blocks that are alike: of 17 outputs in blocks of 16 the
+second block is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from .machine import Machine
+from .nest import Axis, LoopNest, Stride, normalise, peel, peeled_boxes
+from .schedule import Schedule, asking_ahead, schedule
+
+# Past this many boxes the code would outgrow its use.
+_MOST_BOXES = 16
+# Work from here on is shared by threads, which takes more than a few blocks.
+_SHARED_BYTES = 1 << 18
+_FEWEST_BLOCKS = 4
+# A block reads at least so long a run of each row of the source. Measured: runs of 256 bytes cost half of the
+# speed.
+_RUN_BYTES = 1 << 10
+# The longest block that is put together in scratch, on the stack.
+_SCRATCH_BYTES = 1 << 17
+# Blocks that stay in the first cache while all boxes are done.
+_NEAR_BYTES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks [first, end) that are alike, and the schedules that write one of them."""
+
+    first: int
+    end: int
+    plans: tuple[Schedule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """`count` blocks along an axis of a nest: `src`, `dst` and `more` are how far each operand moves with a
+    block, in elements.
+
+    `poured` is how many elements of scratch a block takes, and pours out from there; 0 where it is written in
+    place.
+    """
+
+    nest: LoopNest
+    count: int
+    src: int
+    dst: int
+    more: tuple[int, ...]
+    sections: tuple[Section, ...]
+    poured: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"in {self.count} blocks" + (f", poured in runs of {self.poured}" if self.poured else "")]
+        for section in self.sections:
+            lines += [f"blocks {section.first} to {section.end - 1}", *map(str, section.plans)]
+        return "\n".join(lines)
+
+
+def pour_boxes(nest: LoopNest, machine: Machine) -> Blocks | None:
+    """A nest of several boxes, larger than the caches, in blocks that are unbroken runs of the destination;
+    None where there are no such short ones.
+    """
+    if not nest.bounds or nest.is_empty or nest.moved_bytes < machine.l3:
+        return None
+    axes = cuts(nest)
+    if not axes or nest.axes[axes[0]].bound >= 0:
+        return None
+    made = in_blocks(nest, axes[0], machine)
+    if made is None or not 0 < made.poured * nest.dst_type.bits // 8 <= _NEAR_BYTES:
+        return None
+    return made
+
+
+def cuts(nest: LoopNest) -> list[int]:
+    """The axes that may be done in blocks, outermost in the destination first; none of too many boxes.
+
+    Nor where an operand has two elements in a byte: a block might begin at the second.
+    """
+    if nest.is_empty or peeled_boxes(nest) > _MOST_BOXES or any(x.data_type.bits < 8 for x in nest.operands):
+        return []
+    free = [i for i, a in enumerate(nest.axes) if a.is_linear and a.extent > 1 and _int(a.dst) > 0]
+    apart = [i for i in free if nest.axes[i].bound < 0 or _is_apart(nest, i)]
+    return sorted(apart, key=lambda i: -_int(nest.axes[i].dst))
+
+
+def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
+    """A nest in blocks of one of its `cuts`; None where they are too few to share."""
+    nest = _cut_in_blocks(nest, cut, _block_positions(nest.axes[cut], nest.src_type.bits))
+    axis = nest.axes[cut]
+    if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= _SHARED_BYTES:
+        return None
+    src, dst, *more = map(_int, (axis.src, axis.dst, *axis.more))
+    poured = dst if _is_poured(nest, cut, machine) else 0
+    return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), poured)
+
+
+def _block_positions(axis: Axis, bits: int) -> int:
+    """How many positions of an axis make a block: an even part, the smallest that reads runs long enough."""
+    step = max(abs(_int(axis.src)) * bits // 8, 1)
+    least = min(-(-_RUN_BYTES // step), axis.extent)
+    return next(n for n in range(least, axis.extent + 1) if axis.extent % n == 0)
+
+
+def _cut_in_blocks(nest: LoopNest, cut: int, positions: int) -> LoopNest:
+    """An axis as two: at its place that of the blocks, behind it that of the positions in a block."""
+    axis = nest.axes[cut]
+    if positions == 1:
+        return nest
+    sides = (axis.src, axis.dst, *axis.more)
+    src, dst, *more = (_int(stride) * positions for stride in sides)
+    blocks = Axis(
+        axis.extent // positions, src, dst, bound=axis.bound, step=axis.step * positions, more=tuple(more)
+    )
+    inside = replace(axis, extent=positions, valid=positions)
+    return replace(nest, axes=(*nest.axes[:cut], blocks, inside, *nest.axes[cut + 1 :]))
+
+
+def _is_apart(nest: LoopNest, cut: int) -> bool:
+    """True where positions of an axis write stretches that do not mix, from the base of the nest on."""
+    # Limits of other dimensions make the stretches shorter.
+    boxes = peel(nest) if nest.axes[cut].bound < 0 else (nest,)
+    return all(_lies_within(box, cut, nest.dst_base) for box in boxes)
+
+
+def _lies_within(box: LoopNest, cut: int, base: int) -> bool:
+    others = [axis for i, axis in enumerate(box.axes) if i != cut and axis.extent > 1]
+    if any(_lowest(axis.dst) < 0 for axis in others):
+        return False
+    return 0 <= box.dst_base - base < _int(box.axes[cut].dst) - sum(map(_highest, others))
+
+
+def _is_poured(nest: LoopNest, cut: int, machine: Machine) -> bool:
+    """True where a destination larger than the caches is unbroken runs, one for each block."""
+    length, width = _int(nest.axes[cut].dst), nest.dst_type.bits // 8
+    written = nest.axes[cut].extent * length * width
+    if written < machine.l3 // 2 or length * width > _SCRATCH_BYTES or nest.compute.summed:
+        return False
+    boxes = peel(nest)
+    return _is_apart(nest, cut) and sum(box.positions for box in boxes) == nest.axes[cut].extent * length
+
+
+def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[Section, ...]:
+    """The boxes of a nest by the blocks in which they are, each as a nest within one block."""
+    step, is_free = _int(nest.axes[cut].dst), nest.axes[cut].bound < 0
+    found = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in peel(nest)]
+    ends = {end for start, box in found for end in (start, start + box.axes[cut].extent)}
+    sections = []
+    for first, end in pairwise(sorted(ends)):
+        inside = [(at, box) for at, box in found if at <= first < at + box.axes[cut].extent]
+        boxes = [_within(box, cut, at) for at, box in inside]
+        sections.append(Section(first, end, _plans(boxes, nest.moved_bytes, machine)))
+    return tuple(sections)
+
+
+def _plans(boxes: list[LoopNest], moved_bytes: int, machine: Machine) -> tuple[Schedule, ...]:
+    plans = [plan.without_streams() for box in boxes for plan in schedule(normalise(box), machine)]
+    if moved_bytes < machine.l2:
+        return tuple(plans)
+    return tuple(asking_ahead(plan, machine) for plan in plans)
+
+
+def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
+    """A box at one position of an axis, as if that were the first: of the axis only remains if it is read."""
+    axis = box.axes[cut]
+    rest = (Axis(1, 0, 0, valid=0, more=(0,) * len(axis.more)),) if axis.valid == 0 else ()
+    moves = zip(box.operands, axis.more, strict=True)
+    return replace(
+        box,
+        axes=(*box.axes[:cut], *rest, *box.axes[cut + 1 :]),
+        src_base=box.src_base - start * _int(axis.src),
+        dst_base=box.dst_base - start * _int(axis.dst),
+        operands=tuple(replace(x, base=x.base - start * _int(stride)) for x, stride in moves),
+    )
+
+
+def _lowest(stride: Stride) -> int:
+    return stride if isinstance(stride, int) else min(stride)
+
+
+def _highest(axis: Axis) -> int:
+    return axis.dst * (axis.extent - 1) if isinstance(axis.dst, int) else max(axis.dst)
+
+
+def _int(stride: Stride) -> int:
+    assert isinstance(stride, int)
+    return stride
