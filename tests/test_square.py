@@ -12,19 +12,14 @@ from support.compensation import attr_of, reordered, totals
 from support.sycl import sycl_engine
 
 GPUS = [Device(64, 8, 1 << 16), Device(256, 16, 1 << 16), Device(256, 32, 48 << 10), Device(256, 64, 1 << 16)]
-MOVES = [
-    ((2, 64, 9, 9), "nchw", "nhwc"),
-    ((2, 33, 40, 3), "nhwc", "nchw"),
-    ((3, 70, 35), "abc", "cba"),
-    ((2, 40, 17, 5), "nchw", "nChw16c"),
-    ((100, 130), "ab", "BA16a16b"),
-]
-COMPUTED = [
-    ("f32", "f32", 1.0, 0.0),
-    ("u8", "u8", 1.0, 0.0),
-    ("f32", "s8", 0.5, -2.0),
-    ("f64", "f16", 1.0, 1.0),
-]
+CASES = {
+    "sub-groups of 8": (GPUS[0], (2, 33, 40, 3), "nhwc nchw", ("f32", "f32", 1.0, 0.0)),
+    "sub-groups of 16": (GPUS[1], (3, 70, 35), "abc cba", ("f32", "s8", 0.5, -2.0)),
+    "sub-groups of 32": (GPUS[2], (2, 64, 9, 9), "nchw nhwc", ("f64", "f16", 1.0, 1.0)),
+    "sub-groups of 64": (GPUS[3], (100, 130), "ab BA16a16b", ("f32", "f32", 1.0, 0.0)),
+    "bytes": (GPUS[2], (100, 130), "ab ba", ("u8", "u8", 1.0, 0.0)),
+    "padding": (GPUS[1], (2, 40, 17, 5), "nchw nChw16c", ("f32", "bf16", 3.0, 0.0)),
+}
 
 
 @pytest.fixture
@@ -37,13 +32,15 @@ def as_gpu(monkeypatch):
 
 
 @pytest.mark.sycl
-@pytest.mark.parametrize("facts", GPUS, ids=lambda facts: f"sub-groups of {facts.sub_group}")
-@pytest.mark.parametrize(("dims", "src", "dst"), MOVES, ids=lambda value: str(value).replace(" ", ""))
-def test_squares_have_the_right_bits(as_gpu, dims, src, dst, facts):
+@pytest.mark.parametrize("case", CASES)
+def test_squares_have_the_right_bits(as_gpu, case):
+    facts, dims, tags, (first, second, alpha, beta) = CASES[case]
+    src, dst = tags.split()
+    mds = rs.MemoryDesc(dims, first, src), rs.MemoryDesc(dims, second, dst)
     engine = as_gpu(facts)
-    for first, second, alpha, beta in COMPUTED:
-        mds = rs.MemoryDesc(dims, first, src), rs.MemoryDesc(dims, second, dst)
-        check_reorder(*mds, engine, alpha=alpha, beta=beta)
+    pd = rs.Reorder.PrimitiveDesc(engine, mds[0], engine, mds[1])
+    assert "through local memory" in str(pd._impl.program.plan)
+    check_reorder(*mds, engine, alpha=alpha, beta=beta)
 
 
 @pytest.mark.sycl
@@ -54,15 +51,6 @@ def test_items_in_step_have_the_right_bits(as_gpu, types):
     for src, dst in (("abc", "abc"), ("abc", "acb"), ("aBc8b", "abc"), ("abc", "ABc4a8b")):
         dims = (6, 22, 10)
         check_reorder(rs.MemoryDesc(dims, first, src), rs.MemoryDesc(dims, second, dst), engine)
-
-
-@pytest.mark.sycl
-def test_a_transpose_is_by_squares_there(as_gpu):
-    engine = as_gpu(GPUS[2])
-    mds = rs.MemoryDesc((2, 64, 16, 16), "f32", "nchw"), rs.MemoryDesc((2, 64, 16, 16), "f32", "nhwc")
-    pd = rs.Reorder.PrimitiveDesc(engine, mds[0], engine, mds[1])
-    assert pd.impl_info_str == "jit:spirv:transpose"
-    assert "through local memory" in str(pd._impl.program.plan)
 
 
 @pytest.mark.sycl

@@ -43,7 +43,7 @@ def test_any_sources_into_any_destination(engine, case, src_start, dst_start):
     check_sum(mds, dst, engine, scales, (src_start, dst_start))
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(sums(40))
 def test_sources_for_several_passes(engine, case):
     mds, dst, scales = case

@@ -105,20 +105,20 @@ def asking_ahead(plan: Schedule, machine: Machine) -> Schedule:
     return replace(plan, prefetch=_ahead(plan, machine))
 
 
-def schedule_items(nest: LoopNest, device: Device) -> tuple[Schedule, ...]:
+def schedule_items(nest: LoopNest, device: Device, tiles: bool = True) -> tuple[Schedule, ...]:
     """Schedule a normalised nest without bounds for work-items; each runs one step of the grid.
 
-    Where an item has registers to itself it runs tiles as a thread does if vectors will do, else loops over
+    Where an item has registers to itself it runs `tiles` as a thread does if vectors will do, else loops over
     elements. Items that run in step have one element each, the contiguous axis of the destination innermost,
     so that neighbours write neighbours; a transpose goes by squares through the memory of a group.
     """
-    if device.vector_bytes and _suits_vectors(nest):
+    if device.vector_bytes and tiles and _suits_vectors(nest):
         plans = schedule(nest, Machine(vector_bytes=device.vector_bytes))
         return tuple(replace(plan, streams=False, prefetch=0) for plan in plans)
     for index, axis in enumerate(nest.axes):
         if not axis.is_whole and not nest.is_zero:
             whole = (slice_axis(nest, index, 0, axis.valid), slice_axis(nest, index, *_behind(axis), 0))
-            return tuple(plan for part in whole for plan in schedule_items(normalise(part), device))
+            return tuple(plan for part in whole for plan in schedule_items(normalise(part), device, tiles))
     along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
     square = square_of(nest, device, *along_src, *along_dst) if along_src and along_dst else None
     chunks = tuple(_shared_byte(nest, index, along_dst) for index in range(len(nest.axes)))

@@ -18,6 +18,8 @@ from .schedule import Schedule, schedule_items
 
 # Past this many boxes the bounds are checked by every item instead.
 _MOST_BOXES = 8
+# The device's compiler takes seconds where more boxes than these are in vectors (measured).
+_MOST_TILED = 2
 # With bounds, items of their own loop over the inner axes once there are this many of them.
 _ENOUGH_ITEMS = 256
 
@@ -116,5 +118,7 @@ def plan_items(nest: LoopNest, device: Device) -> ItemPlan:
     """Schedule a nest that is not empty for a device."""
     if peeled_boxes(nest) > _MOST_BOXES:
         return ItemPlan(nest, device, (), nest)
-    plans = (plan for box in peel(nest) for plan in schedule_items(normalise(box), device))
+    boxes = list(map(normalise, peel(nest)))
+    tiles = len(boxes) <= _MOST_TILED
+    plans = (plan for box in boxes for plan in schedule_items(box, device, tiles))
     return ItemPlan(nest, device, tuple(map(Items, plans)))
