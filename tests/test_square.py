@@ -14,9 +14,9 @@ from support.sycl import sycl_engine
 GPUS = [Device(64, 8, 1 << 16), Device(256, 16, 1 << 16), Device(256, 32, 48 << 10), Device(256, 64, 1 << 16)]
 CASES = {
     "sub-groups of 8": (GPUS[0], (2, 33, 40, 3), "nhwc nchw", ("f32", "f32", 1.0, 0.0)),
-    "sub-groups of 16": (GPUS[1], (3, 70, 35), "abc cba", ("f32", "s8", 0.5, -2.0)),
+    "sub-groups of 16": (GPUS[1], (3, 70, 35), "abc acb", ("f32", "s8", 0.5, -2.0)),
     "sub-groups of 32": (GPUS[2], (2, 64, 9, 9), "nchw nhwc", ("f64", "f16", 1.0, 1.0)),
-    "sub-groups of 64": (GPUS[3], (100, 130), "ab BA16a16b", ("f32", "f32", 1.0, 0.0)),
+    "sub-groups of 64": (GPUS[3], (100, 130), "ab ba", ("f32", "f32", 1.0, 0.0)),
     "bytes": (GPUS[2], (100, 130), "ab ba", ("u8", "u8", 1.0, 0.0)),
     "padding": (GPUS[1], (2, 40, 17, 5), "nchw nChw16c", ("f32", "bf16", 3.0, 0.0)),
 }
