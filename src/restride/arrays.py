@@ -21,7 +21,7 @@ from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
 from .frameworks.recipes import Recipe, overlapping
-from .frameworks.tensors import as_numpy, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
@@ -57,8 +57,8 @@ def reorder(
 ) -> Any:
     """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
-    x       a NumPy array, whose strides say how it lies, a tensor of torch, what has `__dlpack__`, or a
-            `Memory`
+    x       a NumPy array, whose strides say how it lies, a tensor of torch, an array of JAX, what has
+            `__dlpack__`, or a `Memory`
     dst     a tag ("nhwc", "acdb", "nChw16c"), strides in elements, a `MemoryDesc`, or None to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
@@ -228,7 +228,7 @@ def _of_others(
     x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
-    target = None if out is None else as_numpy(out, "reorder: out")
+    target = None if out is None else as_target(out, "reorder: out")
     named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
     source = as_numpy(x, "reorder: x")
     made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)

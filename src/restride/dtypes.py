@@ -65,7 +65,7 @@ _WORDS = {
 
 
 class DataType(enum.Enum):
-    """An element's data type (`dnnl::memory::data_type`). Values are the numbers of the documents (P15)."""
+    """An element's data type (`dnnl::memory::data_type`). Values are oneDNN's numbers (P15)."""
 
     undef = 0
     f16 = 1

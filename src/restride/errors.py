@@ -9,7 +9,7 @@ import enum
 
 
 class Status(enum.IntEnum):
-    """The status values of the documents (`dnnl_status_t`)."""
+    """The status values of oneDNN (`dnnl_status_t`)."""
 
     success = 0
     out_of_memory = 1

@@ -19,7 +19,7 @@ from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
 from .frameworks.joining_recipes import JoiningRecipe
 from .frameworks.listed import listed, on_engine
-from .frameworks.tensors import as_numpy, is_torch, to_torch
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives import concat_problem, sum_problem
 from .primitives.base import DEFAULT_ATTR
 from .primitives.concat import find_concat
@@ -180,11 +180,11 @@ class _Given:
         found = listed(call, arrays)
         if dtype is None and out is None and found and all(map(is_nibbles, found)):
             dtype = found[0].dtype
-        self.is_torch, self.is_memory = is_torch(found[0]), isinstance(found[0], Memory)
+        self.first = found[0]
         found = [
             x if isinstance(x, Memory) else as_numpy(x, f"{call}: array {i}") for i, x in enumerate(found)
         ]
-        out = out if out is None or isinstance(out, Memory) else as_numpy(out, f"{call}: out")
+        out = out if out is None or isinstance(out, Memory) else as_target(out, f"{call}: out")
         self.moved = self._moved(found, layout, dtype, out)
         self.engine = next((x.engine for x in (*found, out) if isinstance(x, Memory) and x), _CPU)
         self.below: list[int] = []
@@ -216,10 +216,10 @@ class _Given:
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
-        if self.is_memory or self.engine.is_sycl or not is_array:
+        if isinstance(self.first, Memory) or self.engine.is_sycl or not is_array:
             return target
         array = np.asarray(target) if self.moved is None else np.asarray(target).view(self.moved)
-        return to_torch(array) if self.is_torch else array
+        return back_to(self.first, array) if is_foreign(self.first) else array
 
     def _source(self, index: int, x: Any) -> Memory:
         name = f"{self.call}: array {index}"

@@ -16,6 +16,7 @@ from .desc.parse import parse_int
 from .errors import InvalidArguments, OutOfMemory
 from .frameworks.arithmetic import Arithmetic, Bound, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
+from .frameworks.tensors import as_numpy, as_target
 from .plan.cost import Prediction, Work, predict
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem, check_problem, solve
@@ -235,7 +236,7 @@ def plan(
 
 def _desc_of(x: Any, src: Any) -> MemoryDesc:
     if not isinstance(x, MemoryDesc | Memory):
-        return describe(x, src, Subject.source("plan")).desc
+        return describe(as_numpy(x, "plan: x"), src, Subject.source("plan")).desc
     if src is not None:
         raise InvalidArguments("plan: src with a descriptor", why="it says how it lies", hint="leave src out")
     return x if isinstance(x, MemoryDesc) else x.desc
@@ -245,8 +246,9 @@ def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
     if isinstance(out, Memory):
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
         return out.desc
-    if isinstance(out, np.ndarray):
-        return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
+    array = as_target(out, "plan: out")
+    if isinstance(array, np.ndarray):
+        return out_desc(src, describe(array, None, Subject.target("plan")), dst, dtype).desc
     raise InvalidArguments(
         "plan: out is no array", why=f"it is {type(out).__name__}", hint="pass an array or a rs.Memory"
     )

@@ -13,6 +13,7 @@ from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .frameworks.formats import parse_type
+from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .runtime.alloc import Array
 from .runtime.brought import near
 from .runtime.describe import Subject, describe
@@ -56,7 +57,7 @@ def quantize(
 ) -> tuple[Any, Any, Any]:
     """Quantise floats: `(q, scale, zero_point)` with `x` about `scale * (q - zero_point)`.
 
-    x          an array or `Memory` of f64, f32, bf16, f16 or f8
+    x          an array or `Memory` of f64, f32, bf16, f16 or f8; results are arrays of its kind
     dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`)
     axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
                axis, as arrays of f32 and s32
@@ -73,6 +74,10 @@ def quantize(
     >>> q.tolist(), zero_point
     ([[32, -127], [64, 127]], 0)
     """
+    if is_foreign(x):
+        made = quantize(as_numpy(x, "quantize: x"), dtype, axis, symmetric, dst)
+        q, scale, zero = (back_to(x, part) for part in made)
+        return q, scale, zero
     target = _target_of(dtype, symmetric)
     source = _source_of(x)
     at = None if axis is None else _axis_of(axis, source.desc)

@@ -14,7 +14,7 @@ from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
-from .frameworks.tensors import as_numpy, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives.base import check_destination, check_memory
 from .primitives.execution import share_bytes
 from .primitives.shuffle_problem import ShuffleProblem
@@ -143,7 +143,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
         source_array = as_numpy(x, f"{rule.call}: x")
         if out is None:
             return back_to(x, _shuffled(rule, source_array, axis, number, None))
-        _shuffled(rule, source_array, axis, number, as_numpy(out, f"{rule.call}: out"))
+        _shuffled(rule, source_array, axis, number, as_target(out, f"{rule.call}: out"))
         return out
     engine = engine_of(x, out, None)
     source = _as_memory(x, engine, Subject.source(rule.call))

@@ -23,8 +23,8 @@ class MemoryDesc(Viewed):
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None
     for row-major. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that
-    stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies the document's formula to
-    the letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
+    stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies oneDNN's formula to the
+    letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
 
     Raises InvalidArguments, naming the argument and the index, for anything that describes no memory.
     """
@@ -160,12 +160,12 @@ class MemoryDesc(Viewed):
     def size(self) -> int:
         """Bytes of storage without offset0 (M16–M18).
 
-        0 for `any`, for the zero descriptor, and for empty tensors; RUNTIME_SIZE where dims are runtime.
+        0 for `any`, for the zero descriptor, and for empty tensors; 2**63 where dims are runtime.
         """
         return self._size
 
     def get_size(self) -> int:
-        """`size`, by its name in the documents."""
+        """`size`, by oneDNN's name."""
         return self._size
 
     @property
@@ -190,7 +190,7 @@ class MemoryDesc(Viewed):
         """The base tag that builds this descriptor from its dims, or None (gaps, broadcast, submemory,
         `any`).
 
-        Where size-1 dims leave a choice: the one whose strides are met exactly, then a tag of the seed.
+        Where size-1 dims leave a choice: the one whose strides are met exactly, then one that has a name.
         """
         found = matching_tag(self._layout) if self._kind == "blocked" else None
         return None if found is None else str(found)
@@ -215,8 +215,8 @@ class MemoryDesc(Viewed):
     # Where elements lie
 
     def offset(self, *index: int) -> int:
-        """Element offset of a position, offset0 included: `offset0 + Σ i·stride`, blocks as spec 2.1 (M10,
-        P10).
+        """Element offset of a position, offset0 included: the sum of all digits of the index, each times
+        its stride, as `explain` writes it down (M10, P10).
 
         Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
         """

@@ -189,7 +189,7 @@ def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
 
 
 class FormatTag(enum.Enum):
-    """The named format tags of the seed (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
+    """oneDNN's named format tags (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
 
     An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which
     parses back. Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset, output.
@@ -223,7 +223,7 @@ class FormatTag(enum.Enum):
 
     @classmethod
     def parse(cls, text: str | FormatTag) -> FormatTag | Tag | GenericTag:
-        """A member for the seed's tags in any spelling, else the `Tag` or rank-generic tag."""
+        """A member for the named tags in any spelling, else the `Tag` or rank-generic tag."""
         if isinstance(text, FormatTag):
             return text
         if isinstance(text, str) and text in ("any", "undef"):

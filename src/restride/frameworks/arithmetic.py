@@ -31,6 +31,7 @@ from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .factors import Applied, parse_factors
+from .tensors import as_numpy, is_foreign
 
 _OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not fit")
 _NIBBLES = (DataType.s4.numpy, DataType.u4.numpy)
@@ -146,6 +147,8 @@ def _is_no_shift(zero_point: Any) -> bool:
 
 
 def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
+    if is_foreign(values):
+        values = as_numpy(values, f"reorder: {name}")
     try:
         array = np.asarray(values)
         is_known = array.dtype.kind in "iufV" and not isinstance(values, np.ma.MaskedArray)
@@ -275,6 +278,8 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     """The operand of a binary post-op: an array that broadcasts as NumPy's do, or a memory."""
     if isinstance(x, Memory):
         return x
+    if is_foreign(x):
+        x = as_numpy(x, "reorder: the operand of a post-op")
     array = np.asarray(x) if is_scalar(x) or isinstance(x, list | tuple) else x
     if isinstance(array, np.ndarray) and array.dtype == np.int64:
         array = array.astype(np.float64)

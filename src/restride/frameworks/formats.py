@@ -10,7 +10,7 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_ints, short_repr
-from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag
+from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..runtime.describe import Described
@@ -37,6 +37,23 @@ def format_key(dst: object) -> Hashable:
         where=f"dst {short_repr(dst)}",
         why=f"{type(dst).__name__} names no layout",
         hint='pass a tag such as "nhwc" or "nChw16c", strides as a tuple, a rs.MemoryDesc, or None',
+    )
+
+
+@lru_cache(maxsize=256)
+def plain_order(call: str, dst: str, ndims: int) -> tuple[int, ...]:
+    """The axes of a plain format, outermost first.
+
+    Raises InvalidArguments for formats of another rank, and for blocked ones, which no strides describe.
+    """
+    tag = to_tag(FormatTag.parse(dst), ndims)
+    order = getattr(tag, "order", ())
+    if len(order) == ndims and not getattr(tag, "inner_blks", ()):
+        return tuple(order)
+    raise InvalidArguments(
+        f"{call}: {dst!r} is no plain format of {ndims} axes",
+        why="the result has as many strides as axes, and no blocks",
+        hint="name a plain format such as nhwc; rs.reorder makes a rs.Memory of a blocked one",
     )
 
 

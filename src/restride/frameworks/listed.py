@@ -12,6 +12,7 @@ from ..desc.factor import MOST_SOURCES
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .jax_arrays import is_jax
 from .tensors import is_torch
 
 
@@ -21,8 +22,9 @@ def listed(call: str, arrays: Any) -> list[Any]:
         is_array = isinstance(arrays, np.ndarray | Memory)
         hint = "write [x]" if is_array else "pass a list of arrays"
         raise InvalidArguments(f"{call}: arrays is no list", why=f"it is {type(arrays).__name__}", hint=hint)
-    if is_torch(arrays):
-        raise InvalidArguments(f"{call}: arrays is no list", why="it is one tensor", hint="write [x]")
+    if is_torch(arrays) or is_jax(arrays):
+        why = "it is one tensor" if is_torch(arrays) else "it is one array"
+        raise InvalidArguments(f"{call}: arrays is no list", why=why, hint="write [x]")
     found = list(islice(arrays, MOST_SOURCES + 1))
     if 1 <= len(found) <= MOST_SOURCES:
         return found

@@ -70,14 +70,18 @@ class NewRecipe(Recipe):
 
 
 class OutRecipe(Recipe):
-    """How to reorder into an array that is there."""
+    """How to reorder into an array that is there.
 
-    __slots__ = ("_dst", "_in_place", "_src", "out_below")
+    `reach`: one past the highest byte that is read, counted from the first element of the source.
+    """
+
+    __slots__ = ("_dst", "_in_place", "_src", "out_below", "reach")
 
     def __init__(self, problem: Problem, below: int, out_below: int) -> None:
         super().__init__(problem, below)
         self.out_below = out_below
         self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
+        self.reach = self._src[1] - below
         self._in_place = is_same_place(problem.src, problem.dst)
 
     def span(self, dst: int) -> tuple[int, int]:

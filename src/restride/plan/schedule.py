@@ -19,6 +19,8 @@ from .tiling import choose_tile, collide, contiguous, rows_collide
 # How far ahead of a source row a transpose asks for data: two lines, and four where values shrink to bytes,
 # since such steps take less time. Measured; 64 to 512 differ little.
 _AHEAD_BYTES = 128
+# Rows that are dealt out to fewer places are as good as one.
+_FEWEST_DEALT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,35 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
         return (plan,)
     passes = nest.moved_bytes >= machine.l3 or _writes_collide(plan, machine)
     return (replace(asking_ahead(plan, machine), streams=passes and writes_whole_lines(plan, machine)),)
+
+
+def deals(plan: Schedule, machine: Machine) -> bool:
+    """True where rows of the source are dealt out to several places of the destination.
+
+    Then short runs far apart reach memory as they come. Longer ones are better put together first: measured
+    on ab to BA16a64b4a, 62 GB/s against 41.
+    """
+    nest = plan.nest
+    if len(plan.inner) < 2 or nest.src_type.bits != nest.dst_type.bits:
+        return False
+    dealt, within = plan.inner[-2:]
+    if plan.chunks[dealt] > 1 or dealt not in contiguous(nest, "src"):
+        return False
+    written = prod(plan.chunks) * _step_tiles(plan, within) * nest.dst_type.bits // 8
+    step = _destination_step(plan, dealt)
+    return _step_tiles(plan, dealt) >= _FEWEST_DEALT and step > max(written, machine.page)
+
+
+def _step_tiles(plan: Schedule, index: int) -> int:
+    """Tiles of an axis in one grid step."""
+    return next((grid.tiles for grid in plan.grid if grid.axis == index), plan.tiles(index))
+
+
+def _destination_step(plan: Schedule, index: int) -> int:
+    """Bytes between tiles of an axis in the destination."""
+    stride = plan.nest.axes[index].dst
+    step = abs(stride) * plan.chunks[index] if isinstance(stride, int) else 0
+    return step * plan.nest.dst_type.bits // 8
 
 
 def _writes_collide(plan: Schedule, machine: Machine) -> bool:
@@ -168,15 +199,20 @@ def _kind_of_items(
 
 def _ahead(plan: Schedule, machine: Machine) -> int:
     """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
-    read to their end; to a jumping copy's next tile.
+    read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
     """
     if plan.kind == "transpose":
         shrinks = plan.nest.dst_type.bits <= 8 < plan.nest.src_type.bits
         return max(_next_rows(plan, machine), _AHEAD_BYTES << shrinks)
     if plan.kind != "copy" or not plan.inner:
         return 0
+    along = contiguous(plan.nest, "src")
     step = _source_step(plan, plan.inner[-1])
-    return step if step > _AHEAD_BYTES and plan.inner[-1] not in contiguous(plan.nest, "src")[:1] else 0
+    if step <= _AHEAD_BYTES or plan.inner[-1] in along[:1]:
+        return 0
+    # Where tiles jump between places that are each read on and on, those go on soon.
+    nearest = next((i for i in along if i in plan.inner[-2:]), None)
+    return _AHEAD_BYTES if nearest is not None and nearest != plan.inner[-1] else step
 
 
 def _next_rows(plan: Schedule, machine: Machine) -> int:
@@ -234,7 +270,8 @@ def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
     steps = [nest.dst_base]
     for index, axis in enumerate(nest.axes):
         if not isinstance(axis.dst, int):
-            return False
+            steps += axis.dst
+            continue
         if index not in run and axis.extent > 1:
             steps.append(axis.dst)
         if index == last and axis.extent > plan.chunks[index]:

@@ -218,7 +218,9 @@ def _no_buffer(data: object) -> InvalidArguments:
     if isinstance(data, int):
         hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
     elif data is None or hasattr(data, "__dlpack__"):
-        hint = "pass an array, np.from_dlpack(x) for other libraries' arrays, or rs.NO_DATA for no buffer yet"
+        hint = (
+            "pass an array, rs.Memory.from_dlpack(x) for another library's, or rs.NO_DATA for no buffer yet"
+        )
     return InvalidArguments(
         "Memory: the data is no buffer",
         why=f"{type(data).__name__} lends no bytes through the buffer protocol",

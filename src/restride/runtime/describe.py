@@ -111,7 +111,8 @@ def _of_kind(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[A
 
 def _check_array(x: object) -> None:
     if not isinstance(x, np.ndarray):
-        raise _refused(f"{type(x).__name__} is no NumPy array", "pass np.asarray(x), or np.from_dlpack(x)")
+        hint = "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)"
+        raise _refused(f"{type(x).__name__} is no NumPy array", hint)
     if isinstance(x, np.ma.MaskedArray):
         raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
 

@@ -11,7 +11,7 @@ from .sycl import SyclDevice, count_devices, open_device, why_none
 
 
 class EngineKind(enum.IntEnum):
-    """Kinds of engine (`dnnl::engine::kind`) with their numbers of the documents; `reference` is ours."""
+    """Kinds of engine (`dnnl::engine::kind`) with oneDNN's numbers; `reference` is ours."""
 
     any = 0
     cpu = 1

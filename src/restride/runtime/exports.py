@@ -12,11 +12,14 @@ import numpy as np
 
 from ..desc.aliases import LETTERS
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views
 from .alloc import Array, Buffer
+from .capsules import exported
 
 _CPU = (1, 0)
+_WIDER = {DataType.u4: "u8", DataType.s4: "s8"}
 _USUAL = {3: "ncw", 4: "nchw", 5: "ncdhw"}
 
 
@@ -25,7 +28,7 @@ class NotExported(InvalidArguments, BufferError):
 
 
 class NotCarried(Unimplemented, BufferError):
-    """Elements that NumPy does not export; a BufferError too, as DLPack's consumers expect."""
+    """Elements that no consumer reads; a BufferError too, as DLPack's consumers expect."""
 
 
 def refused(md: MemoryDesc, what: str) -> NotExported:
@@ -94,13 +97,14 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
 
     Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.
     """
-    found = views.strided(md, held)
-    if found.dtype.isbuiltin != 1:
+    if md.data_type.bits < 8:
         raise NotCarried(
             f"Memory.__dlpack__: {md.data_type}",
-            why="NumPy does not export this type",
-            hint=f"export the bits: np.asarray(mem).view(np.uint{found.itemsize * 8})",
+            where=str(md),
+            why="two elements share a byte, which consumers do not read",
+            hint=f'export bytes of one each, mem.to(None, "{_WIDER.get(md.data_type, "s8")}"), or mem.data',
         )
+    found = views.strided(md, held)
     device = options.get("dl_device")
     if device is not None and tuple(device) != _CPU:
         raise NotExported(
@@ -109,4 +113,4 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
             why="the memory is on the CPU, (1, 0)",
             hint="export it to the CPU, and let the consumer copy it",
         )
-    return found.__dlpack__(**{name: value for name, value in options.items() if value is not None})
+    return exported(found, {name: value for name, value in options.items() if value is not None})

@@ -13,6 +13,7 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from . import exports, views
 from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, at_pointer, extent, wrap
+from .capsules import imported, not_imported
 from .describe import describe
 from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled, usm_interface
 from .engine import Engine
@@ -93,6 +94,20 @@ class Memory:
         return cls(described.desc, Engine("cpu") if engine is None else engine, described.buffer_of(x))
 
     @classmethod
+    def from_dlpack(cls, x: Any, engine: Engine | None = None, *, copy: bool | None = None) -> Memory:
+        """Wrap an array of any library that exports DLPack on the CPU; bf16 and f8 have its own codes.
+
+        `copy`: True copies, False and None share the bytes, read-only where the producer says so or, without
+        a version, cannot say. Raises InvalidArguments that names the producer where it fails, and for types
+        and layouts that no descriptor has.
+        """
+        try:
+            found = imported(x)
+        except Exception as error:  # a foreign __dlpack__ may raise anything
+            raise not_imported("Memory.from_dlpack: x", x, error) from None
+        return cls.from_numpy(found.copy() if copy else found, None, engine)
+
+    @classmethod
     def from_pointer(
         cls,
         address: int,
@@ -158,7 +173,7 @@ class Memory:
     def set_data_handle(self, data: Any, stream: object = None) -> None:
         """Take another buffer, as the constructor does; `NO_DATA` lets go of the present one.
 
-        `stream` is there for the documents' sake: work on the CPU has ended when its call returns. Padding is
+        `stream` is there because oneDNN has it: work on the CPU has ended when its call returns. Padding is
         left as it is (M39). Raises InvalidArguments for a short buffer or a mapped memory.
         """
         what = "Memory.set_data_handle"
@@ -229,7 +244,7 @@ class Memory:
 
         `max_version` from (1, 0) gives a versioned capsule, in which read-only data is flagged; `copy=True` a
         copy; `dl_device` may only be the CPU. Raises errors that are BufferErrors too: InvalidArguments for a
-        blocked layout, Unimplemented for what NumPy does not export (bf16, f8).
+        blocked layout, Unimplemented for elements that share a byte. bf16 and f8 have DLPack's own codes.
         """
         return exports.dlpack(self._desc, self._plain("__dlpack__"), options)
 

@@ -19,7 +19,7 @@ from ..plan.blocks import Blocks, pour_boxes
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.nibbles import moves_whole_bytes
-from ..plan.schedule import Schedule, schedule
+from ..plan.schedule import Schedule, deals, schedule
 from ..plan.staged import Chain, Staged, stage, stream
 from . import kernel_files, store
 from .isa import CacheSizes, Isa
@@ -138,7 +138,8 @@ def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: b
         return None
     is_large = direct.nest.moved_bytes >= machine.l3
     if direct.kind not in ("strided", "guarded"):
-        return stage(chain, machine, poured=True) if is_large and not direct.streams else None
+        is_short = not direct.streams or any(deals(plan, machine) for plan in direct.schedules)
+        return stage(chain, machine, poured=True) if is_large and is_short else None
     ways = [partial(stream, chain, machine)] if is_large and may_stream else []
     ways += [partial(stage, chain, machine, poured=poured) for poured in (is_large, False)]
     return next(filter(None, (way() for way in ways)), None)
