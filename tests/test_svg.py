@@ -100,7 +100,7 @@ def test_text_in_pictures_is_escaped() -> None:
 def test_the_tensor_is_drawn_in_logical_order_with_the_offsets_of_all_sides() -> None:
     dims = (2, 3, 2, 2)
     sides = [rs.MemoryDesc(dims, "f32", tag) for tag in ("nchw", "nhwc")]
-    found = cells(tensor_svg(sides, "nchw"))
+    found = cells(tensor_svg(sides, "nchw", width=420))
     assert [index_of(cell) for cell in found] == sorted(index_of(cell) for cell in found)
     assert len(found) == prod(dims)
     for cell in found:

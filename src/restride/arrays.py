@@ -238,7 +238,12 @@ def _of_others(
 def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
     """What `Memory.to` does."""
     if not memory:
-        raise InvalidArguments("Memory.to is not possible", why="the memory is empty")
+        raise InvalidArguments(
+            "Memory.to is not possible",
+            code="RS-M36",
+            why="the memory is empty",
+            hint="give it a descriptor and an engine",
+        )
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
     return cast(Memory, reorder(memory, None, out=target))
 
@@ -258,13 +263,19 @@ def _into_nibbles(
     kind = DataType.parse(out.dtype)
     if dtype is not None and DataType.parse(dtype) is not kind:
         hint = "leave dtype out, or pass another out"
-        raise InvalidArguments(f"reorder: out holds {kind}, dtype says otherwise", hint=hint)
+        raise InvalidArguments(
+            f"reorder: out holds {kind}, dtype says otherwise",
+            code="RS-A06",
+            why="the array's own type says what its elements are",
+            hint=hint,
+        )
     device = engine_of(x, out, engine)
     packed = Memory(target_desc(_as_source(x, src, device).desc, dst, kind), device)
     if not out.flags.writeable or packed.desc.dims != out.shape:
         fits = packed.desc.dims == out.shape
         raise InvalidArguments(
             "reorder: out will not do",
+            code="RS-A07",
             where=f"dst {packed.desc}",
             why="its memory must not be written" if fits else f"its shape is {out.shape}",
             hint="pass a writable array of the dims of x",
@@ -295,7 +306,10 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
         return Engine(engine)
     if engine is not None:
         raise InvalidArguments(
-            "reorder: engine is no engine", why=f"it is {type(engine).__name__}", hint='pass rs.Engine("cpu")'
+            "reorder: engine is no engine",
+            code="RS-V08",
+            why=f"it is {type(engine).__name__}",
+            hint='pass rs.Engine("cpu")',
         )
     memories = (held for held in (x, out) if isinstance(held, Memory) and held)
     return next((memory.engine for memory in memories), _CPU)
@@ -307,11 +321,17 @@ def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
         return Memory(described.desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
         raise InvalidArguments(
-            "reorder: src with a Memory", why="a Memory has its own descriptor", hint="leave src out"
+            "reorder: src with a Memory",
+            code="RS-A14",
+            why="a Memory has its own descriptor",
+            hint="leave src out",
         )
     if not x:
         raise InvalidArguments(
-            "reorder: the source memory is empty", hint="give it a descriptor and an engine"
+            "reorder: the source memory is empty",
+            code="RS-M36",
+            why="it has neither descriptor nor data",
+            hint="give it a descriptor and an engine",
         )
     return reached(x, engine)
 
@@ -325,7 +345,10 @@ def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) 
         return Memory(target.desc, _host_of(engine), target.buffer_of(out))
     empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
     raise InvalidArguments(
-        "reorder: out is no array", why=f"it is {empty}", hint="pass a NumPy array or a rs.Memory"
+        "reorder: out is no array",
+        code="RS-V08",
+        why=f"it is {empty}",
+        hint="pass a NumPy array or a rs.Memory",
     )
 
 
@@ -339,13 +362,14 @@ def _host_of(engine: Engine) -> Engine:
 
 def _beta_without_out() -> InvalidArguments:
     return InvalidArguments(
-        "reorder: beta without out", why="beta multiplies what out holds", hint="pass out="
+        "reorder: beta without out", code="RS-A09", why="beta multiplies what out holds", hint="pass out="
     )
 
 
 def _read_only(problem: Problem) -> InvalidArguments:
     return InvalidArguments(
         "reorder: out is read-only",
+        code="RS-A08",
         where=problem.where(),
         why="its memory must not be written",
         hint="pass a writable array",

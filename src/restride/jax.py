@@ -87,6 +87,7 @@ def _array(x: Any) -> Any:
         return jax.numpy.asarray(x)
     raise InvalidArguments(
         f"restride.jax: {type(x).__name__} is no array",
+        code="RS-A17",
         why="these functions take arrays of JAX and of NumPy",
         hint="use the function of the same name in restride, which takes any array",
     )

@@ -121,6 +121,7 @@ def _concat_problem(
     if number not in inside:
         raise InvalidArguments(
             "concat: bad axis",
+            code="RS-A10",
             where=f"axis {axis}; array 0 {descs[0]}",
             why=f"array 0 has {len(inside)} axes",
             hint=f"axes are numbered from 0 to {len(inside) - 1}, or from the end by -1 to -{len(inside)}",
@@ -149,6 +150,7 @@ def _target(
             return layout
         raise InvalidArguments(
             f"{names.call}: dtype is {dtype}",
+            code="RS-A06",
             where=f"{names.dst} {layout}",
             why=f"the result is of {layout.data_type}",
             hint="leave dtype out",
@@ -157,6 +159,7 @@ def _target(
     if dtype is None and len(kinds) > 1:
         raise InvalidArguments(
             f"{names.call}: no type for the result",
+            code="RS-A06",
             why=f"the arrays are of {', '.join(map(str, kinds))}",
             hint="say which, for example dtype='f32'",
         )
@@ -168,7 +171,7 @@ def _described(call: str, dims: tuple[int, ...], dtype: DataType, layout: Any) -
         return MemoryDesc(dims, dtype, layout)
     except Error as error:
         what = f"{call}: layout: {error.what}"
-        raise type(error)(what, where=error.where, why=error.why, hint=error.hint) from None
+        raise error.retold(what) from None
 
 
 class _Given:
@@ -200,6 +203,7 @@ class _Given:
         if self.moved is not None and impl.problem.dst.inner_blks:
             raise InvalidArguments(
                 f"{self.call}: no blocks of {self.moved}",
+                code="RS-A02",
                 why=f"a blocked result is a Memory, and no data type is {self.moved}",
                 hint="ask for a plain layout, or convert the arrays first",
             )
@@ -263,6 +267,7 @@ class _Given:
         if wanted != out:
             raise InvalidArguments(
                 f"{self.call}: out does not lie as layout says",
+                code="RS-A07",
                 where=f"out {out}; wanted {wanted}",
                 why="its descriptor differs",
                 hint="leave layout out, or let the call make the result",
@@ -276,7 +281,9 @@ def _type(call: str, dtype: Any) -> DataType | None:
     except Error as error:
         what = f"{call}: dtype is no data type"
         where = error.where or f"dtype {short_repr(dtype)}"
-        raise InvalidArguments(what, where=where, why=error.why or error.what, hint=error.hint) from None
+        raise InvalidArguments(
+            what, code=error.code, where=where, why=error.why or error.what, hint=error.hint
+        ) from None
 
 
 def _format(call: str, layout: Any) -> Hashable:
@@ -285,5 +292,5 @@ def _format(call: str, layout: Any) -> Hashable:
     except Error as error:
         what = f"{call}: layout is no format"
         raise InvalidArguments(
-            what, where=f"layout {short_repr(layout)}", why=error.why, hint=error.hint
+            what, code=error.code, where=f"layout {short_repr(layout)}", why=error.why, hint=error.hint
         ) from None

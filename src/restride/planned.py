@@ -12,7 +12,7 @@ import numpy as np
 
 from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_int
+from .desc.parse import parse_int, short_repr
 from .errors import InvalidArguments, OutOfMemory
 from .frameworks.arithmetic import Arithmetic, Bound, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
@@ -35,6 +35,7 @@ __all__ = ["Measured", "Plan", "Prediction", "plan"]
 
 # What scratch memories hold: an ordinary number in every type, and no page of zeros that all addresses share.
 _FILLED = 0x3F
+_MOST_ROUNDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,13 @@ class Plan:
         them, InvalidArguments for no positive number of rounds.
         """
         count = parse_int(rounds, "measure: rounds")
-        if count < 1:
-            raise InvalidArguments(f"measure: rounds is {count}", hint="pass 1 or more")
+        if not 1 <= count <= _MOST_ROUNDS:
+            raise InvalidArguments(
+                f"measure: rounds is {short_repr(count)}",
+                code="RS-V05",
+                why=f"from 1 to {_MOST_ROUNDS} samples are taken",
+                hint="leave it out for 15",
+            )
         _check_room(self)
         self._job.measure(count)
         return self._job.log[-1]
@@ -180,6 +186,7 @@ def _check_room(plan: Plan) -> None:
     if available is not None and needed > available:
         raise OutOfMemory(
             f"measure: the memories take {needed} bytes",
+            code="RS-D01",
             where=f"src {plan.src}; dst {plan.dst}",
             why=f"{available} bytes are free",
             hint="plan fewer images: the speed of large work does not depend on how many there are",
@@ -238,7 +245,9 @@ def _desc_of(x: Any, src: Any) -> MemoryDesc:
     if not isinstance(x, MemoryDesc | Memory):
         return describe(as_numpy(x, "plan: x"), src, Subject.source("plan")).desc
     if src is not None:
-        raise InvalidArguments("plan: src with a descriptor", why="it says how it lies", hint="leave src out")
+        raise InvalidArguments(
+            "plan: src with a descriptor", code="RS-A14", why="it says how it lies", hint="leave src out"
+        )
     return x if isinstance(x, MemoryDesc) else x.desc
 
 
@@ -250,5 +259,8 @@ def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
     if isinstance(array, np.ndarray):
         return out_desc(src, describe(array, None, Subject.target("plan")), dst, dtype).desc
     raise InvalidArguments(
-        "plan: out is no array", why=f"it is {type(out).__name__}", hint="pass an array or a rs.Memory"
+        "plan: out is no array",
+        code="RS-V08",
+        why=f"it is {type(out).__name__}",
+        hint="pass an array or a rs.Memory",
     )

@@ -105,6 +105,7 @@ def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Arr
     if not out.flags.writeable:
         raise InvalidArguments(
             f"{rule.call}: out is read-only",
+            code="RS-A08",
             where=recipe.problem.where(),
             why="its memory must not be written",
             hint="pass a writable array",
@@ -164,7 +165,7 @@ def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:
         return brought(described.desc, engine, described.buffer_of(value))
     if not value:
         hint = "give it a descriptor and an engine"
-        raise InvalidArguments(subject.refused, why="the memory is empty", hint=hint)
+        raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
     return value
 
 

@@ -218,6 +218,7 @@ def _tensor(x: Any) -> Any:
         return x
     raise InvalidArguments(
         f"restride.torch: {type(x).__name__} is no tensor",
+        code="RS-A17",
         why="these functions take tensors of torch",
         hint="use the function of the same name in restride, which takes any array",
     )

@@ -12,7 +12,7 @@ from . import derive, json_form
 from .build import Format, equality_key, parse_arguments, size_in_bytes
 from .inverse import index_of, is_injective
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range
-from .parse import parse_dims, parse_index, parse_offset, parse_strides, parse_type
+from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type
 from .strides import check_range
 from .text import describe, matching_tag, verbose
 from .viewer import Viewed
@@ -49,7 +49,7 @@ class MemoryDesc(Viewed):
         try:
             kind, dtype, layout = parse_arguments(dims, data_type, format, strict)
         except Error:
-            if not allow_empty:
+            if not parse_bool("allow_empty", allow_empty):
                 raise
             kind, dtype, layout = "undef", DataType.undef, NO_LAYOUT
         self._fill(kind, dtype, layout)
@@ -221,7 +221,10 @@ class MemoryDesc(Viewed):
         Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
         """
         layout = self._blocked("offset")
-        position = parse_index(index, layout.padded_dims)
+        try:
+            position = parse_index(index, layout.padded_dims)
+        except InvalidArguments as error:
+            raise error.retold(where=str(self)) from None
         return layout.offset0 + sum(axis_offset(layout, d, i) for d, i in enumerate(position))
 
     def index(self, offset: int) -> tuple[int, ...] | None:
@@ -246,6 +249,7 @@ class MemoryDesc(Viewed):
             return self._layout
         raise InvalidArguments(
             f"MemoryDesc.{what}: there is no layout yet",
+            code="RS-M15",
             where=str(self),
             why="the descriptor is zero, has format 'any', or has dims known only at execution",
             hint="make a descriptor with a tag or strides",
@@ -286,9 +290,9 @@ class MemoryDesc(Viewed):
                 check_range(layout, self._type)
             return MemoryDesc._make(self._kind, self._type, layout)
         except Error as error:
-            if allow_empty:
+            if parse_bool("allow_empty", allow_empty):
                 return MemoryDesc()
-            raise type(error)(error.what, where=str(self), why=error.why, hint=error.hint) from None
+            raise error.retold(where=str(self)) from None
 
     # Equality and text
 

@@ -44,7 +44,11 @@ class Tag:
         problem = _problem(self.order, self.inner_blks, self.inner_idxs)
         if problem:
             raise InvalidArguments(
-                "not a format tag", where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}", why=problem
+                "not a format tag",
+                code="RS-M11",
+                where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}",
+                why=problem,
+                hint="FormatTag.parse makes one of text, such as 'nChw16c'",
             )
         kept = [(blk, idx) for blk, idx in zip(self.inner_blks, self.inner_idxs, strict=True) if blk != 1]
         object.__setattr__(self, "inner_blks", tuple(blk for blk, _ in kept))
@@ -78,6 +82,7 @@ class GenericTag:
         if not 1 <= ndims <= MAX_NDIMS or any(i >= ndims for i in self.inner_idxs):
             raise InvalidArguments(
                 f"format tag '{self}' cannot have rank {ndims}",
+                code="RS-M06",
                 why=f"ranks are 1..{MAX_NDIMS}, and every blocked axis must be there",
                 hint="give as many dims as the tag has letters, or a tag of this rank",
             )
@@ -114,7 +119,10 @@ def parse_tag(text: str) -> Tag | GenericTag:
     """
     if not isinstance(text, str):
         raise InvalidArguments(
-            f"a format tag is a string, not {type(text).__name__}", hint="for example 'nhwc' or 'nChw16c'"
+            f"a format tag is a string, not {type(text).__name__}",
+            code="RS-M11",
+            why="it names axes by letters",
+            hint="for example 'nhwc' or 'nChw16c'",
         )
     if len(text) > _MAX_TEXT:
         raise bad_tag(text, _MAX_TEXT, f"a tag has at most {_MAX_TEXT} characters; this has {len(text)}")
@@ -248,6 +256,7 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
     if tag.ndims != ndims:
         raise InvalidArguments(
             f"format tag '{value}' has {tag.ndims} axes, the dims have {ndims}",
+            code="RS-M06",
             where=f"tag {tag}",
             why="a tag orders each axis once",
             hint="use a tag of this rank, or one for any rank: 'abx' is row-major, 'axb' channels last",

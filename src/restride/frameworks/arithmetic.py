@@ -99,6 +99,7 @@ def _bind_zero_point(
             return
         raise InvalidArguments(
             "reorder: zero_point without integers",
+            code="RS-R27",
             where=f"src {src}; dst {dst}",
             why="a zero point belongs to the side of integers, and neither side is (R27)",
             hint='leave it out, or ask for dtype="s8"',
@@ -118,6 +119,7 @@ def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.ascontiguousarray(values, np.int32)
     raise InvalidArguments(
         f"reorder: zero_point is {short_repr(values)}",
+        code="RS-R27",
         why="zero points are whole numbers of 32 bits",
         hint="pass np.rint(zero_point).astype(np.int32)",
     )
@@ -160,6 +162,7 @@ def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.nda
         return found
     raise InvalidArguments(
         f"reorder: {name} is {short_repr(values)}",
+        code="RS-A11",
         where=f"dims {dst.dims}, axis {at}",
         why=f"it must be one number, or {dst.dims[at]} real numbers, one for each index of axis {at}",
         hint="pass a list or a 1-D array of that length, or another axis",
@@ -170,6 +173,7 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
     if axis is None:
         raise InvalidArguments(
             f"reorder: {name} of several values without axis",
+            code="RS-A10",
             where=f"dims {dst.dims}",
             why="axis says along which dim there is one value for each index",
             hint="pass axis=1 for one value per channel, or one number for the whole tensor",
@@ -178,6 +182,7 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
     if not -dst.ndims <= at < dst.ndims:
         raise InvalidArguments(
             f"reorder: axis is {short_repr(at)}",
+            code="RS-A10",
             where=f"dims {dst.dims}",
             why=f"it must be from {-dst.ndims} to {dst.ndims - 1}",
             hint="dims are logical: axis 1 is the channels of (N, C, H, W) in every format",
@@ -206,6 +211,7 @@ def _copied(chain: PostOps, given: PostOps) -> PostOps:
     if any(isinstance(entry, BinaryOp) for entry in entries):
         raise InvalidArguments(
             "reorder: post_ops names an operand but does not bring it",
+            code="RS-A12",
             why="a binary entry of PostOps has a descriptor only; its memory is an execution's",
             hint='pass post_ops=[("add", array)]',
         )
@@ -270,7 +276,10 @@ def _eltwise_numbers(name: str, params: list[Any], entry: Any) -> Sequence[Any]:
     if len(params) >= least:
         return params or _USUAL.get(name, ())
     raise InvalidArguments(
-        f"reorder: post_ops has {short_repr(entry)}", why=f"{name} takes {words}", hint=f"pass {example}"
+        f"reorder: post_ops has {short_repr(entry)}",
+        code="RS-A12",
+        why=f"{name} takes {words}",
+        hint=f"pass {example}",
     )
 
 
@@ -301,6 +310,7 @@ def _at(values: np.ndarray[Any, Any], engine: Engine) -> Memory:
 def _no_chain(entry: Any) -> InvalidArguments:
     return InvalidArguments(
         f"reorder: post_ops has {short_repr(entry)}",
+        code="RS-A12",
         why="an entry is a name, or a tuple of a name and its numbers, or of a name and an array",
         hint='pass rs.PostOps(), or as ["relu", ("clip", 0, 6), ("add", bias)]',
     )

@@ -79,6 +79,7 @@ def check_width(dtype: np.dtype[Any]) -> None:
     if dtype in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
         raise Unimplemented(
             f"an array of JAX of {dtype.name}",
+            code="RS-A17",
             why=f"JAX would make {_NARROWED[dtype]} of it",
             hint='allow it, jax.config.update("jax_enable_x64", True), or ask for another dtype',
         )
@@ -88,6 +89,7 @@ def refuse_out(name: str) -> InvalidArguments:
     """The error for an array of JAX as an output."""
     return InvalidArguments(
         f"{name} cannot be written",
+        code="RS-A08",
         why="arrays of JAX never change",
         hint="leave out out: the result is an array of JAX",
     )
@@ -110,4 +112,4 @@ def _aligned(x: Array) -> Array:
 
 
 def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"{name} cannot be read", why=why, hint=hint)
+    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)

@@ -90,6 +90,7 @@ def check_type(call: str, dtype: Any) -> None:
     if getattr(dtype, "name", "") not in _NUMBERS:
         raise Unimplemented(
             f"restride.jax.{call}: elements of {dtype}",
+            code="RS-A17",
             why="kernels read numbers from 8 bits on",
             hint="convert first: x.astype(jnp.int8); outside of programs rs.reorder packs 4-bit numbers",
         )
@@ -172,6 +173,7 @@ def factor_of(scale: Any) -> int | None:
     if isinstance(scale, jax.core.Tracer):
         raise InvalidArguments(
             "restride.jax.reorder: scale is traced",
+            code="RS-A17",
             why="it is part of the program, and must be known when the program is traced",
             hint="pass a Python number, or multiply in JAX",
         )
@@ -236,6 +238,7 @@ def _shape(call: str, aval: Any) -> Shape:
     if not all(isinstance(n, int) for n in aval.shape):
         raise Unimplemented(
             f"restride.jax.{call}: shape {aval.shape}",
+            code="RS-A17",
             why="a kernel is made for one shape, and this has dims without a value",
             hint="export or trace with a shape of numbers",
         )

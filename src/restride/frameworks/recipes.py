@@ -101,6 +101,7 @@ def overlapping(problem: Problem) -> InvalidArguments:
     """The error for an `out` that shares bytes with `x`."""
     return InvalidArguments(
         "reorder: x and out overlap",
+        code="RS-N09",
         where=problem.where(),
         why="elements would be written before they are read (N9)",
         hint="pass another array, or a copy of x; in place works where layout and element size are the same",

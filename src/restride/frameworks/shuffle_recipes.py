@@ -99,6 +99,7 @@ def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
     """The error for an `out` that shares bytes with `x`."""
     return InvalidArguments(
         f"{rule.call}: x and out overlap",
+        code="RS-S18",
         where=problem.where(),
         why="elements would be written before they are read: a shuffle is not done in place (S18)",
         hint="pass another array, or leave out out",
@@ -133,6 +134,7 @@ def _make_out(rule: Rule, x: Any, out: Any, axis: int, number: int) -> ShuffleRe
 def _other_type(rule: Rule, of: NumpyType, to: NumpyType) -> InvalidArguments:
     return InvalidArguments(
         f"{rule.call}: x and out are of different types",
+        code="RS-S11",
         where=f"x {str(of)[:60]}, out {str(to)[:60]}",
         why="a shuffle moves bits, and converts nothing",
         hint="pass an out of the type of x",

@@ -154,10 +154,11 @@ def no_bytes(what: str) -> InvalidArguments:
     """The error for a tensor of torch whose storage is shorter than its shape."""
     return InvalidArguments(
         what,
+        code="RS-A04",
         why="its storage has been resized, and ends before its last element",
         hint="use it before its storage is freed, or pass a copy made before",
     )
 
 
 def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"{name} cannot be read", why=why, hint=hint)
+    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)

@@ -60,6 +60,7 @@ def dtype_of(data_type: Any) -> Any:
         return found
     raise InvalidArguments(
         f"restride.torch: torch has no {DataType.parse(data_type)}",
+        code="RS-A17",
         why="the result would be no tensor",
         hint="use rs.reorder, which gives a rs.Memory",
     )
@@ -78,6 +79,7 @@ def tag_of(order: Sequence[int]) -> str:
     if sorted(order) != list(range(len(order))) or len(order) > len(LETTERS):
         raise InvalidArguments(
             "restride.torch.reorder: order is no order of axes",
+            code="RS-A17",
             where=f"order {short_repr(list(order))}",
             why=f"each axis from 0 on is in it once, and there are at most {len(LETTERS)}",
             hint="name the axes outermost first: [0, 2, 3, 1] is nhwc",
@@ -192,6 +194,7 @@ def _twin(dtype: Any) -> np.dtype[Any]:
         return found
     raise InvalidArguments(
         f"restride.torch.reorder: elements of {dtype}",
+        code="RS-A17",
         why="restride has no such type",
         hint="convert, for example x.float() or x.int()",
     )

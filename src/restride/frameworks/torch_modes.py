@@ -55,6 +55,7 @@ def refuse_derivative(call: str) -> None:
     if in_transform() and _transform() != "Vmap":
         raise Unimplemented(
             f"torch.ops.restride.{call} inside a derivative of torch.func",
+            code="RS-A17",
             why="torch hides derivatives of operators that come from Python from its transforms",
             hint=f"call restride.torch.{call}, which torch.func takes apart",
         )

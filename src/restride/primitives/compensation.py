@@ -50,6 +50,7 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
     if dst.data_type not in _TYPES:
         raise InvalidArguments(
             f"reorder: compensation of {dst.data_type}",
+            code="RS-R27",
             where=where,
             why="sums are of a quantised destination, s8, u8, s32, s4 or u4",
             hint="quantise to s8",
@@ -57,6 +58,7 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
     if wanted.mask >> dst.ndims:
         raise InvalidArguments(
             f"reorder: the mask of the compensation is {wanted.mask}",
+            code="RS-N10",
             where=where,
             why=f"the destination has dims 0 to {dst.ndims - 1} (N10)",
             hint="bit i keeps dim i: 1 for OIhw weights, 3 for gOIhw",
@@ -86,6 +88,7 @@ def check_outputs(call: str, descs: dict[int, MemoryDesc], extras: Extras, src: 
             if sums._lo < other._hi and other._lo < sums._hi:
                 raise InvalidArguments(
                     f"{call}: the sums {name} overlap {at}",
+                    code="RS-N09",
                     where=f"{sums.desc}; {other.desc}",
                     why="one would overwrite the other (N9)",
                     hint="sums have a memory of their own, or lie behind the destination's md.size bytes",

@@ -59,6 +59,7 @@ class PrimitiveHandle:
         if self._impl is None:
             raise InvalidArguments(
                 f"{self.kind}.execute: the primitive is empty",
+                code="RS-R04",
                 why="it was made without a primitive descriptor (R05)",
                 hint=f"make it with {self.usage or f'rs.{self.kind}(pd)'}",
             )
@@ -81,6 +82,7 @@ def described(kind: str, of: type[PrimitiveDescBase], pd: object) -> Any:
         return pd
     raise InvalidArguments(
         f"{kind}: no primitive descriptor",
+        code="RS-V08",
         why=f"{type(pd).__name__} is no rs.{kind}.PrimitiveDesc",
         hint=f"make one with rs.{kind}.PrimitiveDesc",
     )

@@ -50,6 +50,7 @@ def check_sycl(kind: str, impl: Any, engine: Engine) -> None:
         return
     raise InvalidArguments(
         f"{kind}.execute_sycl: the engine is no SYCL device",
+        code="RS-P08",
         where=f"engine {engine}",
         why="only streams that are SYCL queues have events (P08)",
         hint="use execute(stream, src, dst)",
@@ -76,6 +77,7 @@ def checked_deps(kind: str, deps: Iterable[Any]) -> list[Any]:
 def _no_events(kind: str, given: object) -> InvalidArguments:
     return InvalidArguments(
         f"{kind}.execute_sycl: deps are no events",
+        code="RS-P08",
         why=f"{type(given).__name__} is no dpctl.SyclEvent",
         hint="pass a list of what execute_sycl, or a queue of dpctl, returned",
     )

@@ -189,7 +189,13 @@ def _operand(run: Run, feed: Feed, extras: Extras) -> Place:
     memory = extras[feed.arg]
     place = place_of(run, memory)
     if place is None:
-        raise InvalidArguments("execute: an operand has no elements", where=str(memory.desc))
+        raise InvalidArguments(
+            "execute: an operand has no elements",
+            code="RS-R07",
+            where=str(memory.desc),
+            why="its values are read by the kernel",
+            hint="leave the operand out",
+        )
     # Offsets of a binary operand are in the nest; scales and zero points begin at their first value.
     skipped = 0 if feed.desc is not None else memory.desc.offset0
     data_type = memory.desc.data_type

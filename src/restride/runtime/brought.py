@@ -49,6 +49,7 @@ def refuse_host_out(what: str, out: object, engine: Engine) -> None:
     if engine.is_sycl and not isinstance(out, Memory):
         raise InvalidArguments(
             what,
+            code="RS-P08",
             where=f"out {type(out).__name__}",
             why=f"it is memory of the host, and {engine} runs the call",
             hint="leave out out, and take result.to_numpy(); or pass a rs.Memory of that engine",

@@ -122,7 +122,7 @@ def not_imported(name: str, x: object, error: Exception) -> InvalidArguments:
         said = str(error) or type(error).__name__
         why = f"{type(x).__name__}.__dlpack__: {said}"[:_LONGEST]
         hint = "copy it to NumPy: np.asarray(x)"
-    return InvalidArguments(f"{name} cannot be read", why=why, hint=hint)
+    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)
 
 
 class _Reader:

@@ -56,6 +56,7 @@ def lent_to(engine: Engine | None, buffer: Buffer, owner: Engine | None) -> Buff
         return buffer
     raise InvalidArguments(
         "Memory: the data is on another device",
+        code="RS-P08",
         where=f"data on {owner}, memory on {engine}",
         why="its bytes cannot be reached from there",
         hint="allocate a memory on this engine, and reorder from the other",
@@ -70,6 +71,7 @@ def host_view(memory: Any, buffer: Buffer, what: str) -> Buffer:
         return buffer
     raise InvalidArguments(
         f"Memory.{what} is not possible",
+        code="RS-P08",
         where=str(memory),
         why="the bytes lie on the device, or have been freed",
         hint="use to_numpy() or map_data(), which copy; or shared memory of rs.sycl_interop.make_memory",
@@ -114,6 +116,7 @@ def check_alive(buffer: Buffer, engine: Engine) -> None:
         return
     raise InvalidArguments(
         "Memory: its USM is gone",
+        code="RS-P08",
         where=f"{buffer.nbytes} bytes on {engine}",
         why="the pointer is no USM of the engine's context: it has been freed",
         hint="keep the allocation alive as long as the memory that wraps it",

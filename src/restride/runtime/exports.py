@@ -12,6 +12,7 @@ import numpy as np
 
 from ..desc.aliases import LETTERS
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views
@@ -36,6 +37,7 @@ def refused(md: MemoryDesc, what: str) -> NotExported:
     plain = _USUAL.get(md.ndims, LETTERS[: md.ndims])
     return NotExported(
         f"Memory.{what} is not possible",
+        code="RS-A16",
         where=str(md),
         why="no strides say where elements of a blocked layout lie",
         hint=f'take mem.physical(), the storage without a copy, or mem.to("{plain}"), a plain copy',
@@ -43,12 +45,18 @@ def refused(md: MemoryDesc, what: str) -> NotExported:
 
 
 def array(md: MemoryDesc, held: Buffer, dtype: Any, copy: bool | None) -> Array:
-    """`__array__` of a plain layout. Raises ValueError where `copy=False` cannot be."""
+    """`__array__` of a plain layout. Raises InvalidArguments, a ValueError, where `copy=False` cannot be."""
     is_packed = md.data_type.bits < 8
     found = views.logical(md, held) if is_packed else views.strided(md, held)
     wanted = found.dtype if dtype is None else np.dtype(dtype)
     if copy is False and (is_packed or wanted != found.dtype):
-        raise ValueError(f"restride.Memory: {found.dtype} as {wanted} needs a copy")
+        raise InvalidArguments(
+            f"restride.Memory: {found.dtype} as {wanted} needs a copy",
+            code="RS-A16",
+            where=str(md),
+            why="copy=False allows none",
+            hint="leave copy out, or ask for the type that the memory has",
+        )
     return found.astype(wanted, copy=bool(copy))
 
 
@@ -100,16 +108,18 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
     if md.data_type.bits < 8:
         raise NotCarried(
             f"Memory.__dlpack__: {md.data_type}",
+            code="RS-A16",
             where=str(md),
             why="two elements share a byte, which consumers do not read",
             hint=f'export bytes of one each, mem.to(None, "{_WIDER.get(md.data_type, "s8")}"), or mem.data',
         )
     found = views.strided(md, held)
     device = options.get("dl_device")
-    if device is not None and tuple(device) != _CPU:
+    if device is not None and not (isinstance(device, tuple | list) and tuple(device) == _CPU):
         raise NotExported(
             "Memory.__dlpack__: another device",
-            where=f"dl_device {tuple(device)}",
+            code="RS-A16",
+            where=f"dl_device {short_repr(device)}",
             why="the memory is on the CPU, (1, 0)",
             hint="export it to the CPU, and let the consumer copy it",
         )

@@ -124,4 +124,4 @@ def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
 
 
 def _refused(why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments("Stream: cannot be created", why=why, hint=hint)
+    return InvalidArguments("Stream: cannot be created", code="RS-P04", why=why, hint=hint)

@@ -64,6 +64,7 @@ class SyclDevice:
         except (self.sdk.memory.USMAllocationError, MemoryError, OverflowError) as error:
             raise OutOfMemory(
                 f"Memory: cannot allocate {nbytes} bytes of {kind} memory",
+                code="RS-D01",
                 where=repr(self),
                 why=str(error),
                 hint="free memory, use a smaller type, or work in parts through submemory_desc",
@@ -79,6 +80,7 @@ class SyclDevice:
         if interface is None:
             raise InvalidArguments(
                 "Memory: the data is memory of the host",
+                code="RS-P08",
                 where=f"{self!r}; data {type(data).__name__}",
                 why="the device reads USM memory alone (P08)",
                 hint='allocate with rs.Memory(md, engine), and reorder into it from one of rs.Engine("cpu")',
@@ -107,7 +109,7 @@ class SyclDevice:
     def _no_usm(self, why: str) -> InvalidArguments:
         hint = "make it with dpctl.memory on a queue of rs.sycl_interop.get_context(engine)"
         return InvalidArguments(
-            "Memory: the data is no USM of this engine", where=repr(self), why=why, hint=hint
+            "Memory: the data is no USM of this engine", code="RS-P08", where=repr(self), why=why, hint=hint
         )
 
     def usm_type(self, usm: Any) -> str:
@@ -154,6 +156,7 @@ class SyclDevice:
         except Exception as error:  # dpctl's own errors have no common root
             raise RuntimeFailure(
                 "the device's compiler refused a kernel",
+                code="RS-D03",
                 where=repr(self),
                 why=str(error)[:500],
                 hint="update the device's driver; rs.Engine('cpu') needs none",

@@ -41,7 +41,11 @@ class Run:
             event = self.queue.submit_async(kernel, list(args), [groups * size], [size], self.deps)
         except Exception as error:  # dpctl's own errors have no common root
             raise RuntimeFailure(
-                "the device refused a kernel", where=repr(self.device), why=str(error)[:500]
+                "the device refused a kernel",
+                code="RS-D03",
+                where=repr(self.device),
+                why=str(error)[:500],
+                hint="update the device's driver; rs.Engine('cpu') needs none",
             ) from error
         self._follow(event, [kernel, *args])
 
@@ -208,6 +212,7 @@ def _check_fits(nest: LoopNest, plan: ItemPlan | None, device: SyclDevice) -> No
     if plan is not None and plan.groups > _MOST_GROUPS:
         raise Unimplemented(
             "reorder: too many elements for one launch",
+            code="RS-D05",
             where=repr(device),
             why=f"{plan.groups} groups of work-items; devices take {_MOST_GROUPS}",
             hint="work in parts, through submemory_desc",
@@ -216,6 +221,7 @@ def _check_fits(nest: LoopNest, plan: ItemPlan | None, device: SyclDevice) -> No
     if needs_double and not device.has_double:
         raise Unimplemented(
             "reorder: the device has no f64",
+            code="RS-D05",
             where=repr(device),
             why="f64 tensors, and post-ops such as exp and tanh, are computed in f64 (N1)",
             hint='use another device, or rs.Engine("cpu")',

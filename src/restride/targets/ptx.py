@@ -67,4 +67,10 @@ def ptx_text(lowered: Ptx, processor: str = "sm_90") -> str:
             machine = target.create_target_machine(cpu=processor, opt=2)
             return str(machine.emit_assembly(inlined_module(lowered.ir(), machine)))
         except RuntimeError as error:
-            raise RuntimeFailure("LLVM failed to make PTX", where=processor, why=str(error)) from error
+            raise RuntimeFailure(
+                "LLVM failed to make PTX",
+                code="RS-D03",
+                where=processor,
+                why=str(error),
+                hint="update llvmlite",
+            ) from error

@@ -89,6 +89,7 @@ def spirv_code(lowered: Spirv) -> bytes:
                 return code
     raise RuntimeFailure(
         "LLVM failed to make SPIR-V",
+        code="RS-D03",
         why="its numbers clash",
         hint="use another version of llvmlite, or rs.Engine('cpu')",
     )
@@ -139,7 +140,12 @@ def _compiled(text: str, kept: list[object]) -> bytes:
         kept += [module, machine]
         return bytes(machine.emit_object(module))
     except RuntimeError as error:
-        raise RuntimeFailure("LLVM failed to make SPIR-V", why=str(error)) from error
+        raise RuntimeFailure(
+            "LLVM failed to make SPIR-V",
+            code="RS-D03",
+            why=str(error),
+            hint="update llvmlite; rs.Engine('cpu') needs no SPIR-V",
+        ) from error
 
 
 def has_unique_numbers(code: bytes) -> bool:
