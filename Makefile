@@ -6,16 +6,15 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip -qq --disable-pip-version-check
 SILERO := silero-vad>=6.2,<7
-DOC_TESTS := $(wildcard tests/test_docs*.py)
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-sycl bench lint docs clean
+.PHONY: help demo test test-all test-sycl bench lint docs pictures notebooks clean
 
 help: ## list what make can do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and memcpy
 	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
@@ -25,16 +24,18 @@ demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and 
 test: lint ## lint, then the tests, in parallel
 	$(PY) -m pytest -n auto $(ARGS)
 
-test-all: lint ## the slow tests too, and those against torch, oneDNN and OpenVINO where they can be installed
+test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and OpenVINO where they can be installed
 	@$(call try,$(VENV)/.has-demo,scikit-image: its tests are skipped)
 	@$(call try,$(VENV)/.has-bench,torch: its tests are skipped)
+	@$(call try,$(VENV)/.has-jax,JAX: its tests are skipped)
 	@$(call try,$(VENV)/.has-onednn,oneDNN: its tests are skipped)
 	@$(call try,$(VENV)/.has-openvino,OpenVINO: its tests are skipped)
+	@$(call try,$(VENV)/.has-docs,Sphinx: its tests are skipped)
 	$(PY) -m pytest -n auto -m '' $(ARGS)
 
 test-sycl: $(VENV)/.has-test ## the tests of the SYCL engine, on a CPU device where there is no GPU
 	@$(MAKE) --silent --no-print-directory $(VENV)/.has-sycl
-	$(PY) -m pytest -m sycl $(ARGS)
+	$(PY) -m pytest -n auto -m sycl $(ARGS)
 
 bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into benchmarks/results
 	@$(call try,$(VENV)/.has-bench,torch and matplotlib: the report lacks them)
@@ -46,8 +47,16 @@ lint: $(VENV)/.has-test ## style, format and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-docs: $(VENV)/.has-test ## check the documents: their examples run, their links lead somewhere
-	$(if $(DOC_TESTS),$(PY) -m pytest $(DOC_TESTS) $(ARGS),@echo "there are no document tests")
+docs: $(VENV)/.has-docs ## the documentation as pages, into docs/_build; what is wrong with a link or a name is an error
+	@rm -rf docs/_build
+	$(PY) -m sphinx -W --keep-going -q -E -c docs . docs/_build/html $(ARGS)
+	@echo "made docs/_build/html/index.html"
+
+pictures: $(VENV)/.has-core ## draw the pictures of the documentation anew
+	PATH="$(abspath $(VENV)/bin):$$PATH" docs/pictures/draw.sh
+
+notebooks: $(VENV)/.has-test ## run the notebooks of the documentation anew, and keep what they show
+	$(PY) docs/notebooks/run.py
 
 clean: ## remove what make has made, the environment too
 	rm -rf .venv .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build

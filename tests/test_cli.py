@@ -118,7 +118,7 @@ def test_a_caret_points_at_the_fault_in_dims(
 def test_a_caret_points_at_the_fault_in_a_tag(capsys: pytest.CaptureFixture[str]) -> None:
     lines = failed(capsys, "show", "nnchw", "1x2x3x4").splitlines()
     assert lines[1:3] == ["  where: nnchw", "          ^"]
-    assert lines[-1] == "  hint: did you mean 'nchw'?"
+    assert lines[-2:] == ["  hint: did you mean 'nchw'?", "  more: restride explain RS-M11"]
 
 
 def test_show_writes_pictures_and_pages(
@@ -172,7 +172,7 @@ def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     error = json.loads(out)["error"]
     assert error["what"] == "cannot read /nowhere/a.npy"
     assert error["status"] == "runtime_error"
-    assert set(error) == {"what", "where", "why", "hint", "status"}
+    assert set(error) == {"what", "code", "where", "why", "hint", "status"}
     assert err.startswith("error: cannot read /nowhere/a.npy\n  why: ")
     assert main(["show", "nnchw", "1x2", "--json"]) == 2
     assert "nnchw" in json.loads(capsys.readouterr().out)["error"]["what"]
@@ -268,16 +268,51 @@ def completed(line: str) -> set[str]:
         ("restride reorder a.npy b.npy --dst nhw", {"nhwc"}),
         ("restride show nchw --dtype bf", {"bf16"}),
         ("restride completion z", {"zsh"}),
+        ("restride explain RS-O", {"RS-O01", "RS-O02", "RS-O04", "RS-O05"}),
+        ("restride explain nCh", {"nChw8c", "nChw16c"}),
     ],
 )
 def test_bash_completes(line: str, offered: set[str]) -> None:
     assert completed(line) == offered
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("restride ex", {"explain"}),
+        ("restride show nCh", {"nChw8c", "nChw16c"}),
+        ("restride reorder a.npy b.npy --dst nhw", {"nhwc"}),
+        ("restride explain RS-O", {"RS-O01", "RS-O02", "RS-O04", "RS-O05"}),
+    ],
+)
+def test_fish_completes(line: str, offered: set[str], tmp_path: Path) -> None:
+    script = tmp_path / "restride.fish"
+    script.write_text(
+        subprocess.run([*_RESTRIDE, "completion", "fish"], capture_output=True, text=True).stdout
+    )
+    asked = f"source {script}; complete -C '{line}'"
+    done = subprocess.run(["fish", "--no-config", "-c", asked], capture_output=True, text=True, timeout=60)
+    assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_can_read_its_script(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, shell: str
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    script = tmp_path / "script"
+    script.write_text(answered(capsys, "completion", shell))
+    done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_have_scripts(capsys: pytest.CaptureFixture[str], shell: str) -> None:
     text = answered(capsys, "completion", shell)
     assert "nChw16c" in text
+    assert "RS-M11" in text
     assert "dst" in text
     assert json.loads(answered(capsys, "completion", shell, "--json"))["script"] + "\n" == text
     assert failed(capsys, "completion", "tcsh").startswith("2 ")
@@ -350,7 +385,7 @@ def test_closed_and_full_outputs_do_not_end_in_a_traceback() -> None:
         )
     assert done.returncode == 1
     assert done.stderr.startswith("error: cannot write to standard output\n  why: No space left")
-    assert done.stderr.count("\n") == 2
+    assert [line.split(":")[0] for line in done.stderr.splitlines()[1:]] == ["  why", "  hint", "  more"]
 
 
 def test_output_in_ascii_where_that_is_all_there_is() -> None:

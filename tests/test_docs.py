@@ -6,6 +6,7 @@ import ast
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import os
 import re
@@ -25,14 +26,17 @@ from restride.desc.tags import FormatTag, parse_tag
 _ROOT = Path(__file__).parents[1]
 _SOURCES = Path(rs.__file__).parent
 _DOCS = _ROOT / "docs"
-_PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.glob("*.md")))
+_PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.rglob("*.md")))
 _FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # These need minutes, a network or a toolchain: make runs them.
 _DEAR = {"demo", "bench"}
+# Their examples need settings of their own, which the tests of what they are about make.
+_RUN_ELSEWHERE = {"torch.md", "jax.md"}
+_LIBRARY = re.compile(r"^>>> import (dpctl|torch|jax|einops)\b", re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS
 
-each_page = pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+each_page = pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
 
 
 class Block(NamedTuple):
@@ -98,6 +102,29 @@ def test_examples_run(page: Path, workplace: None) -> None:
             _run_python(page, block, names)
         if block.language == "console":
             _run_console(page, block)
+
+
+def _with_other_libraries() -> list[Path]:
+    pages = [page for page in _PAGES if page.name not in _RUN_ELSEWHERE]
+    return [page for page in pages if any(block.language == "pycon" for block in _blocks(page))]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", _with_other_libraries(), ids=lambda page: str(page.relative_to(_ROOT)))
+def test_examples_with_other_libraries_run(page: Path, workplace: None) -> None:
+    """Blocks marked pycon need libraries that not everyone has: those of one that is missing are left out."""
+    names: dict[str, Any] = {}
+    missing: dict[str, None] = {}
+    is_left_out = False
+    for block in _blocks(page):
+        if block.language == "pycon" and (needed := _LIBRARY.findall(block.text)):
+            absent = [library for library in needed if importlib.util.find_spec(library) is None]
+            missing |= dict.fromkeys(absent)
+            is_left_out = bool(absent)
+        if block.language == "python" or (block.language == "pycon" and not is_left_out):
+            _run_python(page, block, names)
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}; the other examples ran")
 
 
 def _run_python(page: Path, block: Block, names: dict[str, Any]) -> None:
@@ -182,9 +209,35 @@ def _anchors(page: Path) -> set[str]:
 
 
 def test_every_page_is_reachable_from_the_index() -> None:
-    linked = {link.partition("#")[0] for link in _LINK.findall(_prose(_DOCS / "index.md"))}
-    assert {page.name for page in _DOCS.glob("*.md")} - {"index.md"} <= linked
+    indices = (_DOCS / "index.md", _DOCS / "reference" / "index.md")
+    links = [(index, link.partition("#")[0]) for index in indices for link in _LINK.findall(_prose(index))]
+    linked = {(index.parent / link).resolve() for index, link in links}
+    assert set(_DOCS.rglob("*.md")) - linked - set(indices) == set()
     assert "docs/index.md" in _LINK.findall(_prose(_ROOT / "README.md"))
+
+
+def test_every_page_has_a_place_in_the_tree() -> None:
+    """Sphinx takes its order of pages from the toctree blocks."""
+    indices = (_DOCS / "index.md", _DOCS / "reference" / "index.md")
+    blocks = [
+        (index, block.text) for index in indices for block in _blocks(index) if ":hidden:" in block.text
+    ]
+    placed = [
+        (index.parent / line)
+        for index, text in blocks
+        for line in re.findall(r"^[.\w].*", text, re.MULTILINE)
+    ]
+    pages = {page.with_suffix("").resolve() for page in (*_PAGES, *_DOCS.rglob("*.ipynb"))}
+    assert pages - {path.resolve() for path in placed} == {_DOCS / "index"}
+
+
+@each_page
+def test_tables_are_whole(page: Path) -> None:
+    """An empty line in a table would make text of its rest."""
+    whole = re.sub(
+        r"^\|.*\|\n\|(?: *:?-+:? *\|)+\n(?:\|.*\|\n)*", "", _prose(page) + "\n", flags=re.MULTILINE
+    )
+    assert re.findall(r"^\|.*", whole, re.MULTILINE) == []
 
 
 @each_page

@@ -41,8 +41,11 @@ def test_each_error_has_its_status_and_its_builtin_kind(kind, status, builtin):
 
 
 def test_the_message_says_what_where_why_and_the_way_out():
-    error = rs.InvalidArguments("it failed", where="src f32 3 a", why="too short", hint="make it longer")
-    assert error.message == "it failed\n  where: src f32 3 a\n  why: too short\n  hint: make it longer"
+    parts = {"where": "src f32 3 a", "why": "too short", "hint": "make it longer"}
+    error = rs.InvalidArguments("it failed", code="RS-M16", **parts)
+    said = "it failed\n  where: src f32 3 a\n  why: too short\n  hint: make it longer"
+    assert error.message == f"{said}\n  more: restride explain RS-M16"
+    assert rs.InvalidArguments("it failed", **parts).message == said
     assert str(error) == error.message
 
 
@@ -54,11 +57,21 @@ def test_what_is_not_known_is_left_out_of_the_message():
 @pytest.mark.parametrize("kind", [rs.Error, *(kind for kind, _, _ in KINDS)])
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
 def test_errors_travel_between_processes(kind, again):
-    error = kind("it failed", where="here", why="so", hint="do that")
+    error = kind("it failed", code="RS-V05", where="here", why="so", hint="do that")
     made = again(error)
     assert type(made) is kind
     assert (made.what, made.where, made.why, made.hint) == ("it failed", "here", "so", "do that")
+    assert (made.code, made.message) == ("RS-V05", error.message)
     assert made.status is error.status
+
+
+def test_an_error_is_retold_in_the_words_of_the_caller():
+    error = rs.Unimplemented("step: it failed", code="RS-L01", where="here", why="so", hint="do that")
+    made = error.retold("call: it failed", where="there")
+    assert type(made) is rs.Unimplemented
+    assert (made.what, made.where, made.why, made.hint) == ("call: it failed", "there", "so", "do that")
+    assert made.code == "RS-L01"
+    assert error.retold().message == error.message
 
 
 def test_a_real_error_carries_all_of_its_parts_through_pickle():
@@ -115,6 +128,7 @@ def test_every_refusal_of_an_argument_says_why_and_hints_and_is_short(call):
         call()
     assert caught.value.why
     assert caught.value.hint
+    assert caught.value.code
     assert len(caught.value.message) < 600
     assert "0" * 40 not in caught.value.message
 
@@ -122,3 +136,45 @@ def test_every_refusal_of_an_argument_says_why_and_hints_and_is_short(call):
 def test_a_huge_integer_is_told_by_its_length():
     with pytest.raises(rs.InvalidArguments, match="an integer of 1329 bits"):
         rs.PrimitiveAttr().set_output_scales(0, _HUGE)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda: rs.MemoryDesc((2, 3), "f32", "nchw"), "dims (2, 3); tag abcd"),
+        (lambda: rs.MemoryDesc((2, 3), "f32", (1,)), "dims (2, 3)"),
+        (lambda: rs.MemoryDesc((2, 3), "f32").offset(0, 3), "f32 2x3 ab"),
+    ],
+    ids=["rank", "strides", "position"],
+)
+def test_a_refusal_says_of_which_descriptor(call, wanted):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        call()
+    assert caught.value.where == wanted
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_blocks_that_do_not_nest_name_both_descriptors(engine):
+    src, dst = (rs.MemoryDesc((40000,), "f32", tag) for tag in ("A131a", "A128a"))
+    with pytest.raises(rs.Unimplemented) as caught:
+        rs.Reorder.PrimitiveDesc(rs.Engine(engine), src, rs.Engine(engine), dst)
+    assert caught.value.where == f"src {src}; dst {dst}"
+
+
+@pytest.mark.parametrize(
+    ("call", "near"),
+    [
+        (lambda: rs.PostOps().append_eltwise("reluu"), "relu"),
+        (lambda: rs.PostOps().append_binary("Mull", rs.MemoryDesc((2,), "f32")), "mul"),
+        (lambda: rs.PrimitiveAttr().set_fpmath_mode("stricht"), "strict"),
+        (
+            lambda: rs.ShuffleForward.Desc("forward_trainig", rs.MemoryDesc((2, 4), "f32"), 1, 2),
+            "forward_training",
+        ),
+    ],
+    ids=["eltwise", "binary", "mode", "kind"],
+)
+def test_the_word_nearest_to_what_was_typed_is_named(call, near):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        call()
+    assert caught.value.hint.startswith(f"did you mean {near!r}? use one of ")

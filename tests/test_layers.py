@@ -17,8 +17,9 @@ from restride.desc import viewer
 
 _ROOT = Path(restride.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
-# These import torch: whoever imports them has it.
-_FOR_TORCH = {"torch", "frameworks.torch_kernels"}
+# These import torch, or jax: whoever imports them has it.
+_FOR_TORCH = {"torch", *(f"frameworks.torch_{name}" for name in ("gradients", "kernels", "modes"))}
+_FOR_JAX = {"jax", "frameworks.jax_kernels"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
     "torch",
@@ -49,6 +50,7 @@ _ROWS = (
         "openvino",
         "sycl_interop",
         "torch",
+        "jax",
         "about",
         "frameworks",
     ),
@@ -161,12 +163,14 @@ def test_modules_need_only_the_standard_library_and_the_core_dependencies() -> N
     known = sys.stdlib_module_names | _CORE | {"restride"}
     uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if not i.in_function and not i.for_types]
     strange = [(m.name, top) for m, top, _ in uses if top not in known]
-    assert {pair for pair in strange if pair[0] not in _FOR_TORCH or pair[1] != "torch"} == set()
+    allowed = {(name, "torch") for name in _FOR_TORCH} | {(name, "jax") for name in _FOR_JAX}
+    assert set(strange) - allowed == set()
 
 
-def test_only_modules_for_torch_import_those_that_import_it() -> None:
-    users = {m.name for m in _modules() for i in m.imports if (_own(i.target) or "") in _FOR_TORCH}
-    assert users <= _FOR_TORCH
+@pytest.mark.parametrize("group", [_FOR_TORCH, _FOR_JAX], ids=["torch", "jax"])
+def test_only_modules_for_a_framework_import_those_that_import_it(group: set[str]) -> None:
+    users = {m.name for m in _modules() for i in m.imports if (_own(i.target) or "") in group}
+    assert users <= group
 
 
 def test_only_code_generation_knows_llvm() -> None:

@@ -331,7 +331,7 @@ def test_arrays_of_other_libraries_are_sent_through_dlpack():
 
     with pytest.raises(InvalidArguments) as caught:
         Memory(F32_4, CPU, Tensor())
-    assert "np.from_dlpack" in caught.value.hint
+    assert "rs.Memory.from_dlpack" in caught.value.hint
 
 
 def test_released_and_closed_buffers_are_refused():
@@ -901,12 +901,12 @@ def test_dlpack_keeps_the_buffer_after_the_memory():
     assert taken.tolist() == [3] * 4
 
 
-@pytest.mark.parametrize("name", ["bf16", "f8_e5m2", "f8_e4m3"])
-def test_dlpack_of_types_that_numpy_does_not_export_is_unimplemented(name):
+@pytest.mark.parametrize("name", ["s4", "u4"])
+def test_dlpack_of_elements_that_share_a_byte_is_unimplemented(name):
     mem = Memory(MemoryDesc((4,), name, "a"), CPU)
     with pytest.raises(Unimplemented) as caught:
         mem.__dlpack__(stream=None)
-    assert "np.uint" in caught.value.hint
+    assert "mem.data" in caught.value.hint
 
 
 # Nothing to hold

@@ -65,8 +65,8 @@ def test_descriptors_without_elements_have_a_page(md: rs.MemoryDesc) -> None:
     assert str(md) in page([(md, "")])
 
 
-def browsed(tmp_path: Path, text: str, script: str) -> Any:
-    """What `script`, the body of a function, returns in a browser that has loaded the page."""
+def browsed(tmp_path: Path, text: str, script: str, *more: str) -> Any:
+    """What `script`, the body of a function, returns in a browser, with options `more`, that has the page."""
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         pytest.skip(f"no browser: none of {', '.join(_BROWSERS)} is installed")
@@ -76,7 +76,13 @@ def browsed(tmp_path: Path, text: str, script: str) -> Any:
     probed = text.replace("<head>", f"<head>{faults}")
     file = tmp_path / "page.html"
     file.write_text(probed.replace("</body>", f"<pre id='answer'></pre><script>{told}</script></body>"))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        *more,
+    ]
     command = [browser, *options, "--dump-dom", file.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     (answer,) = re.findall(r'<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
@@ -131,3 +137,49 @@ def test_stepping_goes_through_memory_in_order(tmp_path: Path) -> None:
     assert "after: element 19," in back
     assert passed == 19
     assert faults == []
+
+
+@pytest.mark.browser
+def test_before_and_after_are_side_by_side_and_scroll_to_what_is_pointed_at(tmp_path: Path) -> None:
+    script = _HOVER + (
+        "const box = (of) => of.getBoundingClientRect();"
+        "const sides = [...document.querySelectorAll('section')].map(box);"
+        "point('.tensor g[data-i=\"0,16,1,1\"] rect');"
+        "const seen = [...document.querySelectorAll('.here')].map((cell) => {"
+        "  const at = box(cell), pane = box(cell.closest('section'));"
+        "  const inside = (from, to) => at[from] >= pane[from] && at[to] <= pane[to];"
+        "  return inside('top', 'bottom') && inside('left', 'right');"
+        "});"
+        "return [sides.map((side) => side.top), sides.map((side) => side.right), seen, innerWidth, faults];"
+    )
+    text = page([_BEFORE, _AFTER])
+    tops, rights, seen, width, faults = browsed(tmp_path, text, script, "--window-size=1200,500")
+    assert len(set(tops)) == 1
+    assert max(rights) <= width
+    # The first is pointed at, and does not move.
+    assert seen[1:] == [True, True]
+    assert faults == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("scheme", "is_dark"), [(0, True), (1, False)], ids=["dark", "light"])
+def test_letters_stand_out_from_the_paper_in_the_colours_of_the_desktop(
+    tmp_path: Path, scheme: int, is_dark: bool
+) -> None:
+    script = _HOVER + (
+        "const parts = (colour) => colour.match(/\\d+/g).slice(0, 3).map(Number);"
+        "const light = (colour) => parts(colour).reduce((a, b) => a + b) / 765;"
+        "const style = (where, of) => light(getComputedStyle(document.querySelector(where))[of]);"
+        "return [style('body', 'backgroundColor'), style('svg > rect', 'fill'),"
+        "  style('.memory .cells > text', 'fill'),"
+        "  style('.cells g[data-i]:not([data-kind]) text', 'fill'), style('h1', 'color')];"
+    )
+    text = page([_BEFORE, _AFTER])
+    body, paper, label, inside, heading = browsed(
+        tmp_path, text, script, f"--blink-settings=preferredColorScheme={scheme}"
+    )
+    assert (body < 0.2, paper < 0.2) == (is_dark, is_dark)
+    assert abs(label - paper) > 0.4
+    assert abs(heading - body) > 0.6
+    # Letters in cells stand on light colours in both.
+    assert inside < 0.2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 import io
+import pickle
 import re
 import subprocess
 import sys
@@ -18,7 +20,9 @@ from support.errors import refused
 pytestmark = pytest.mark.peer
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
+is_plain = pytest.importorskip("restride.frameworks.torch_modes").is_plain
 
+FakeTensorMode = pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode
 _OPS = torch.ops.restride
 
 
@@ -66,8 +70,13 @@ def test_a_memory_is_read_by_torch():
         (lambda: torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8), "x.dequantize()"),
         (lambda: torch.ones(2, 4, device="meta"), "the tensor is on meta"),
         (lambda: torch.ones(2, 4, requires_grad=True), "x.detach()"),
+        (lambda: torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)]), "x.unbind()"),
+        (lambda: torch._neg_view(torch.ones(2, 4)), "x.resolve_neg()"),
+        (lambda: torch.ones(2, 4, dtype=torch.complex64).conj(), "x.resolve_conj()"),
+        (lambda: torch._efficientzerotensor((2, 4)), "ZeroTensor"),
+        (lambda: FakeTensorMode().from_tensor(torch.ones(2, 4)), "restride.torch"),
     ],
-    ids=["sparse", "quantised", "meta", "gradient"],
+    ids=["sparse", "quantised", "meta", "gradient", "nested", "negated", "conjugate", "zero", "fake"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_that_are_no_plain_memory_say_what_to_do(make, text):
@@ -75,6 +84,26 @@ def test_tensors_that_are_no_plain_memory_say_what_to_do(make, text):
     for call in (lambda: rs.reorder(x, "ba"), lambda: rs.shuffle(x, group_size=2)):
         with refused("x cannot be read", text):
             call()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_restride_inside_torch_func_say_what_to_do():
+    x = torch.rand(3, 2, 4)
+    for transform in (torch.func.vmap, lambda f: torch.func.grad(lambda y: f(y).sum())):
+        with refused("shuffle: x cannot be read", "restride.torch"):
+            transform(lambda y: rs.shuffle(y, group_size=2, axis=y.ndim - 1))(x)
+
+
+def test_scales_and_zero_points_are_tensors_too():
+    x, scale = image(), torch.arange(1, 13) / 8
+    wanted = rs.reorder(x.numpy(), None, dtype="s8", scale=scale.numpy(), zero_point=[3] * 12, axis=1)
+    for given in (scale, scale.bfloat16()):
+        made = rs.reorder(x, None, dtype="s8", scale=given, zero_point=torch.full((12,), 3), axis=1)
+        np.testing.assert_array_equal(made.numpy(), wanted)
+    q, found, zero = rs.quantize(x, axis=1)
+    assert all(isinstance(part, torch.Tensor) for part in (q, found, zero))
+    back = rs.dequantize(q, found, zero, axis=1)
+    assert torch.equal(back, q * found[:, None, None])
 
 
 # --- the operators ------------------------------------------------------------------------------------------
@@ -174,6 +203,55 @@ def test_the_module_is_a_drop_in(kind, last):
     assert ours.groups == 3
 
 
+_COPIES = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda net: pickle.loads(pickle.dumps(net)),
+    "script": lambda net: torch.jit.script(net),
+    "trace": lambda net: torch.jit.trace(net, image()),
+    "fx": lambda net: torch.fx.symbolic_trace(torch.nn.Sequential(net)),
+    "export": lambda net: torch.export.export(net, (image(),)).module(),
+    "export of any batch": lambda net: torch.export.export(
+        net, (image(),), dynamic_shapes={"x": {0: torch.export.Dim("n")}}
+    ).module(),
+    "export saved": lambda net: _saved(torch.export.export(net, (image(),)), torch.export).module(),
+    "script saved": lambda net: _saved(torch.jit.script(net), torch.jit),
+}
+
+
+def _saved(made, how):
+    file = io.BytesIO()
+    how.save(made, file)
+    file.seek(0)
+    return how.load(file)
+
+
+@pytest.mark.parametrize("name", _COPIES)
+@pytest.mark.filterwarnings("ignore")
+def test_the_module_goes_where_modules_go(name):
+    torch._dynamo.reset()
+    made = _COPIES[name](rt.ChannelShuffle(3))
+    assert torch.equal(made(image()), torch.nn.functional.channel_shuffle(image(), 3))
+
+
+@pytest.mark.parametrize("nbytes", [0, 100])
+def test_storage_that_was_cut_short_is_not_read(nbytes):
+    x = image()
+    x.untyped_storage().resize_(nbytes)
+    calls = (*_LINEAR.values(), *_OPERATORS.values(), lambda y: rs.reorder(y, "nhwc"))
+    for call in (*calls, lambda y: rs.shuffle(y, group_size=3)):
+        with refused("x cannot be read", "storage has been resized"):
+            call(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_without_strides_say_what_to_do():
+    quantised = torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8)
+    for x, hint in ((torch.ones(2, 4).to_sparse(), "x.to_dense()"), (quantised, "x.dequantize()")):
+        for call in (lambda x: rt.shuffle(x, group_size=2), lambda x: rt.reorder(x, "ba")):
+            with refused("restride.torch: x cannot be read", hint):
+                call(x)
+
+
 def test_functions_take_strided_views_and_empty_tensors():
     x = torch.arange(2 * 24 * 5 * 6.0).reshape(2, 24, 5, 6)[:, ::2, :, 1::2]
     assert torch.equal(rt.reorder(x, "nhwc"), x)
@@ -191,39 +269,143 @@ def test_functions_take_strided_views_and_empty_tensors():
 
 def test_nothing_is_called_directly_where_more_than_the_result_is_wanted():
     x = torch.rand(2, 12, 5, 3)
-    assert rt._is_plain(x)
-    assert not rt._is_plain(x.clone().requires_grad_())
-    assert not rt._is_plain(torch.nn.Parameter(x))
-    assert not rt._is_plain(x.to("meta"))
+    assert is_plain(x)
+    assert not is_plain(x.clone().requires_grad_())
+    assert not is_plain(torch.nn.Parameter(x))
+    assert not is_plain(x.to("meta"))
     seen = []
-    torch.func.grad(lambda y: (seen.append(rt._is_plain(y)), y.sum())[1])(x)
-    torch.func.vmap(lambda y: (seen.append(rt._is_plain(y)), y)[1])(x)
+    torch.func.grad(lambda y: (seen.append(is_plain(y)), y.sum())[1])(x)
+    torch.func.vmap(lambda y: (seen.append(is_plain(y)), y)[1])(x)
     with torch.autograd.forward_ad.dual_level():
-        seen.append(rt._is_plain(x))
+        seen.append(is_plain(x))
     with torch.no_grad():
-        assert rt._is_plain(x.clone().requires_grad_())
+        assert is_plain(x.clone().requires_grad_())
     assert seen == [False, False, False]
 
 
+_LINEAR = {
+    "shuffle": lambda x: rt.shuffle(x, group_size=4),
+    "shuffle_channels": lambda x: rt.shuffle_channels(x, group=2, axis=-3),
+    "module": lambda x: rt.ChannelShuffle(3)(x),
+    "reorder": lambda x: rt.reorder(x, "nhwc", scale=2.0),
+}
+_BY_TORCH = {
+    "shuffle": lambda x: torch.nn.functional.channel_shuffle(x, 3),
+    "shuffle_channels": lambda x: torch.nn.functional.channel_shuffle(x, 2),
+    "module": lambda x: torch.nn.functional.channel_shuffle(x, 3),
+    "reorder": lambda x: 2.0 * x,
+}
+_OPERATORS = {
+    "shuffle": lambda x: _OPS.shuffle(x, 4),
+    "shuffle_channels": lambda x: _OPS.shuffle_channels(x, 2, -3),
+    "reorder": lambda x: _OPS.reorder(x, "nhwc", scale=2.0),
+    "reorder by order": lambda x: _OPS.reorder.order(x, [0, 2, 3, 1], scale=2.0),
+}
+
+
+def _cube(call):
+    return lambda x: (call(x) ** 3).sum()
+
+
+_TRANSFORMS = {
+    "grad": lambda f, x: torch.func.grad(_cube(f))(x),
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x + 1,))[1],
+    "vjp": lambda f, x: torch.func.vjp(f, x)[1](x + 1)[0],
+    "vmap": lambda f, x: torch.func.vmap(f)(torch.stack([x, x + 1])),
+    "vmap of axis 2": lambda f, x: torch.func.vmap(f, 2, 2)(torch.stack([x, x + 1], 2)),
+    "vmap of grad": lambda f, x: torch.func.vmap(torch.func.grad(_cube(f)))(torch.stack([x, x + 1])),
+    "grad of vmap": lambda f, x: torch.func.grad(_cube(torch.func.vmap(f)))(torch.stack([x, x + 1])),
+    "grad of grad": lambda f, x: torch.func.grad(lambda y: torch.func.grad(_cube(f))(y).sum())(x),
+    "jvp of grad": lambda f, x: torch.func.jvp(torch.func.grad(_cube(f)), (x,), (x + 1,))[1],
+    "hessian": lambda f, x: torch.func.hessian(_cube(f))(x),
+    "jacrev twice": lambda f, x: torch.func.jacrev(torch.func.jacrev(_cube(f)))(x),
+    "functionalize": lambda f, x: torch.func.functionalize(f)(x),
+}
+
+
+@pytest.mark.parametrize("transform", _TRANSFORMS)
+@pytest.mark.parametrize("name", _LINEAR)
 @pytest.mark.filterwarnings("ignore")
-def test_tangents_are_refused_and_not_taken_for_zero():
-    x = torch.rand(2, 12, 5, 3)
-    for call in (lambda y: rt.channel_shuffle(y, 3), lambda y: rt.reorder(y, "nhwc")):
-        with refused("forward-mode derivatives", kind=rs.Unimplemented):
-            torch.func.jvp(call, (x,), (x,))
-    for call in (rt.ChannelShuffle(3), lambda y: _OPS.shuffle(y, 4), lambda y: rt.reorder(y, "nhwc")):
-        with torch.autograd.forward_ad.dual_level(), refused("forward-mode", kind=rs.Unimplemented):
-            call(torch.autograd.forward_ad.make_dual(x, x))
+def test_functions_go_through_the_transforms_of_torch_func(name, transform):
+    x = torch.rand(1, 12, 1, 2)
+    made, wanted = (_TRANSFORMS[transform](calls[name], x) for calls in (_LINEAR, _BY_TORCH))
+    assert torch.allclose(made, wanted)
+
+
+@pytest.mark.parametrize("name", _OPERATORS)
+@pytest.mark.filterwarnings("ignore")
+def test_operators_called_as_such_are_refused_in_derivatives_of_torch_func(name):
+    """Torch hides the derivatives of operators from its transforms: zeros would come out."""
+    x, call = torch.rand(1, 12, 1, 2), _OPERATORS[name]
+    for transform in ("grad", "jvp", "vjp", "vmap of grad", "grad of vmap", "hessian"):
+        with refused("inside a derivative of torch.func", "call restride.torch.", kind=rs.Unimplemented):
+            _TRANSFORMS[transform](call, x)
+    by_torch = _BY_TORCH[name.split(" ")[0]]
+    for transform in ("vmap", "vmap of axis 2", "functionalize"):
+        assert torch.equal(_TRANSFORMS[transform](call, x), _TRANSFORMS[transform](by_torch, x))
+
+
+@pytest.mark.parametrize("calls", [_LINEAR, _OPERATORS], ids=["functions", "operators"])
+def test_forward_mode_gives_tangents(calls):
+    x, tangent = torch.rand(2, 1, 12, 1, 2).unbind()
+    for name, call in calls.items():
+        with torch.autograd.forward_ad.dual_level():
+            dual = call(torch.autograd.forward_ad.make_dual(x, tangent))
+            found = torch.autograd.forward_ad.unpack_dual(dual).tangent
+        assert torch.equal(found, _BY_TORCH[name.split(" ")[0]](tangent))
+    x = torch.rand(1, 12, 1, 2, dtype=torch.float64, requires_grad=True)
+    for call in calls.values():
+        assert torch.autograd.gradcheck(call, (x,), check_forward_ad=True, check_batched_grad=True)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_vmap_and_second_derivatives():
-    x = torch.rand(3, 1, 4, 2, 2)
-    wanted = torch.stack([rt.channel_shuffle(y, 2) for y in x])
-    assert torch.equal(torch.func.vmap(lambda y: rt.channel_shuffle(y, 2))(x), wanted)
+def test_defaults_of_torch_are_not_about_results():
+    x = torch.rand(2, 12, 4, 4)
+    for call in (*_LINEAR.values(), *_OPERATORS.values(), lambda y: rs.reorder(y, "nhwc")):
+        wanted = call(x)
+        torch.set_default_dtype(torch.float64)
+        try:
+            with torch.device("meta"):
+                made = call(x)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert made.device.type == "cpu"
+        assert torch.equal(made, wanted)
+
+
+def test_integers_have_no_derivatives():
+    x = torch.rand(1, 12, 1, 2, requires_grad=True)
+    for made in (rt.reorder(x, "nhwc", dtype="s8"), _OPS.reorder(x, "nhwc", dtype=torch.int8)):
+        assert not made.requires_grad
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), torch.ones_like(x))
+        made = rt.reorder(dual, "nhwc", dtype="s8")
+        assert torch.autograd.forward_ad.unpack_dual(made).tangent is None
+
+
+def test_tensors_without_bytes_do_not_reach_the_kernels():
+    zero = torch._efficientzerotensor((2, 12, 1, 2))
+    for call in (*_LINEAR.values(), *_OPERATORS.values()):
+        assert torch.equal(call(zero), torch.zeros(2, 12, 1, 2))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_second_derivatives():
     x = torch.rand(1, 4, 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: rt.channel_shuffle(x, 2) ** 2, (x,))
     assert torch.autograd.gradgradcheck(lambda x: rt.reorder(x, "nhwc", scale=2.0) ** 2, (x,))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parts_are_checked_as_such_by_vmap():
+    x = torch.rand(3, 1, 12, 1, 2)
+    for axis in (4, -5):
+        with refused("axis"):
+            torch.func.vmap(lambda y, axis=axis: rt.shuffle_channels(y, group=3, axis=axis))(x)
+    with refused("group_size"):
+        torch.func.vmap(lambda y: rt.shuffle(y, group_size=5))(x)
+    with refused("no order of axes"):
+        _OPS.reorder.order(x, [0, 0, 1, 2, 3])
 
 
 def test_errors_are_those_of_restride():

@@ -21,11 +21,12 @@ from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
 from .frameworks.recipes import Recipe, overlapping
-from .frameworks.tensors import as_numpy, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
 from .runtime.alloc import Array, address_of
+from .runtime.brought import reached, settled
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
@@ -52,12 +53,12 @@ def reorder(
     beta: Any = _NO_BETA,
     post_ops: Any = None,
     out: Any = None,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
 ) -> Any:
     """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
-    x       a NumPy array, whose strides say how it lies, a tensor of torch, what has `__dlpack__`, or a
-            `Memory`
+    x       a NumPy array, whose strides say how it lies, a tensor of torch, an array of JAX, what has
+            `__dlpack__`, or a `Memory`
     dst     a tag ("nhwc", "acdb", "nChw16c"), strides in elements, a `MemoryDesc`, or None to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
@@ -70,7 +71,8 @@ def reorder(
             point; operands broadcast
     out     where to write: an array or `Memory` of the same dims, or the physical array of a blocked `dst`;
             it is returned
-    engine  the CPU, unless given
+    engine  an `Engine` or its name; that of a `Memory` among the arguments, else the CPU, unless given. A
+            SYCL engine takes arrays of the host to its device; without `out`, the result is a `Memory` there
 
     Dims are logical and do not change: `reorder(x, "nhwc")` of an (N, C, H, W) array is an (N, C, H, W) array
     whose memory is NHWC. A plain destination gives an array of the kind of `x`, of NumPy for a `Memory`; a
@@ -137,7 +139,7 @@ def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) ->
 
 
 def _attributed(
-    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | str | None
 ) -> Any:
     """The result of a call that computes; None, with nothing written, where only the general path knows."""
     is_plain = type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES
@@ -183,7 +185,7 @@ class _Shown(NamedTuple):
 
 
 def _general(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     if is_nibbles(x):
         # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
@@ -199,20 +201,34 @@ def _general(
         target = Memory(target_desc(source.desc, dst, dtype), device)
     else:
         target = _as_target(source.desc, dst, dtype, out, device)
+    if device.is_sycl and not target.engine.is_sycl and not source.engine.is_sycl:
+        return _by_way_of(device, source, target, given, out)
+    # A device that holds one of the two does the work.
+    device = next((held.engine for held in (target, source) if held.engine.is_sycl), device)
     bound = bind(given, source.desc, target.desc, device)
     if out is None and bound.attr.freeze().sum is not None:
         raise _beta_without_out()
     _run_primitive(source, target, bound, device)
     if out is not None:
         return out
-    return target if target.desc.inner_blks or target.desc.data_type.bits < 8 else np.asarray(target)
+    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and not target.engine.is_sycl
+    return np.asarray(target) if is_array else target
+
+
+def _by_way_of(device: Engine, source: Memory, target: Memory, given: Arithmetic, out: Any) -> Any:
+    """Done on a device for memories of the host: `out` is brought there, written, and brought back."""
+    there = Memory(target.desc, device)
+    _general(target, None, None, None, Arithmetic(), there, device)
+    _general(source, None, None, None, given, there, device)
+    _general(there, None, None, None, Arithmetic(), target, device)
+    return out
 
 
 def _of_others(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
-    target = None if out is None else as_numpy(out, "reorder: out")
+    target = None if out is None else as_target(out, "reorder: out")
     named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
     source = as_numpy(x, "reorder: x")
     made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
@@ -222,7 +238,12 @@ def _of_others(
 def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
     """What `Memory.to` does."""
     if not memory:
-        raise InvalidArguments("Memory.to is not possible", why="the memory is empty")
+        raise InvalidArguments(
+            "Memory.to is not possible",
+            code="RS-M36",
+            why="the memory is empty",
+            hint="give it a descriptor and an engine",
+        )
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
     return cast(Memory, reorder(memory, None, out=target))
 
@@ -236,19 +257,25 @@ def is_nibbles(x: Any) -> bool:
 
 
 def _into_nibbles(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Array, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Array, engine: Engine | str | None
 ) -> Array:
     """Pack, and give NumPy its elements one to a byte."""
     kind = DataType.parse(out.dtype)
     if dtype is not None and DataType.parse(dtype) is not kind:
         hint = "leave dtype out, or pass another out"
-        raise InvalidArguments(f"reorder: out holds {kind}, dtype says otherwise", hint=hint)
+        raise InvalidArguments(
+            f"reorder: out holds {kind}, dtype says otherwise",
+            code="RS-A06",
+            why="the array's own type says what its elements are",
+            hint=hint,
+        )
     device = engine_of(x, out, engine)
     packed = Memory(target_desc(_as_source(x, src, device).desc, dst, kind), device)
     if not out.flags.writeable or packed.desc.dims != out.shape:
         fits = packed.desc.dims == out.shape
         raise InvalidArguments(
             "reorder: out will not do",
+            code="RS-A07",
             where=f"dst {packed.desc}",
             why="its memory must not be written" if fits else f"its shape is {out.shape}",
             hint="pass a writable array of the dims of x",
@@ -262,20 +289,27 @@ def _into_nibbles(
 def _run_primitive(source: Memory, target: Memory, bound: Bound, device: Engine) -> None:
     if overlaps(source, target):
         raise overlapping(Problem(source.desc, target.desc, bound.attr.freeze()))
-    made = Reorder(source, target, bound.attr)
+    made, stream = Reorder(source, target, bound.attr), Stream(device)
+    settled(source, target, *bound.extras.values())
     if bound.extras:
-        made.execute(Stream(device), {ARG_FROM: source, ARG_TO: target, **bound.extras})
+        made.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     else:
-        made.execute(Stream(device), source, target)
+        made.execute(stream, source, target)
+    stream.wait()
 
 
 def engine_of(x: object, out: object, engine: object) -> Engine:
     """The engine that runs a call: the one given, else that of a `Memory` among them, else the CPU."""
     if isinstance(engine, Engine):
         return engine
+    if isinstance(engine, str):
+        return Engine(engine)
     if engine is not None:
         raise InvalidArguments(
-            "reorder: engine is no engine", why=f"it is {type(engine).__name__}", hint='pass rs.Engine("cpu")'
+            "reorder: engine is no engine",
+            code="RS-V08",
+            why=f"it is {type(engine).__name__}",
+            hint='pass rs.Engine("cpu")',
         )
     memories = (held for held in (x, out) if isinstance(held, Memory) and held)
     return next((memory.engine for memory in memories), _CPU)
@@ -284,34 +318,43 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
 def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
     if not isinstance(x, Memory):
         described = describe(x, src, SOURCE)
-        return Memory(described.desc, engine, described.buffer_of(x))
+        return Memory(described.desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
         raise InvalidArguments(
-            "reorder: src with a Memory", why="a Memory has its own descriptor", hint="leave src out"
+            "reorder: src with a Memory",
+            code="RS-A14",
+            why="a Memory has its own descriptor",
+            hint="leave src out",
         )
     if not x:
         raise InvalidArguments(
-            "reorder: the source memory is empty", hint="give it a descriptor and an engine"
+            "reorder: the source memory is empty",
+            code="RS-M36",
+            why="it has neither descriptor nor data",
+            hint="give it a descriptor and an engine",
         )
-    return _on_engine(x, engine)
+    return reached(x, engine)
 
 
 def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
     if isinstance(out, Memory) and out:
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
-        return _on_engine(out, engine)
+        return reached(out, engine)
     if isinstance(out, np.ndarray):
         target = out_desc(src, describe(out, None, TARGET), dst, dtype)
-        return Memory(target.desc, engine, target.buffer_of(out))
+        return Memory(target.desc, _host_of(engine), target.buffer_of(out))
     empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
     raise InvalidArguments(
-        "reorder: out is no array", why=f"it is {empty}", hint="pass a NumPy array or a rs.Memory"
+        "reorder: out is no array",
+        code="RS-V08",
+        why=f"it is {empty}",
+        hint="pass a NumPy array or a rs.Memory",
     )
 
 
-def _on_engine(memory: Memory, engine: Engine) -> Memory:
-    """The same bytes on an engine, as all are on the host. What is mapped stays its holder's (M38)."""
-    return memory if memory.engine is engine or memory._mapped else Memory(memory.desc, engine, memory)
+def _host_of(engine: Engine) -> Engine:
+    """Where an array of the host lies for an engine; a device is reached from the CPU."""
+    return _CPU if engine.is_sycl else engine
 
 
 # --- errors -----------------------------------------------------------------------------------------------
@@ -319,13 +362,14 @@ def _on_engine(memory: Memory, engine: Engine) -> Memory:
 
 def _beta_without_out() -> InvalidArguments:
     return InvalidArguments(
-        "reorder: beta without out", why="beta multiplies what out holds", hint="pass out="
+        "reorder: beta without out", code="RS-A09", why="beta multiplies what out holds", hint="pass out="
     )
 
 
 def _read_only(problem: Problem) -> InvalidArguments:
     return InvalidArguments(
         "reorder: out is read-only",
+        code="RS-A08",
         where=problem.where(),
         why="its memory must not be written",
         hint="pass a writable array",

@@ -65,7 +65,7 @@ _WORDS = {
 
 
 class DataType(enum.Enum):
-    """An element's data type (`dnnl::memory::data_type`). Values are the numbers of the documents (P15)."""
+    """An element's data type (`dnnl::memory::data_type`). Values are oneDNN's numbers (P15)."""
 
     undef = 0
     f16 = 1
@@ -144,6 +144,7 @@ def _unknown(value: object) -> InvalidArguments:
     names = ", ".join(name for name in DataType.__members__ if name != "undef")
     return InvalidArguments(
         f"unknown data type {_shown(value)}",
+        code="RS-P15",
         why="restride has no element type of that name",
         hint=f"use one of {names}, or its NumPy / ml_dtypes twin",
     )

@@ -1,15 +1,17 @@
 """The one error root, with a oneDNN status each (programming model, status values P13).
 
-Every message has one form: what failed, where (the descriptors at hand), why, and a hint at what to do.
+Every message has one form: what failed, where (the descriptors at hand), why, a hint at what to do, and the
+code of the refusal, of which `restride explain` tells more.
 """
 
 from __future__ import annotations
 
 import enum
+from typing import Self
 
 
 class Status(enum.IntEnum):
-    """The status values of the documents (`dnnl_status_t`)."""
+    """The status values of oneDNN (`dnnl_status_t`)."""
 
     success = 0
     out_of_memory = 1
@@ -28,26 +30,30 @@ class Error(Exception):
     """Root of all errors that restride raises (`dnnl::error`).
 
     `what` names the call that failed, `where` the descriptors or arguments, `why` the reason, `hint` the way
-    out. `.status` is the oneDNN status, `.message` the whole text.
+    out. `.code` names the kind of refusal, such as "RS-R10", and stays when the wording changes: `restride
+    explain RS-R10` tells more. `.status` is the oneDNN status, `.message` the whole text.
     """
 
     status = Status.runtime_error
 
-    def __init__(self, what: str, *, where: str = "", why: str = "", hint: str = "") -> None:
-        self.what, self.where, self.why, self.hint = what, where, why, hint
-        lines = [what]
-        lines += [
-            f"  {name}: {text}" for name, text in (("where", where), ("why", why), ("hint", hint)) if text
-        ]
-        self.message = "\n".join(lines)
+    def __init__(self, what: str, *, code: str = "", where: str = "", why: str = "", hint: str = "") -> None:
+        self.what, self.code, self.where, self.why, self.hint = what, code, where, why, hint
+        more = code and f"restride explain {code}"
+        parts = (("where", where), ("why", why), ("hint", hint), ("more", more))
+        self.message = "\n".join([what, *(f"  {name}: {text}" for name, text in parts if text)])
         super().__init__(self.message)
 
+    def retold(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
+        """The same refusal in the words of the call that met it; what is left out stays."""
+        where, hint = where or self.where, hint or self.hint
+        return type(self)(what or self.what, code=self.code, where=where, why=self.why, hint=hint)
+
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.where, self.why, self.hint)
+        return _rebuild, (type(self), self.what, self.code, self.where, self.why, self.hint)
 
 
-def _rebuild(cls: type[Error], what: str, where: str, why: str, hint: str) -> Error:
-    return cls(what, where=where, why=why, hint=hint)
+def _rebuild(cls: type[Error], what: str, code: str, where: str, why: str, hint: str) -> Error:
+    return cls(what, code=code, where=where, why=why, hint=hint)
 
 
 class InvalidArguments(Error, ValueError):

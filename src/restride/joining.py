@@ -19,13 +19,15 @@ from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
 from .frameworks.joining_recipes import JoiningRecipe
 from .frameworks.listed import listed, on_engine
-from .frameworks.tensors import as_numpy, is_torch, to_torch
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives import concat_problem, sum_problem
 from .primitives.base import DEFAULT_ATTR
 from .primitives.concat import find_concat
 from .primitives.several import check_run
 from .primitives.several_checks import Names
+from .primitives.submitting import run_now
 from .primitives.sum import find_sum, parse_scales
+from .runtime.brought import brought, refuse_host_out
 from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -119,6 +121,7 @@ def _concat_problem(
     if number not in inside:
         raise InvalidArguments(
             "concat: bad axis",
+            code="RS-A10",
             where=f"axis {axis}; array 0 {descs[0]}",
             why=f"array 0 has {len(inside)} axes",
             hint=f"axes are numbered from 0 to {len(inside) - 1}, or from the end by -1 to -{len(inside)}",
@@ -147,6 +150,7 @@ def _target(
             return layout
         raise InvalidArguments(
             f"{names.call}: dtype is {dtype}",
+            code="RS-A06",
             where=f"{names.dst} {layout}",
             why=f"the result is of {layout.data_type}",
             hint="leave dtype out",
@@ -155,6 +159,7 @@ def _target(
     if dtype is None and len(kinds) > 1:
         raise InvalidArguments(
             f"{names.call}: no type for the result",
+            code="RS-A06",
             why=f"the arrays are of {', '.join(map(str, kinds))}",
             hint="say which, for example dtype='f32'",
         )
@@ -166,7 +171,7 @@ def _described(call: str, dims: tuple[int, ...], dtype: DataType, layout: Any) -
         return MemoryDesc(dims, dtype, layout)
     except Error as error:
         what = f"{call}: layout: {error.what}"
-        raise type(error)(what, where=error.where, why=error.why, hint=error.hint) from None
+        raise error.retold(what) from None
 
 
 class _Given:
@@ -178,11 +183,11 @@ class _Given:
         found = listed(call, arrays)
         if dtype is None and out is None and found and all(map(is_nibbles, found)):
             dtype = found[0].dtype
-        self.is_torch, self.is_memory = is_torch(found[0]), isinstance(found[0], Memory)
+        self.first = found[0]
         found = [
             x if isinstance(x, Memory) else as_numpy(x, f"{call}: array {i}") for i, x in enumerate(found)
         ]
-        out = out if out is None or isinstance(out, Memory) else as_numpy(out, f"{call}: out")
+        out = out if out is None or isinstance(out, Memory) else as_target(out, f"{call}: out")
         self.moved = self._moved(found, layout, dtype, out)
         self.engine = next((x.engine for x in (*found, out) if isinstance(x, Memory) and x), _CPU)
         self.below: list[int] = []
@@ -198,6 +203,7 @@ class _Given:
         if self.moved is not None and impl.problem.dst.inner_blks:
             raise InvalidArguments(
                 f"{self.call}: no blocks of {self.moved}",
+                code="RS-A02",
                 why=f"a blocked result is a Memory, and no data type is {self.moved}",
                 hint="ask for a plain layout, or convert the arrays first",
             )
@@ -205,7 +211,7 @@ class _Given:
         check_run(self.names, (self.sources, target, {}), impl, self.engine)
         impl.prepare()
         start = time.perf_counter()
-        impl.run(self.sources, target, {})
+        run_now(impl, self.engine, [*self.sources, target], (self.sources, target, {}))
         if flags.profile_exec:
             write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
         if kind is not None:
@@ -214,10 +220,10 @@ class _Given:
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
-        if self.is_memory or not is_array:
+        if isinstance(self.first, Memory) or self.engine.is_sycl or not is_array:
             return target
         array = np.asarray(target) if self.moved is None else np.asarray(target).view(self.moved)
-        return to_torch(array) if self.is_torch else array
+        return back_to(self.first, array) if is_foreign(self.first) else array
 
     def _source(self, index: int, x: Any) -> Memory:
         name = f"{self.call}: array {index}"
@@ -238,13 +244,14 @@ class _Given:
     def _wrapped(self, x: Any, subject: Subject) -> tuple[Described, Memory]:
         array = x if self.moved is None else x.view(carried(self.moved))
         described = describe(array, None, subject)
-        return described, Memory(described.desc, self.engine, described.buffer_of(array))
+        return described, brought(described.desc, self.engine, described.buffer_of(array))
 
     def _target_of(self, out: Any) -> Memory:
         """`out` as a memory, which says the layout and the type."""
         if isinstance(out, Memory):
             target = on_engine(out, self.engine, f"{self.call}: out")
         else:
+            refuse_host_out(f"{self.call}: out will not do", out, self.engine)
             described, target = self._wrapped(out, Subject.target(self.call))
             self.out_below = described.below
         self._check_layout(target.desc)
@@ -260,6 +267,7 @@ class _Given:
         if wanted != out:
             raise InvalidArguments(
                 f"{self.call}: out does not lie as layout says",
+                code="RS-A07",
                 where=f"out {out}; wanted {wanted}",
                 why="its descriptor differs",
                 hint="leave layout out, or let the call make the result",
@@ -273,7 +281,9 @@ def _type(call: str, dtype: Any) -> DataType | None:
     except Error as error:
         what = f"{call}: dtype is no data type"
         where = error.where or f"dtype {short_repr(dtype)}"
-        raise InvalidArguments(what, where=where, why=error.why or error.what, hint=error.hint) from None
+        raise InvalidArguments(
+            what, code=error.code, where=where, why=error.why or error.what, hint=error.hint
+        ) from None
 
 
 def _format(call: str, layout: Any) -> Hashable:
@@ -282,5 +292,5 @@ def _format(call: str, layout: Any) -> Hashable:
     except Error as error:
         what = f"{call}: layout is no format"
         raise InvalidArguments(
-            what, where=f"layout {short_repr(layout)}", why=error.why, hint=error.hint
+            what, code=error.code, where=f"layout {short_repr(layout)}", why=error.why, hint=error.hint
         ) from None

@@ -112,6 +112,7 @@ class ShuffleChannels:
         if not _fits(found, self.shape):
             raise InvalidArguments(
                 f"{self}: x is of another shape",
+                code="RS-O04",
                 where=f"x {_by(found)}; layer {_by(self.shape)}",
                 why="the layer was made for arrays of its own shape; * is any extent",
                 hint="for other shapes call restride.shuffle_channels(x, group=, axis=)",
@@ -143,6 +144,7 @@ class Layers(tuple[ShuffleChannels, ...]):
         known = [short_repr(getattr(layer, key)) for layer in self[:_SHOWN]]
         raise InvalidArguments(
             f"Layers: {len(found) or 'no'} layers of {what}",
+            code="RS-O04",
             where=f"{key}s {', '.join(known)}{', ...' if len(self) > _SHOWN else ''}" if known else "",
             why=f"there are {len(self)} {_TYPE} layers; those in bodies of others may share an id",
             hint="the layers are a tuple: go through it to see them",
@@ -171,7 +173,9 @@ def _read(name: str, raw: RawLayer) -> ShuffleChannels:
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
         where = f"{raw.where()}; {error.where}" if error.where else raw.where()
-        raise InvalidArguments(f"cannot read {name}", where=where, why=why, hint=error.hint) from None
+        raise InvalidArguments(
+            f"cannot read {name}", code=error.code, where=where, why=why, hint=error.hint
+        ) from None
 
 
 def _made(raw: RawLayer) -> ShuffleChannels:
@@ -220,7 +224,7 @@ def _check_same_type(source: str | None, target: str | None) -> None:
 
 
 def _wrong(what: str, why: str) -> InvalidArguments:
-    return InvalidArguments(what, why=why, hint="save the model again with OpenVINO")
+    return InvalidArguments(what, code="RS-F04", why=why, hint="save the model again with OpenVINO")
 
 
 # --- what the operation allows --------------------------------------------------------------------------
@@ -232,11 +236,12 @@ def _parse_shape(shape: object) -> tuple[int, ...]:
         if not -1 <= n < _LIMIT:
             hint = "-1 stands for an extent that is not known"
             why = "an extent is 0 or more, and below 2**63"
-            raise InvalidArguments(f"shape[{i}] is {short_repr(n)}", why=why, hint=hint)
+            raise InvalidArguments(f"shape[{i}] is {short_repr(n)}", code="RS-O01", why=why, hint=hint)
     if 1 <= len(dims) <= MAX_NDIMS:
         return dims
     raise InvalidArguments(
         f"the tensor has {len(dims)} axes",
+        code="RS-O01",
         why=f"its shape is expected to be of 1 to {MAX_NDIMS} dims",
         hint="" if dims else "a model whose ranks are not known: reshape it before it is saved",
     )
@@ -248,21 +253,31 @@ def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
     if not -rank <= axis < rank:
         why = f"axis {short_repr(axis)} is out of the range of a tensor of {rank} axes, [{-rank}, {rank - 1}]"
         raise InvalidArguments(
-            "the axis is not one of the tensor's", where=where, why=why, hint="without one, axis is 1"
+            "the axis is not one of the tensor's",
+            code="RS-O02",
+            where=where,
+            why=why,
+            hint="without one, axis is 1",
         )
     if shape[axis] > 0:
         by_count(_TYPE, "group", shape, axis, group)
     elif not 1 <= group < _LIMIT:
         why = "it must be greater than or equal to 1" if group < 1 else "it must be below 2**63"
         raise InvalidArguments(
-            "'group' is no number of groups", where=where, why=why, hint="without one, group is 1"
+            "'group' is no number of groups",
+            code="RS-O05",
+            where=where,
+            why=why,
+            hint="without one, group is 1",
         )
 
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str):
         why = f"it is {type(name).__name__}, no text"
-        raise InvalidArguments(f"name is {short_repr(name)}", why=why, hint="leave it out, or pass a str")
+        raise InvalidArguments(
+            f"name is {short_repr(name)}", code="RS-V08", why=why, hint="leave it out, or pass a str"
+        )
 
 
 def _check_element_type(text: object) -> None:
@@ -272,12 +287,12 @@ def _check_element_type(text: object) -> None:
     if not (isinstance(text, str) and _ELEMENT_TYPE.fullmatch(text)):
         why = "it is a word such as FP32"
         raise InvalidArguments(
-            f"precision is {short_repr(text)}", why=why, hint="leave it out if it is not known"
+            f"precision is {short_repr(text)}", code="RS-O01", why=why, hint="leave it out if it is not known"
         )
     if text.upper() not in _OPEN and not _NUMERIC.fullmatch(text.upper()):
         why = f"{_TYPE} takes any numeric type, and this is none (O01)"
         raise InvalidArguments(
-            f"precision is {short_repr(text)}", why=why, hint="numbers are FP32, I8, BOOL, ..."
+            f"precision is {short_repr(text)}", code="RS-O01", why=why, hint="numbers are FP32, I8, BOOL, ..."
         )
 
 
@@ -286,7 +301,7 @@ def _check_version(text: object) -> None:
         return
     why = "the attributes are known for the layers of opset1 and its successors"
     raise InvalidArguments(
-        f"version is {short_repr(text)}", why=why, hint="save the model again with OpenVINO"
+        f"version is {short_repr(text)}", code="RS-O01", why=why, hint="save the model again with OpenVINO"
     )
 
 
@@ -310,6 +325,7 @@ def _shape_of(x: Any) -> tuple[int, ...]:
     except Exception:  # a foreign shape may raise anything
         raise InvalidArguments(
             f"{_TYPE}: x is no array",
+            code="RS-V08",
             why=f"{type(x).__name__} has no shape",
             hint="pass a NumPy array or a rs.Memory",
         ) from None

@@ -12,10 +12,11 @@ import numpy as np
 
 from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_int
+from .desc.parse import parse_int, short_repr
 from .errors import InvalidArguments, OutOfMemory
 from .frameworks.arithmetic import Arithmetic, Bound, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
+from .frameworks.tensors import as_numpy, as_target
 from .plan.cost import Prediction, Work, predict
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem, check_problem, solve
@@ -28,11 +29,13 @@ from .runtime.stream import Stream
 from .runtime.timing import Measured, available_memory, quartiles, time_call
 from .targets.cpu import Lowered, machine_of
 from .targets.jit import assembly
+from .targets.spirv import Spirv
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
 
 # What scratch memories hold: an ordinary number in every type, and no page of zeros that all addresses share.
 _FILLED = 0x3F
+_MOST_ROUNDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +56,25 @@ class _Job:
         made = Reorder.PrimitiveDesc(
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
-        src, dst = (Memory(md, self.engine) for md in (made.src_desc(), made.dst_desc()))
-        for held in (src.data, dst.data):
-            if held is not None:
-                held.view(np.uint8)[...] = _FILLED
+        src, dst = (_filled(Memory(md, self.engine)) for md in (made.src_desc(), made.dst_desc()))
         primitive, stream = Reorder(made), Stream(self.engine)
-        if not self.bound.extras:
-            return partial(primitive.execute, stream, src, dst)
-        return partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
+        call = partial(primitive.execute, stream, src, dst)
+        if self.bound.extras:
+            call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
+        return partial(_to_its_end, call, stream) if self.engine.is_sycl else call
+
+
+def _filled(memory: Memory) -> Memory:
+    mapped = memory.map_data()
+    if mapped is not None:
+        mapped.view(np.uint8)[...] = _FILLED
+    memory.unmap_data(mapped)
+    return memory
+
+
+def _to_its_end(call: Callable[[], None], stream: Stream) -> None:
+    call()
+    stream.wait()
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,7 @@ class Plan:
 
     `src`, `dst`: descriptors. `bytes_moved`: bytes read and written, padding included. `padding`: elements of
     padding written as zero. `impl` and `why`: the kernel and the reason for it. `threads`: how many may share
-    it. `nest`: the loop nest as pseudo-code.
+    it; on a SYCL device the work-items. `nest`: the loop nest as pseudo-code.
     """
 
     src: MemoryDesc
@@ -80,17 +94,17 @@ class Plan:
     why: str
     threads: int
     nest: str
-    _lowered: Lowered | None = field(repr=False)
+    _lowered: Lowered | Spirv | None = field(repr=False)
     _job: _Job = field(repr=False, compare=False)
 
     @property
     def predicted(self) -> Prediction | None:
-        """How long an execution should take; None where nothing is compiled.
+        """How long an execution should take; None where nothing is compiled, and on a SYCL device.
 
         Foretold by `plan/cost.py` from rates of another machine: for comparing plans, not for quoting.
         """
         lowered, job = self._lowered, self._job
-        if lowered is None:
+        if not isinstance(lowered, Lowered):
             return None
         written = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
         functions = job.problem.work_bytes - self.bytes_moved
@@ -110,8 +124,13 @@ class Plan:
         them, InvalidArguments for no positive number of rounds.
         """
         count = parse_int(rounds, "measure: rounds")
-        if count < 1:
-            raise InvalidArguments(f"measure: rounds is {count}", hint="pass 1 or more")
+        if not 1 <= count <= _MOST_ROUNDS:
+            raise InvalidArguments(
+                f"measure: rounds is {short_repr(count)}",
+                code="RS-V05",
+                why=f"from 1 to {_MOST_ROUNDS} samples are taken",
+                hint="leave it out for 15",
+            )
         _check_room(self)
         self._job.measure(count)
         return self._job.log[-1]
@@ -128,18 +147,21 @@ class Plan:
 
     @property
     def asm(self) -> str:
-        """The kernel as assembly; empty where nothing is compiled."""
-        return assembly(self.ir, self._lowered.isa) if self._lowered else ""
+        """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
+        return assembly(self.ir, self._lowered.isa) if isinstance(self._lowered, Lowered) else ""
 
     def __str__(self) -> str:
         head = [
             f"src      {self.src}",
             f"dst      {self.dst}",
             f"moves    {self.bytes_moved} bytes; {self.padding} elements of padding written as zero",
-            f"kernel   {self.impl}: {self.why}; {_threads(self.threads)}",
+            f"kernel   {self.impl}: {self.why}; {self._shared()}",
             f"speed    {_foretold(self.predicted)}; {_found(self.measured)}",
         ]
         return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
+
+    def _shared(self) -> str:
+        return f"{self.threads} work-items" if self._job.engine.is_sycl else _threads(self.threads)
 
 
 def _foretold(found: Prediction | None) -> str:
@@ -164,6 +186,7 @@ def _check_room(plan: Plan) -> None:
     if available is not None and needed > available:
         raise OutOfMemory(
             f"measure: the memories take {needed} bytes",
+            code="RS-D01",
             where=f"src {plan.src}; dst {plan.dst}",
             why=f"{available} bytes are free",
             hint="plan fewer images: the speed of large work does not depend on how many there are",
@@ -190,7 +213,7 @@ def plan(
     beta: Any = 0.0,
     post_ops: Any = None,
     out: Any = None,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
 ) -> Plan:
     """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 
@@ -220,9 +243,11 @@ def plan(
 
 def _desc_of(x: Any, src: Any) -> MemoryDesc:
     if not isinstance(x, MemoryDesc | Memory):
-        return describe(x, src, Subject.source("plan")).desc
+        return describe(as_numpy(x, "plan: x"), src, Subject.source("plan")).desc
     if src is not None:
-        raise InvalidArguments("plan: src with a descriptor", why="it says how it lies", hint="leave src out")
+        raise InvalidArguments(
+            "plan: src with a descriptor", code="RS-A14", why="it says how it lies", hint="leave src out"
+        )
     return x if isinstance(x, MemoryDesc) else x.desc
 
 
@@ -230,8 +255,12 @@ def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
     if isinstance(out, Memory):
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
         return out.desc
-    if isinstance(out, np.ndarray):
-        return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
+    array = as_target(out, "plan: out")
+    if isinstance(array, np.ndarray):
+        return out_desc(src, describe(array, None, Subject.target("plan")), dst, dtype).desc
     raise InvalidArguments(
-        "plan: out is no array", why=f"it is {type(out).__name__}", hint="pass an array or a rs.Memory"
+        "plan: out is no array",
+        code="RS-V08",
+        why=f"it is {type(out).__name__}",
+        hint="pass an array or a rs.Memory",
     )

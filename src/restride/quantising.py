@@ -9,11 +9,14 @@ import numpy as np
 
 from .arrays import reorder
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_int, short_repr
+from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .frameworks.formats import parse_type
+from .frameworks.tensors import as_numpy, back_to, is_foreign
+from .primitives.base import check_memory
 from .runtime.alloc import Array
+from .runtime.brought import near
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -55,7 +58,7 @@ def quantize(
 ) -> tuple[Any, Any, Any]:
     """Quantise floats: `(q, scale, zero_point)` with `x` about `scale * (q - zero_point)`.
 
-    x          an array or `Memory` of f64, f32, bf16, f16 or f8
+    x          an array or `Memory` of f64, f32, bf16, f16 or f8; results are arrays of its kind
     dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`)
     axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
                axis, as arrays of f32 and s32
@@ -72,6 +75,10 @@ def quantize(
     >>> q.tolist(), zero_point
     ([[32, -127], [64, 127]], 0)
     """
+    if is_foreign(x):
+        made = quantize(as_numpy(x, "quantize: x"), dtype, axis, symmetric, dst)
+        q, scale, zero = (back_to(x, part) for part in made)
+        return q, scale, zero
     target = _target_of(dtype, symmetric)
     source = _source_of(x)
     at = None if axis is None else _axis_of(axis, source.desc)
@@ -105,12 +112,18 @@ def dequantize(
     """
     if scale is None:
         raise InvalidArguments(
-            "dequantize: scale is None", why="it says what a step is worth", hint="pass quantize's"
+            "dequantize: scale is None",
+            code="RS-A15",
+            why="it says what a step is worth",
+            hint="pass quantize's",
         )
     kind = parse_type(dtype)
     if kind.kind != "float":
         raise InvalidArguments(
-            f"dequantize: dtype is {kind}", why="the result is of real numbers", hint='pass dtype="f32"'
+            f"dequantize: dtype is {kind}",
+            code="RS-A15",
+            why="the result is of real numbers",
+            hint='pass dtype="f32"',
         )
     return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
 
@@ -126,12 +139,14 @@ def _target_of(dtype: Any, symmetric: Any) -> _Range:
     if kind not in _TARGETS:
         raise InvalidArguments(
             f"quantize: dtype is {kind}",
+            code="RS-A15",
             why="values are quantised to s8, u8, s4, u4, f8_e4m3 or f8_e5m2",
             hint='pass dtype="s8"; rs.reorder converts to any type',
         )
-    if not symmetric and not kind.is_integral:
+    if not parse_bool("quantize: symmetric", symmetric) and not kind.is_integral:
         raise InvalidArguments(
             f"quantize: {kind} with symmetric=False",
+            code="RS-A15",
             why="floats have no zero point",
             hint="leave symmetric out",
         )
@@ -141,9 +156,11 @@ def _target_of(dtype: Any, symmetric: Any) -> _Range:
 def _source_of(x: Any) -> Memory:
     memory = x if isinstance(x, Memory) else _wrapped(x)
     if memory and memory.desc.data_type.kind == "float":
+        check_memory("quantize", "x", memory, memory.desc, memory.engine)
         return memory
     raise InvalidArguments(
         "quantize: x is not of real numbers",
+        code="RS-A15",
         where=str(memory.desc) if memory else short_repr(x),
         why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
         hint="pass floats; rs.reorder(x, None, dtype=...) converts integers",
@@ -161,6 +178,7 @@ def _axis_of(axis: Any, md: MemoryDesc) -> int:
         return at % md.ndims
     raise InvalidArguments(
         f"quantize: axis is {short_repr(at)}",
+        code="RS-A10",
         where=f"dims {md.dims}",
         why=f"it must be from {-md.ndims} to {md.ndims - 1}",
         hint="pass None for one scale for the whole tensor",
@@ -170,6 +188,7 @@ def _axis_of(axis: Any, md: MemoryDesc) -> int:
 def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: bool) -> tuple[Any, Any]:
     """Scales as f32 and zero points as s32, without axes where there is one of each."""
     keep = 0 if axis is None else 1 << axis
+    source = near(source)
     address = source.get_data_handle()
     if symmetric:
         largest = amax(source.desc, address, keep)
@@ -191,6 +210,7 @@ def _scale(extent: Array, steps: float) -> Array:
     if (exact > _LARGEST).any():
         raise InvalidArguments(
             "quantize: the values of x reach too far",
+            code="RS-A15",
             why=f"a step would be worth {float(exact.max()):g}, and scales are f32",
             hint="divide x by a power of two first",
         )

@@ -35,6 +35,7 @@ def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> i
     if value is None or not low <= value <= high:
         raise InvalidArguments(
             f"environment variable {variable} is not usable",
+            code="RS-P17",
             where=f"{variable}={text[:80]!r}",
             why=f"an integer from {low} to {high} is expected",
             hint=f"unset {variable}, or set it to an integer in that range",

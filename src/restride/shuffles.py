@@ -14,11 +14,13 @@ from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
-from .frameworks.tensors import as_numpy, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives.base import check_destination, check_memory
 from .primitives.execution import share_bytes
 from .primitives.shuffle_problem import ShuffleProblem
+from .primitives.submitting import run_now
 from .runtime.alloc import Array, address_of
+from .runtime.brought import brought, refuse_host_out
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -103,6 +105,7 @@ def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Arr
     if not out.flags.writeable:
         raise InvalidArguments(
             f"{rule.call}: out is read-only",
+            code="RS-A08",
             where=recipe.problem.where(),
             why="its memory must not be written",
             hint="pass a writable array",
@@ -141,7 +144,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
         source_array = as_numpy(x, f"{rule.call}: x")
         if out is None:
             return back_to(x, _shuffled(rule, source_array, axis, number, None))
-        _shuffled(rule, source_array, axis, number, as_numpy(out, f"{rule.call}: out"))
+        _shuffled(rule, source_array, axis, number, as_target(out, f"{rule.call}: out"))
         return out
     engine = engine_of(x, out, None)
     source = _as_memory(x, engine, Subject.source(rule.call))
@@ -159,17 +162,18 @@ def _is_array(value: object) -> bool:
 def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:
     if not isinstance(value, Memory):
         described = describe(value, None, subject)
-        return Memory(described.desc, engine, described.buffer_of(value))
+        return brought(described.desc, engine, described.buffer_of(value))
     if not value:
         hint = "give it a descriptor and an engine"
-        raise InvalidArguments(subject.refused, why="the memory is empty", hint=hint)
+        raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
     return value
 
 
 def _target(source: MemoryDesc, out: Any, engine: Engine, subject: Subject) -> Memory:
-    return (
-        Memory(target_desc(source, None, None), engine) if out is None else _as_memory(out, engine, subject)
-    )
+    if out is None:
+        return Memory(target_desc(source, None, None), engine)
+    refuse_host_out(subject.refused, out, engine)
+    return _as_memory(out, engine, subject)
 
 
 def _run_memories(
@@ -182,6 +186,6 @@ def _run_memories(
     if share_bytes(*memories):
         raise overlapping(rule, problem)
     start = time.perf_counter()
-    impl.run(*memories, {})
+    run_now(impl, engine, memories, (*memories, {}))
     if flags.profile_exec:
         write(fields("exec", engine, impl, problem, (time.perf_counter() - start) * 1e3))

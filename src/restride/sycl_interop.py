@@ -43,6 +43,7 @@ def make_engine(device: Any, context: Any) -> Engine:
     if device not in context.get_devices():
         raise InvalidArguments(
             "sycl_interop.make_engine: the device is not in the context",
+            code="RS-P08",
             where=f"device {device.name}",
             why=f"the context holds {[held.name for held in context.get_devices()]} (P08)",
             hint="pass dpctl.SyclContext(device)",
@@ -72,6 +73,7 @@ def make_stream(engine: Engine, queue: Any) -> Stream:
         return Stream.of_queue(engine, queue)
     raise InvalidArguments(
         "sycl_interop.make_stream: the queue is not the engine's",
+        code="RS-P08",
         where=f"engine {engine}",
         why=f"its {'context' if same[0] else 'device'} is another (P08)",
         hint="pass a queue of get_context(engine) and get_device(engine), or make the engine of the queue's",
@@ -124,7 +126,7 @@ def _sdk(what: str) -> Sdk:
     if sdk is not None:
         return sdk
     why, hint = why_none()
-    raise InvalidArguments(f"sycl_interop.{what}: there is no SYCL", why=why, hint=hint)
+    raise InvalidArguments(f"sycl_interop.{what}: there is no SYCL", code="RS-P08", why=why, hint=hint)
 
 
 def _device(what: str, engine: object) -> SyclDevice:
@@ -133,7 +135,7 @@ def _device(what: str, engine: object) -> SyclDevice:
     why = f"{engine} runs on the host" if isinstance(engine, Engine) else f"{type(engine).__name__} is none"
     hint = 'use rs.Engine("gpu"), rs.Engine("sycl") or make_engine(device, context)'
     raise InvalidArguments(
-        f"sycl_interop.{what}: the engine is no SYCL device", why=f"{why} (P08)", hint=hint
+        f"sycl_interop.{what}: the engine is no SYCL device", code="RS-P08", why=f"{why} (P08)", hint=hint
     )
 
 
@@ -144,4 +146,4 @@ def _check_is(what: str, name: str, given: object, kind: type) -> None:
 
 def _wrong(what: str, why: str) -> InvalidArguments:
     hint = "see the table of SYCL objects in docs/sycl.md"
-    return InvalidArguments(f"sycl_interop.{what}: wrong argument", why=why, hint=hint)
+    return InvalidArguments(f"sycl_interop.{what}: wrong argument", code="RS-P08", why=why, hint=hint)

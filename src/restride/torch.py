@@ -7,24 +7,28 @@ which spares torch's dispatch; where gradients are recorded, and under torch.com
 
 from __future__ import annotations
 
+from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
 
-from .errors import InvalidArguments, Unimplemented
-from .frameworks.groups import SHUFFLE, SHUFFLE_CHANNELS
-from .frameworks.torch_kernels import (
-    dtype_of,
-    empty,
-    order_by_stride,
-    order_of,
-    reorder_into,
-    reorder_new,
-    shuffle_into,
+from .errors import InvalidArguments
+from .frameworks.tensors import check_strided
+from .frameworks.torch_gradients import (
+    Reordered,
+    Shuffled,
+    axis_of_all,
+    reordered,
+    shuffled,
+    tag_of_all,
 )
+from .frameworks.torch_kernels import dtype_of, empty, order_of, reorder_new, shuffle_new, tag_of
+from .frameworks.torch_modes import NO_KEYS, is_only_data, is_plain, refuse_derivative
 
 __all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 
+_TAKES_KEYS = "with_keyset" in signature(torch.library.Library.impl).parameters
 _LIBRARY = torch.library.Library("restride", "DEF")
 _LIBRARY.define("reorder(Tensor x, str dst, *, ScalarType? dtype=None, float? scale=None) -> Tensor")
 _LIBRARY.define(
@@ -34,43 +38,23 @@ _LIBRARY.define("shuffle(Tensor x, int group_size, int axis=1) -> Tensor")
 _LIBRARY.define("shuffle_channels(Tensor x, int group=1, int axis=1) -> Tensor")
 
 
-# --- kernels and what they make of fake tensors ---------------------------------------------------------
-
-
-def _refuse_tangents(x: Any) -> None:
-    """Raise where forward-mode derivatives are wanted: torch would take them for zero without a word."""
-    if torch.autograd.forward_ad._current_level < 0:
-        return
-    if torch.autograd.forward_ad.unpack_dual(x).tangent is not None:
-        raise _no_tangents()
-
-
-def _no_tangents() -> Unimplemented:
-    return Unimplemented(
-        "restride.torch: forward-mode derivatives",
-        why="the operators have gradients, but no tangents",
-        hint="use backward(), or shuffle and reorder the tangent: both are linear",
-    )
+# --- kernels, and what they make of fake tensors --------------------------------------------------------
 
 
 def _reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
-    _refuse_tangents(x)
     return reorder_new(x, dst, dtype, scale)
 
 
 def _reorder_by_order(x: Any, order: list[int], *, dtype: Any = None, scale: float | None = None) -> Any:
-    _refuse_tangents(x)
-    return reorder_into(x, empty(x, order, dtype), scale)
+    return reorder_new(x, tag_of(order), dtype, scale)
 
 
 def _shuffle(x: Any, group_size: int, axis: int = 1) -> Any:
-    _refuse_tangents(x)
-    return shuffle_into(x, torch.empty_like(x), SHUFFLE, axis, group_size)
+    return shuffle_new("shuffle", x, group_size, axis)
 
 
 def _shuffle_channels(x: Any, group: int = 1, axis: int = 1) -> Any:
-    _refuse_tangents(x)
-    return shuffle_into(x, torch.empty_like(x), SHUFFLE_CHANNELS, axis, group)
+    return shuffle_new("shuffle_channels", x, group, axis)
 
 
 def _fake_reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
@@ -78,51 +62,91 @@ def _fake_reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = 
 
 
 def _fake_by_order(x: Any, order: list[int], *, dtype: Any = None, scale: float | None = None) -> Any:
-    return empty(x, order, dtype)
+    return empty(x, order_of(tag_of(order), x.dim()), dtype)
 
 
 def _fake_shuffle(x: Any, *_: int) -> Any:
     return torch.empty_like(x)
 
 
-# --- gradients ------------------------------------------------------------------------------------------
+# --- what autograd calls: the kernel itself where no derivative is wanted, which spares half of torch's cost
 
 
-def _keep_layout(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-    x = inputs[0]
-    ctx.order, ctx.dtype, ctx.scale = order_by_stride(x), x.dtype, keyword_only_inputs["scale"]
+def _graded_reorder(keys: Any, x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
+    if is_only_data(keys, x):
+        return reorder_new(x, dst, dtype, scale)
+    refuse_derivative("reorder")
+    return Reordered.apply(x, dst, dtype, scale)
 
 
-def _reorder_back(ctx: Any, grad: Any) -> Any:
-    """The gradient in the layout and the type of `x`."""
-    back = torch.ops.restride.reorder.order(grad, ctx.order, dtype=ctx.dtype, scale=ctx.scale)
-    return back, None
+def _graded_by_order(
+    keys: Any, x: Any, order: list[int], *, dtype: Any = None, scale: float | None = None
+) -> Any:
+    return _graded_reorder(keys, x, tag_of(order), dtype=dtype, scale=scale)
 
 
-def _keep_groups(ctx: Any, inputs: Any, output: Any) -> None:
-    x, number, axis = inputs
-    ctx.groups, ctx.axis = x.shape[axis] // number, axis
+def _graded_shuffle(keys: Any, x: Any, group_size: int, axis: int = 1) -> Any:
+    if is_only_data(keys, x):
+        return shuffle_new("shuffle", x, group_size, axis)
+    refuse_derivative("shuffle")
+    return Shuffled.apply(x, "shuffle", group_size, axis)
 
 
-def _shuffle_back(ctx: Any, grad: Any) -> Any:
-    """A shuffle undoes a shuffle: the group size and the number of groups change places."""
-    return torch.ops.restride.shuffle(grad, ctx.groups, ctx.axis), None, None
+def _graded_shuffle_channels(keys: Any, x: Any, group: int = 1, axis: int = 1) -> Any:
+    if is_only_data(keys, x):
+        return shuffle_new("shuffle_channels", x, group, axis)
+    refuse_derivative("shuffle_channels")
+    return Shuffled.apply(x, "shuffle_channels", group, axis)
 
 
-def _shuffle_channels_back(ctx: Any, grad: Any) -> Any:
-    return torch.ops.restride.shuffle_channels(grad, ctx.groups, ctx.axis), None, None
+# --- what torch.vmap calls ------------------------------------------------------------------------------
 
 
-def _register(name: str, kernel: Any, fake: Any, backward: Any, setup: Any) -> None:
+def _many_reorders(
+    info: Any, in_dims: Any, x: Any, dst: str, *, dtype: Any = None, scale: float | None = None
+) -> Any:
+    whole = x.movedim(in_dims[0], 0)
+    return torch.ops.restride.reorder(whole, tag_of_all(whole, dst), dtype=dtype, scale=scale), 0
+
+
+def _many_by_order(info: Any, in_dims: Any, x: Any, order: list[int], **options: Any) -> Any:
+    return _many_reorders(info, in_dims, x, tag_of(order), **options)
+
+
+def _many_shuffles(info: Any, in_dims: Any, x: Any, group_size: int, axis: int = 1) -> Any:
+    whole = x.movedim(in_dims[0], 0)
+    at = axis_of_all("shuffle", whole, group_size, axis)
+    return torch.ops.restride.shuffle(whole, group_size, at), 0
+
+
+def _many_shuffles_of_channels(info: Any, in_dims: Any, x: Any, group: int = 1, axis: int = 1) -> Any:
+    whole = x.movedim(in_dims[0], 0)
+    at = axis_of_all("shuffle_channels", whole, group, axis)
+    return torch.ops.restride.shuffle_channels(whole, group, at), 0
+
+
+def _register(name: str, kernel: Any, fake: Any, graded: Any, many: Any) -> None:
     _LIBRARY.impl(name, kernel, "CPU")
+    if _TAKES_KEYS:
+        _LIBRARY.impl(name, graded, "Autograd", with_keyset=True)
+    else:  # without keys all calls go through autograd: right, and slower
+        _LIBRARY.impl(name, partial(graded, NO_KEYS), "Autograd")
     torch.library.register_fake(f"restride::{name}", fake, lib=_LIBRARY)
-    torch.library.register_autograd(f"restride::{name}", backward, setup_context=setup, lib=_LIBRARY)
+    register_vmap = getattr(torch.library, "register_vmap", None)
+    if register_vmap is not None:  # torch 2.5; before, vmap calls the operator for each part
+        register_vmap(f"restride::{name}", many, lib=_LIBRARY)
 
 
-_register("reorder", _reorder, _fake_reorder, _reorder_back, _keep_layout)
-_register("reorder.order", _reorder_by_order, _fake_by_order, _reorder_back, _keep_layout)
-_register("shuffle", _shuffle, _fake_shuffle, _shuffle_back, _keep_groups)
-_register("shuffle_channels", _shuffle_channels, _fake_shuffle, _shuffle_channels_back, _keep_groups)
+_register("reorder", _reorder, _fake_reorder, _graded_reorder, _many_reorders)
+_register("reorder.order", _reorder_by_order, _fake_by_order, _graded_by_order, _many_by_order)
+_register("shuffle", _shuffle, _fake_shuffle, _graded_shuffle, _many_shuffles)
+_register(
+    "shuffle_channels",
+    _shuffle_channels,
+    _fake_shuffle,
+    _graded_shuffle_channels,
+    _many_shuffles_of_channels,
+)
 
 
 # --- functions ------------------------------------------------------------------------------------------
@@ -137,23 +161,23 @@ def reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) 
     Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`.
     """
     kind = None if dtype is None else dtype_of(dtype)
-    if _is_plain(x):
-        return _reorder(x, dst, dtype=kind, scale=scale)
-    return torch.ops.restride.reorder(_tensor(x), dst, dtype=kind, scale=scale)
+    if is_plain(x):
+        return reorder_new(x, dst, kind, scale)
+    return reordered(_tensor(x), dst, kind, scale)
 
 
 def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
     """oneDNN's shuffle of a tensor, in the layout of `x` (S04); as `rs.shuffle`."""
-    if _is_plain(x):
-        return _shuffle(x, group_size, axis)
-    return torch.ops.restride.shuffle(_tensor(x), group_size, axis)
+    if is_plain(x):
+        return shuffle_new("shuffle", x, group_size, axis)
+    return shuffled("shuffle", _tensor(x), group_size, axis)
 
 
 def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1) -> Any:
     """OpenVINO's ShuffleChannels of a tensor, in the layout of `x`; as `rs.shuffle_channels`."""
-    if _is_plain(x):
-        return _shuffle_channels(x, group, axis)
-    return torch.ops.restride.shuffle_channels(_tensor(x), group, axis)
+    if is_plain(x):
+        return shuffle_new("shuffle_channels", x, group, axis)
+    return shuffled("shuffle_channels", _tensor(x), group, axis)
 
 
 def channel_shuffle(x: Any, groups: int) -> Any:
@@ -167,12 +191,17 @@ class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
     Raises InvalidArguments when called with channels that `groups` does not divide.
     """
 
+    __constants__ = ("groups",)
+    groups: int
+
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The shuffled tensor, in the layout of `x`."""
+        if torch.jit.is_scripting():
+            return torch.ops.restride.shuffle_channels(x, self.groups, 1)
         return channel_shuffle(x, self.groups)
 
     def extra_repr(self) -> str:
@@ -180,43 +209,16 @@ class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
         return f"groups={self.groups}"
 
 
-# Every private name of torch that is used, in one place; where one is missing, calls go by the operators.
-_c = torch._C
-_modes = getattr(_c, "_len_torch_dispatch_stack", lambda: 1)
-_transforms = getattr(getattr(_c, "_functorch", None), "peek_interpreter_stack", lambda: True)
-_is_tracing = getattr(_c, "_is_tracing", lambda: True)
-
-
-def _is_plain(x: Any) -> bool:
-    """True where the result is all that is wanted: no gradient, compiler, tracer, mode or transform."""
-    if torch.compiler.is_compiling() or type(x) is not torch.Tensor or not x.is_cpu:
-        return False
-    if x.requires_grad and torch.is_grad_enabled():
-        return False
-    if x.layout is not torch.strided or x.is_conj() or x.is_neg() or x.is_quantized:
-        return False
-    return not (
-        _modes()
-        or _transforms() is not None
-        or _is_tracing()
-        or torch.autograd.forward_ad._current_level >= 0
-    )
-
-
-def _transform() -> str:
-    """The transform of torch.func that is going on, by its name."""
-    innermost = _transforms()
-    return str(innermost.key()) if hasattr(innermost, "key") else ""
-
-
 def _tensor(x: Any) -> Any:
+    """`x`, if an operator can take it: a tensor with strides, or what torch.fx traces with."""
     if isinstance(x, torch.Tensor):
-        # The kernels do not see the tangents of this transform.
-        if not torch.compiler.is_compiling() and "Jvp" in _transform():
-            raise _no_tangents()
+        check_strided(x, "restride.torch: x")
+        return x
+    if hasattr(type(x), "__torch_function__"):
         return x
     raise InvalidArguments(
         f"restride.torch: {type(x).__name__} is no tensor",
+        code="RS-A17",
         why="these functions take tensors of torch",
         hint="use the function of the same name in restride, which takes any array",
     )

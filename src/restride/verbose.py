@@ -230,7 +230,7 @@ def _complaint(unknown: list[str]) -> str:
 
 def _refused(why: str) -> InvalidArguments:
     return InvalidArguments(
-        "verbose: cannot set the level", why=why, hint='for example rs.verbose("profile")'
+        "verbose: cannot set the level", code="RS-V04", why=why, hint='for example rs.verbose("profile")'
     )
 
 

@@ -208,49 +208,61 @@ v3:
   %v96 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v62, <8 x i32> %v73)
   %v97 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v84, <8 x i32> %v95)
   %v98 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v96, <16 x i16> %v97)
-  %v99 = shufflevector <32 x i8> %v51, <32 x i8> %v98, <32 x i32> <i32 0, i32 1, i32 32, i32 33, i32 4, i32 5, i32 36, i32 37, i32 8, i32 9, i32 40, i32 41, i32 12, i32 13, i32 44, i32 45, i32 16, i32 17, i32 48, i32 49, i32 20, i32 21, i32 52, i32 53, i32 24, i32 25, i32 56, i32 57, i32 28, i32 29, i32 60, i32 61>
-  %v100 = shufflevector <32 x i8> %v51, <32 x i8> %v98, <32 x i32> <i32 2, i32 3, i32 34, i32 35, i32 6, i32 7, i32 38, i32 39, i32 10, i32 11, i32 42, i32 43, i32 14, i32 15, i32 46, i32 47, i32 18, i32 19, i32 50, i32 51, i32 22, i32 23, i32 54, i32 55, i32 26, i32 27, i32 58, i32 59, i32 30, i32 31, i32 62, i32 63>
-  br label %v101
-v101:
-  %v102 = shufflevector <32 x i8> %v99, <32 x i8> %v99, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  %v103 = shufflevector <32 x i8> %v100, <32 x i8> %v100, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  store <32 x i8> %v102, ptr %dst, align 1
-  %v104 = getelementptr i8, ptr %dst, i64 32
-  store <32 x i8> %v103, ptr %v104, align 1
+  %v99 = bitcast <32 x i8> %v51 to <16 x i16>
+  %v100 = bitcast <32 x i8> %v98 to <16 x i16>
+  %v101 = shufflevector <16 x i16> %v99, <16 x i16> %v100, <16 x i32> <i32 0, i32 16, i32 2, i32 18, i32 4, i32 20, i32 6, i32 22, i32 8, i32 24, i32 10, i32 26, i32 12, i32 28, i32 14, i32 30>
+  %v102 = bitcast <16 x i16> %v101 to <32 x i8>
+  %v103 = bitcast <32 x i8> %v51 to <16 x i16>
+  %v104 = bitcast <32 x i8> %v98 to <16 x i16>
+  %v105 = shufflevector <16 x i16> %v103, <16 x i16> %v104, <16 x i32> <i32 1, i32 17, i32 3, i32 19, i32 5, i32 21, i32 7, i32 23, i32 9, i32 25, i32 11, i32 27, i32 13, i32 29, i32 15, i32 31>
+  %v106 = bitcast <16 x i16> %v105 to <32 x i8>
+  br label %v107
+v107:
+  %v108 = shufflevector <32 x i8> %v102, <32 x i8> %v102, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  %v109 = shufflevector <32 x i8> %v106, <32 x i8> %v106, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  store <32 x i8> %v108, ptr %dst, align 1
+  %v110 = getelementptr i8, ptr %dst, i64 32
+  store <32 x i8> %v109, ptr %v110, align 1
   br label %v4
 v4:
-  %v105 = getelementptr i8, ptr %src, i64 256
-  %v106 = getelementptr i8, ptr %dst, i64 64
-  %v109 = icmp eq i64 %part, 0
-  br i1 %v109, label %v107, label %v108
-v107:
-  %v110 = load <4 x i32>, ptr %v105, align 1
-  %v111 = shufflevector <4 x i32> %v110, <4 x i32> %v110, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v112 = shufflevector <8 x i32> zeroinitializer, <8 x i32> %v111, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 4, i32 5, i32 6, i32 7>
-  %v113 = bitcast <8 x i32> %v112 to <8 x float>
-  %v114 = insertelement <8 x float> poison, float %v2, i64 0
-  %v115 = shufflevector <8 x float> %v114, <8 x float> %v114, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v116 = fmul <8 x float> %v113, %v115
-  %v117 = fcmp ord <8 x float> %v116, %v116
-  %v118 = fcmp olt <8 x float> %v116, splat (float 127.0)
-  %v119 = select <8 x i1> %v118, <8 x float> %v116, <8 x float> splat (float 127.0)
-  %v120 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v119)
-  %v121 = select <8 x i1> %v117, <8 x i32> %v120, <8 x i32> zeroinitializer
-  %v122 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v121, <8 x i32> zeroinitializer)
-  %v123 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> zeroinitializer, <8 x i32> zeroinitializer)
-  %v124 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v122, <16 x i16> %v123)
-  %v125 = select <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i8> %v124, <32 x i8> zeroinitializer
-  %v126 = shufflevector <32 x i8> %v125, <32 x i8> zeroinitializer, <32 x i32> <i32 0, i32 1, i32 32, i32 33, i32 4, i32 5, i32 36, i32 37, i32 8, i32 9, i32 40, i32 41, i32 12, i32 13, i32 44, i32 45, i32 16, i32 17, i32 48, i32 49, i32 20, i32 21, i32 52, i32 53, i32 24, i32 25, i32 56, i32 57, i32 28, i32 29, i32 60, i32 61>
-  %v127 = shufflevector <32 x i8> %v125, <32 x i8> zeroinitializer, <32 x i32> <i32 2, i32 3, i32 34, i32 35, i32 6, i32 7, i32 38, i32 39, i32 10, i32 11, i32 42, i32 43, i32 14, i32 15, i32 46, i32 47, i32 18, i32 19, i32 50, i32 51, i32 22, i32 23, i32 54, i32 55, i32 26, i32 27, i32 58, i32 59, i32 30, i32 31, i32 62, i32 63>
-  br label %v128
-v128:
-  %v129 = shufflevector <32 x i8> %v126, <32 x i8> %v126, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  %v130 = shufflevector <32 x i8> %v127, <32 x i8> %v127, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  store <32 x i8> %v129, ptr %v106, align 1
-  %v131 = getelementptr i8, ptr %v106, i64 32
-  store <32 x i8> %v130, ptr %v131, align 1
-  br label %v108
-v108:
+  %v111 = getelementptr i8, ptr %src, i64 256
+  %v112 = getelementptr i8, ptr %dst, i64 64
+  %v115 = icmp eq i64 %part, 0
+  br i1 %v115, label %v113, label %v114
+v113:
+  %v116 = load <4 x i32>, ptr %v111, align 1
+  %v117 = shufflevector <4 x i32> %v116, <4 x i32> %v116, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison>
+  %v118 = shufflevector <8 x i32> zeroinitializer, <8 x i32> %v117, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 4, i32 5, i32 6, i32 7>
+  %v119 = bitcast <8 x i32> %v118 to <8 x float>
+  %v120 = insertelement <8 x float> poison, float %v2, i64 0
+  %v121 = shufflevector <8 x float> %v120, <8 x float> %v120, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v122 = fmul <8 x float> %v119, %v121
+  %v123 = fcmp ord <8 x float> %v122, %v122
+  %v124 = fcmp olt <8 x float> %v122, splat (float 127.0)
+  %v125 = select <8 x i1> %v124, <8 x float> %v122, <8 x float> splat (float 127.0)
+  %v126 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v125)
+  %v127 = select <8 x i1> %v123, <8 x i32> %v126, <8 x i32> zeroinitializer
+  %v128 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v127, <8 x i32> zeroinitializer)
+  %v129 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> zeroinitializer, <8 x i32> zeroinitializer)
+  %v130 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v128, <16 x i16> %v129)
+  %v131 = select <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i8> %v130, <32 x i8> zeroinitializer
+  %v132 = bitcast <32 x i8> %v131 to <16 x i16>
+  %v133 = bitcast <32 x i8> zeroinitializer to <16 x i16>
+  %v134 = shufflevector <16 x i16> %v132, <16 x i16> %v133, <16 x i32> <i32 0, i32 16, i32 2, i32 18, i32 4, i32 20, i32 6, i32 22, i32 8, i32 24, i32 10, i32 26, i32 12, i32 28, i32 14, i32 30>
+  %v135 = bitcast <16 x i16> %v134 to <32 x i8>
+  %v136 = bitcast <32 x i8> %v131 to <16 x i16>
+  %v137 = bitcast <32 x i8> zeroinitializer to <16 x i16>
+  %v138 = shufflevector <16 x i16> %v136, <16 x i16> %v137, <16 x i32> <i32 1, i32 17, i32 3, i32 19, i32 5, i32 21, i32 7, i32 23, i32 9, i32 25, i32 11, i32 27, i32 13, i32 29, i32 15, i32 31>
+  %v139 = bitcast <16 x i16> %v138 to <32 x i8>
+  br label %v140
+v140:
+  %v141 = shufflevector <32 x i8> %v135, <32 x i8> %v135, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  %v142 = shufflevector <32 x i8> %v139, <32 x i8> %v139, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  store <32 x i8> %v141, ptr %v112, align 1
+  %v143 = getelementptr i8, ptr %v112, i64 32
+  store <32 x i8> %v142, ptr %v143, align 1
+  br label %v114
+v114:
   ret void
 }
 define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {

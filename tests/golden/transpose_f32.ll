@@ -23,7 +23,7 @@ v4:
   %v17 = icmp slt i64 0, 4
   br i1 %v17, label %v13, label %v14
 v13:
-  %v15 = phi i64 [ 0, %v4 ], [ %v16, %v127 ]
+  %v15 = phi i64 [ 0, %v4 ], [ %v16, %v211 ]
   %v18 = mul i64 %v15, 64
   %v19 = getelementptr i8, ptr %v10, i64 %v18
   %v20 = mul i64 %v15, 1024
@@ -107,90 +107,186 @@ v87:
   %v91 = shufflevector <16 x i32> %v84, <16 x i32> %v86, <16 x i32> <i32 2, i32 18, i32 3, i32 19, i32 6, i32 22, i32 7, i32 23, i32 10, i32 26, i32 11, i32 27, i32 14, i32 30, i32 15, i32 31>
   br label %v92
 v92:
-  %v93 = shufflevector <16 x i32> %v58, <16 x i32> %v68, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v94 = shufflevector <16 x i32> %v58, <16 x i32> %v68, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  %v95 = shufflevector <16 x i32> %v78, <16 x i32> %v88, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v96 = shufflevector <16 x i32> %v78, <16 x i32> %v88, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  br label %v97
-v97:
-  %v98 = shufflevector <16 x i32> %v93, <16 x i32> %v95, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v99 = shufflevector <16 x i32> %v93, <16 x i32> %v95, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %v100 = shufflevector <16 x i32> %v94, <16 x i32> %v96, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v101 = shufflevector <16 x i32> %v94, <16 x i32> %v96, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  br label %v102
-v102:
-  %v103 = shufflevector <16 x i32> %v59, <16 x i32> %v69, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v104 = shufflevector <16 x i32> %v59, <16 x i32> %v69, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  %v105 = shufflevector <16 x i32> %v79, <16 x i32> %v89, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v106 = shufflevector <16 x i32> %v79, <16 x i32> %v89, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  br label %v107
-v107:
-  %v108 = shufflevector <16 x i32> %v103, <16 x i32> %v105, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v109 = shufflevector <16 x i32> %v103, <16 x i32> %v105, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %v110 = shufflevector <16 x i32> %v104, <16 x i32> %v106, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v111 = shufflevector <16 x i32> %v104, <16 x i32> %v106, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  br label %v112
-v112:
-  %v113 = shufflevector <16 x i32> %v60, <16 x i32> %v70, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v114 = shufflevector <16 x i32> %v60, <16 x i32> %v70, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  %v115 = shufflevector <16 x i32> %v80, <16 x i32> %v90, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v116 = shufflevector <16 x i32> %v80, <16 x i32> %v90, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  br label %v117
-v117:
-  %v118 = shufflevector <16 x i32> %v113, <16 x i32> %v115, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v119 = shufflevector <16 x i32> %v113, <16 x i32> %v115, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %v120 = shufflevector <16 x i32> %v114, <16 x i32> %v116, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v121 = shufflevector <16 x i32> %v114, <16 x i32> %v116, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  br label %v122
-v122:
-  %v123 = shufflevector <16 x i32> %v61, <16 x i32> %v71, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v124 = shufflevector <16 x i32> %v61, <16 x i32> %v71, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  %v125 = shufflevector <16 x i32> %v81, <16 x i32> %v91, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 16, i32 17, i32 18, i32 19, i32 8, i32 9, i32 10, i32 11, i32 24, i32 25, i32 26, i32 27>
-  %v126 = shufflevector <16 x i32> %v81, <16 x i32> %v91, <16 x i32> <i32 4, i32 5, i32 6, i32 7, i32 20, i32 21, i32 22, i32 23, i32 12, i32 13, i32 14, i32 15, i32 28, i32 29, i32 30, i32 31>
-  br label %v127
-v127:
-  %v128 = shufflevector <16 x i32> %v123, <16 x i32> %v125, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v129 = shufflevector <16 x i32> %v123, <16 x i32> %v125, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %v130 = shufflevector <16 x i32> %v124, <16 x i32> %v126, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23>
-  %v131 = shufflevector <16 x i32> %v124, <16 x i32> %v126, <16 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  store <16 x i32> %v98, ptr %v21, align 1
-  %v132 = getelementptr i8, ptr %v21, i64 64
-  store <16 x i32> %v108, ptr %v132, align 1
-  %v133 = getelementptr i8, ptr %v21, i64 128
-  store <16 x i32> %v118, ptr %v133, align 1
-  %v134 = getelementptr i8, ptr %v21, i64 192
-  store <16 x i32> %v128, ptr %v134, align 1
-  %v135 = getelementptr i8, ptr %v21, i64 256
-  store <16 x i32> %v100, ptr %v135, align 1
-  %v136 = getelementptr i8, ptr %v21, i64 320
-  store <16 x i32> %v110, ptr %v136, align 1
-  %v137 = getelementptr i8, ptr %v21, i64 384
-  store <16 x i32> %v120, ptr %v137, align 1
-  %v138 = getelementptr i8, ptr %v21, i64 448
-  store <16 x i32> %v130, ptr %v138, align 1
-  %v139 = getelementptr i8, ptr %v21, i64 512
-  store <16 x i32> %v99, ptr %v139, align 1
-  %v140 = getelementptr i8, ptr %v21, i64 576
-  store <16 x i32> %v109, ptr %v140, align 1
-  %v141 = getelementptr i8, ptr %v21, i64 640
-  store <16 x i32> %v119, ptr %v141, align 1
-  %v142 = getelementptr i8, ptr %v21, i64 704
-  store <16 x i32> %v129, ptr %v142, align 1
-  %v143 = getelementptr i8, ptr %v21, i64 768
-  store <16 x i32> %v101, ptr %v143, align 1
-  %v144 = getelementptr i8, ptr %v21, i64 832
-  store <16 x i32> %v111, ptr %v144, align 1
-  %v145 = getelementptr i8, ptr %v21, i64 896
-  store <16 x i32> %v121, ptr %v145, align 1
-  %v146 = getelementptr i8, ptr %v21, i64 960
-  store <16 x i32> %v131, ptr %v146, align 1
+  %v93 = bitcast <16 x i32> %v58 to <8 x i64>
+  %v94 = bitcast <16 x i32> %v68 to <8 x i64>
+  %v95 = shufflevector <8 x i64> %v93, <8 x i64> %v94, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v96 = bitcast <8 x i64> %v95 to <16 x i32>
+  %v97 = bitcast <16 x i32> %v58 to <8 x i64>
+  %v98 = bitcast <16 x i32> %v68 to <8 x i64>
+  %v99 = shufflevector <8 x i64> %v97, <8 x i64> %v98, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v100 = bitcast <8 x i64> %v99 to <16 x i32>
+  %v101 = bitcast <16 x i32> %v78 to <8 x i64>
+  %v102 = bitcast <16 x i32> %v88 to <8 x i64>
+  %v103 = shufflevector <8 x i64> %v101, <8 x i64> %v102, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v104 = bitcast <8 x i64> %v103 to <16 x i32>
+  %v105 = bitcast <16 x i32> %v78 to <8 x i64>
+  %v106 = bitcast <16 x i32> %v88 to <8 x i64>
+  %v107 = shufflevector <8 x i64> %v105, <8 x i64> %v106, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v108 = bitcast <8 x i64> %v107 to <16 x i32>
+  br label %v109
+v109:
+  %v110 = bitcast <16 x i32> %v96 to <8 x i64>
+  %v111 = bitcast <16 x i32> %v104 to <8 x i64>
+  %v112 = shufflevector <8 x i64> %v110, <8 x i64> %v111, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v113 = bitcast <8 x i64> %v112 to <16 x i32>
+  %v114 = bitcast <16 x i32> %v96 to <8 x i64>
+  %v115 = bitcast <16 x i32> %v104 to <8 x i64>
+  %v116 = shufflevector <8 x i64> %v114, <8 x i64> %v115, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v117 = bitcast <8 x i64> %v116 to <16 x i32>
+  %v118 = bitcast <16 x i32> %v100 to <8 x i64>
+  %v119 = bitcast <16 x i32> %v108 to <8 x i64>
+  %v120 = shufflevector <8 x i64> %v118, <8 x i64> %v119, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v121 = bitcast <8 x i64> %v120 to <16 x i32>
+  %v122 = bitcast <16 x i32> %v100 to <8 x i64>
+  %v123 = bitcast <16 x i32> %v108 to <8 x i64>
+  %v124 = shufflevector <8 x i64> %v122, <8 x i64> %v123, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v125 = bitcast <8 x i64> %v124 to <16 x i32>
+  br label %v126
+v126:
+  %v127 = bitcast <16 x i32> %v59 to <8 x i64>
+  %v128 = bitcast <16 x i32> %v69 to <8 x i64>
+  %v129 = shufflevector <8 x i64> %v127, <8 x i64> %v128, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v130 = bitcast <8 x i64> %v129 to <16 x i32>
+  %v131 = bitcast <16 x i32> %v59 to <8 x i64>
+  %v132 = bitcast <16 x i32> %v69 to <8 x i64>
+  %v133 = shufflevector <8 x i64> %v131, <8 x i64> %v132, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v134 = bitcast <8 x i64> %v133 to <16 x i32>
+  %v135 = bitcast <16 x i32> %v79 to <8 x i64>
+  %v136 = bitcast <16 x i32> %v89 to <8 x i64>
+  %v137 = shufflevector <8 x i64> %v135, <8 x i64> %v136, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v138 = bitcast <8 x i64> %v137 to <16 x i32>
+  %v139 = bitcast <16 x i32> %v79 to <8 x i64>
+  %v140 = bitcast <16 x i32> %v89 to <8 x i64>
+  %v141 = shufflevector <8 x i64> %v139, <8 x i64> %v140, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v142 = bitcast <8 x i64> %v141 to <16 x i32>
+  br label %v143
+v143:
+  %v144 = bitcast <16 x i32> %v130 to <8 x i64>
+  %v145 = bitcast <16 x i32> %v138 to <8 x i64>
+  %v146 = shufflevector <8 x i64> %v144, <8 x i64> %v145, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v147 = bitcast <8 x i64> %v146 to <16 x i32>
+  %v148 = bitcast <16 x i32> %v130 to <8 x i64>
+  %v149 = bitcast <16 x i32> %v138 to <8 x i64>
+  %v150 = shufflevector <8 x i64> %v148, <8 x i64> %v149, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v151 = bitcast <8 x i64> %v150 to <16 x i32>
+  %v152 = bitcast <16 x i32> %v134 to <8 x i64>
+  %v153 = bitcast <16 x i32> %v142 to <8 x i64>
+  %v154 = shufflevector <8 x i64> %v152, <8 x i64> %v153, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v155 = bitcast <8 x i64> %v154 to <16 x i32>
+  %v156 = bitcast <16 x i32> %v134 to <8 x i64>
+  %v157 = bitcast <16 x i32> %v142 to <8 x i64>
+  %v158 = shufflevector <8 x i64> %v156, <8 x i64> %v157, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v159 = bitcast <8 x i64> %v158 to <16 x i32>
+  br label %v160
+v160:
+  %v161 = bitcast <16 x i32> %v60 to <8 x i64>
+  %v162 = bitcast <16 x i32> %v70 to <8 x i64>
+  %v163 = shufflevector <8 x i64> %v161, <8 x i64> %v162, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v164 = bitcast <8 x i64> %v163 to <16 x i32>
+  %v165 = bitcast <16 x i32> %v60 to <8 x i64>
+  %v166 = bitcast <16 x i32> %v70 to <8 x i64>
+  %v167 = shufflevector <8 x i64> %v165, <8 x i64> %v166, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v168 = bitcast <8 x i64> %v167 to <16 x i32>
+  %v169 = bitcast <16 x i32> %v80 to <8 x i64>
+  %v170 = bitcast <16 x i32> %v90 to <8 x i64>
+  %v171 = shufflevector <8 x i64> %v169, <8 x i64> %v170, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v172 = bitcast <8 x i64> %v171 to <16 x i32>
+  %v173 = bitcast <16 x i32> %v80 to <8 x i64>
+  %v174 = bitcast <16 x i32> %v90 to <8 x i64>
+  %v175 = shufflevector <8 x i64> %v173, <8 x i64> %v174, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v176 = bitcast <8 x i64> %v175 to <16 x i32>
+  br label %v177
+v177:
+  %v178 = bitcast <16 x i32> %v164 to <8 x i64>
+  %v179 = bitcast <16 x i32> %v172 to <8 x i64>
+  %v180 = shufflevector <8 x i64> %v178, <8 x i64> %v179, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v181 = bitcast <8 x i64> %v180 to <16 x i32>
+  %v182 = bitcast <16 x i32> %v164 to <8 x i64>
+  %v183 = bitcast <16 x i32> %v172 to <8 x i64>
+  %v184 = shufflevector <8 x i64> %v182, <8 x i64> %v183, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v185 = bitcast <8 x i64> %v184 to <16 x i32>
+  %v186 = bitcast <16 x i32> %v168 to <8 x i64>
+  %v187 = bitcast <16 x i32> %v176 to <8 x i64>
+  %v188 = shufflevector <8 x i64> %v186, <8 x i64> %v187, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v189 = bitcast <8 x i64> %v188 to <16 x i32>
+  %v190 = bitcast <16 x i32> %v168 to <8 x i64>
+  %v191 = bitcast <16 x i32> %v176 to <8 x i64>
+  %v192 = shufflevector <8 x i64> %v190, <8 x i64> %v191, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v193 = bitcast <8 x i64> %v192 to <16 x i32>
+  br label %v194
+v194:
+  %v195 = bitcast <16 x i32> %v61 to <8 x i64>
+  %v196 = bitcast <16 x i32> %v71 to <8 x i64>
+  %v197 = shufflevector <8 x i64> %v195, <8 x i64> %v196, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v198 = bitcast <8 x i64> %v197 to <16 x i32>
+  %v199 = bitcast <16 x i32> %v61 to <8 x i64>
+  %v200 = bitcast <16 x i32> %v71 to <8 x i64>
+  %v201 = shufflevector <8 x i64> %v199, <8 x i64> %v200, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v202 = bitcast <8 x i64> %v201 to <16 x i32>
+  %v203 = bitcast <16 x i32> %v81 to <8 x i64>
+  %v204 = bitcast <16 x i32> %v91 to <8 x i64>
+  %v205 = shufflevector <8 x i64> %v203, <8 x i64> %v204, <8 x i32> <i32 0, i32 1, i32 8, i32 9, i32 4, i32 5, i32 12, i32 13>
+  %v206 = bitcast <8 x i64> %v205 to <16 x i32>
+  %v207 = bitcast <16 x i32> %v81 to <8 x i64>
+  %v208 = bitcast <16 x i32> %v91 to <8 x i64>
+  %v209 = shufflevector <8 x i64> %v207, <8 x i64> %v208, <8 x i32> <i32 2, i32 3, i32 10, i32 11, i32 6, i32 7, i32 14, i32 15>
+  %v210 = bitcast <8 x i64> %v209 to <16 x i32>
+  br label %v211
+v211:
+  %v212 = bitcast <16 x i32> %v198 to <8 x i64>
+  %v213 = bitcast <16 x i32> %v206 to <8 x i64>
+  %v214 = shufflevector <8 x i64> %v212, <8 x i64> %v213, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v215 = bitcast <8 x i64> %v214 to <16 x i32>
+  %v216 = bitcast <16 x i32> %v198 to <8 x i64>
+  %v217 = bitcast <16 x i32> %v206 to <8 x i64>
+  %v218 = shufflevector <8 x i64> %v216, <8 x i64> %v217, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v219 = bitcast <8 x i64> %v218 to <16 x i32>
+  %v220 = bitcast <16 x i32> %v202 to <8 x i64>
+  %v221 = bitcast <16 x i32> %v210 to <8 x i64>
+  %v222 = shufflevector <8 x i64> %v220, <8 x i64> %v221, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
+  %v223 = bitcast <8 x i64> %v222 to <16 x i32>
+  %v224 = bitcast <16 x i32> %v202 to <8 x i64>
+  %v225 = bitcast <16 x i32> %v210 to <8 x i64>
+  %v226 = shufflevector <8 x i64> %v224, <8 x i64> %v225, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v227 = bitcast <8 x i64> %v226 to <16 x i32>
+  store <16 x i32> %v113, ptr %v21, align 1
+  %v228 = getelementptr i8, ptr %v21, i64 64
+  store <16 x i32> %v147, ptr %v228, align 1
+  %v229 = getelementptr i8, ptr %v21, i64 128
+  store <16 x i32> %v181, ptr %v229, align 1
+  %v230 = getelementptr i8, ptr %v21, i64 192
+  store <16 x i32> %v215, ptr %v230, align 1
+  %v231 = getelementptr i8, ptr %v21, i64 256
+  store <16 x i32> %v121, ptr %v231, align 1
+  %v232 = getelementptr i8, ptr %v21, i64 320
+  store <16 x i32> %v155, ptr %v232, align 1
+  %v233 = getelementptr i8, ptr %v21, i64 384
+  store <16 x i32> %v189, ptr %v233, align 1
+  %v234 = getelementptr i8, ptr %v21, i64 448
+  store <16 x i32> %v223, ptr %v234, align 1
+  %v235 = getelementptr i8, ptr %v21, i64 512
+  store <16 x i32> %v117, ptr %v235, align 1
+  %v236 = getelementptr i8, ptr %v21, i64 576
+  store <16 x i32> %v151, ptr %v236, align 1
+  %v237 = getelementptr i8, ptr %v21, i64 640
+  store <16 x i32> %v185, ptr %v237, align 1
+  %v238 = getelementptr i8, ptr %v21, i64 704
+  store <16 x i32> %v219, ptr %v238, align 1
+  %v239 = getelementptr i8, ptr %v21, i64 768
+  store <16 x i32> %v125, ptr %v239, align 1
+  %v240 = getelementptr i8, ptr %v21, i64 832
+  store <16 x i32> %v159, ptr %v240, align 1
+  %v241 = getelementptr i8, ptr %v21, i64 896
+  store <16 x i32> %v193, ptr %v241, align 1
+  %v242 = getelementptr i8, ptr %v21, i64 960
+  store <16 x i32> %v227, ptr %v242, align 1
   %v16 = add nuw nsw i64 %v15, 1
-  %v147 = icmp slt i64 %v16, 4
-  br i1 %v147, label %v13, label %v14
+  %v243 = icmp slt i64 %v16, 4
+  br i1 %v243, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v148 = icmp slt i64 %v7, 2
-  br i1 %v148, label %v4, label %v5
+  %v244 = icmp slt i64 %v7, 2
+  br i1 %v244, label %v4, label %v5
 v5:
   br label %v2
 v2:
@@ -228,7 +324,7 @@ v13:
   %v26 = icmp slt i64 0, 8
   br i1 %v26, label %v22, label %v23
 v22:
-  %v24 = phi i64 [ 0, %v13 ], [ %v25, %v74 ]
+  %v24 = phi i64 [ 0, %v13 ], [ %v25, %v92 ]
   %v27 = mul i64 %v24, 32
   %v28 = getelementptr i8, ptr %v19, i64 %v27
   %v29 = mul i64 %v24, 512
@@ -272,46 +368,70 @@ v60:
   %v64 = shufflevector <8 x i32> %v57, <8 x i32> %v59, <8 x i32> <i32 2, i32 10, i32 3, i32 11, i32 6, i32 14, i32 7, i32 15>
   br label %v65
 v65:
-  %v66 = shufflevector <8 x i32> %v51, <8 x i32> %v61, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
-  %v67 = shufflevector <8 x i32> %v51, <8 x i32> %v61, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
-  br label %v68
-v68:
-  %v69 = shufflevector <8 x i32> %v52, <8 x i32> %v62, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
-  %v70 = shufflevector <8 x i32> %v52, <8 x i32> %v62, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
-  br label %v71
-v71:
-  %v72 = shufflevector <8 x i32> %v53, <8 x i32> %v63, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
-  %v73 = shufflevector <8 x i32> %v53, <8 x i32> %v63, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
+  %v66 = bitcast <8 x i32> %v51 to <4 x i64>
+  %v67 = bitcast <8 x i32> %v61 to <4 x i64>
+  %v68 = shufflevector <4 x i64> %v66, <4 x i64> %v67, <4 x i32> <i32 0, i32 1, i32 4, i32 5>
+  %v69 = bitcast <4 x i64> %v68 to <8 x i32>
+  %v70 = bitcast <8 x i32> %v51 to <4 x i64>
+  %v71 = bitcast <8 x i32> %v61 to <4 x i64>
+  %v72 = shufflevector <4 x i64> %v70, <4 x i64> %v71, <4 x i32> <i32 2, i32 3, i32 6, i32 7>
+  %v73 = bitcast <4 x i64> %v72 to <8 x i32>
   br label %v74
 v74:
-  %v75 = shufflevector <8 x i32> %v54, <8 x i32> %v64, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11>
-  %v76 = shufflevector <8 x i32> %v54, <8 x i32> %v64, <8 x i32> <i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
-  store <8 x i32> %v66, ptr %v30, align 1
-  %v77 = getelementptr i8, ptr %v30, i64 64
-  store <8 x i32> %v69, ptr %v77, align 1
-  %v78 = getelementptr i8, ptr %v30, i64 128
-  store <8 x i32> %v72, ptr %v78, align 1
-  %v79 = getelementptr i8, ptr %v30, i64 192
-  store <8 x i32> %v75, ptr %v79, align 1
-  %v80 = getelementptr i8, ptr %v30, i64 256
-  store <8 x i32> %v67, ptr %v80, align 1
-  %v81 = getelementptr i8, ptr %v30, i64 320
-  store <8 x i32> %v70, ptr %v81, align 1
-  %v82 = getelementptr i8, ptr %v30, i64 384
-  store <8 x i32> %v73, ptr %v82, align 1
-  %v83 = getelementptr i8, ptr %v30, i64 448
-  store <8 x i32> %v76, ptr %v83, align 1
+  %v75 = bitcast <8 x i32> %v52 to <4 x i64>
+  %v76 = bitcast <8 x i32> %v62 to <4 x i64>
+  %v77 = shufflevector <4 x i64> %v75, <4 x i64> %v76, <4 x i32> <i32 0, i32 1, i32 4, i32 5>
+  %v78 = bitcast <4 x i64> %v77 to <8 x i32>
+  %v79 = bitcast <8 x i32> %v52 to <4 x i64>
+  %v80 = bitcast <8 x i32> %v62 to <4 x i64>
+  %v81 = shufflevector <4 x i64> %v79, <4 x i64> %v80, <4 x i32> <i32 2, i32 3, i32 6, i32 7>
+  %v82 = bitcast <4 x i64> %v81 to <8 x i32>
+  br label %v83
+v83:
+  %v84 = bitcast <8 x i32> %v53 to <4 x i64>
+  %v85 = bitcast <8 x i32> %v63 to <4 x i64>
+  %v86 = shufflevector <4 x i64> %v84, <4 x i64> %v85, <4 x i32> <i32 0, i32 1, i32 4, i32 5>
+  %v87 = bitcast <4 x i64> %v86 to <8 x i32>
+  %v88 = bitcast <8 x i32> %v53 to <4 x i64>
+  %v89 = bitcast <8 x i32> %v63 to <4 x i64>
+  %v90 = shufflevector <4 x i64> %v88, <4 x i64> %v89, <4 x i32> <i32 2, i32 3, i32 6, i32 7>
+  %v91 = bitcast <4 x i64> %v90 to <8 x i32>
+  br label %v92
+v92:
+  %v93 = bitcast <8 x i32> %v54 to <4 x i64>
+  %v94 = bitcast <8 x i32> %v64 to <4 x i64>
+  %v95 = shufflevector <4 x i64> %v93, <4 x i64> %v94, <4 x i32> <i32 0, i32 1, i32 4, i32 5>
+  %v96 = bitcast <4 x i64> %v95 to <8 x i32>
+  %v97 = bitcast <8 x i32> %v54 to <4 x i64>
+  %v98 = bitcast <8 x i32> %v64 to <4 x i64>
+  %v99 = shufflevector <4 x i64> %v97, <4 x i64> %v98, <4 x i32> <i32 2, i32 3, i32 6, i32 7>
+  %v100 = bitcast <4 x i64> %v99 to <8 x i32>
+  store <8 x i32> %v69, ptr %v30, align 1
+  %v101 = getelementptr i8, ptr %v30, i64 64
+  store <8 x i32> %v78, ptr %v101, align 1
+  %v102 = getelementptr i8, ptr %v30, i64 128
+  store <8 x i32> %v87, ptr %v102, align 1
+  %v103 = getelementptr i8, ptr %v30, i64 192
+  store <8 x i32> %v96, ptr %v103, align 1
+  %v104 = getelementptr i8, ptr %v30, i64 256
+  store <8 x i32> %v73, ptr %v104, align 1
+  %v105 = getelementptr i8, ptr %v30, i64 320
+  store <8 x i32> %v82, ptr %v105, align 1
+  %v106 = getelementptr i8, ptr %v30, i64 384
+  store <8 x i32> %v91, ptr %v106, align 1
+  %v107 = getelementptr i8, ptr %v30, i64 448
+  store <8 x i32> %v100, ptr %v107, align 1
   %v25 = add nuw nsw i64 %v24, 1
-  %v84 = icmp slt i64 %v25, 8
-  br i1 %v84, label %v22, label %v23
+  %v108 = icmp slt i64 %v25, 8
+  br i1 %v108, label %v22, label %v23
 v23:
   %v16 = add nuw nsw i64 %v15, 1
-  %v85 = icmp slt i64 %v16, 2
-  br i1 %v85, label %v13, label %v14
+  %v109 = icmp slt i64 %v16, 2
+  br i1 %v109, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v86 = icmp slt i64 %v7, 2
-  br i1 %v86, label %v4, label %v5
+  %v110 = icmp slt i64 %v7, 2
+  br i1 %v110, label %v4, label %v5
 v5:
   br label %v2
 v2:

@@ -31,6 +31,7 @@ def refused(
     assert isinstance(error, builtin)
     assert error.what, error.message
     assert error.why, error.message
+    assert error.code, error.message
     assert str(error) == error.message
     for text in texts:
         assert text in error.message, error.message

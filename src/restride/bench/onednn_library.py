@@ -26,7 +26,12 @@ class OneDNNError(RuntimeFailure):
 
 def failure(call: str, status: int) -> OneDNNError:
     """The error for a call that returned `status`."""
-    error = OneDNNError(f"oneDNN: {call} failed", why=f"status {status} ({Status(status).name})")
+    error = OneDNNError(
+        f"oneDNN: {call} failed",
+        code="RS-C03",
+        why=f"status {status} ({Status(status).name})",
+        hint="the benchmark leaves such a problem out",
+    )
     error.status = Status(status)
     return error
 
@@ -46,12 +51,20 @@ class Library:
         self.tbb: ctypes.CDLL | None = None
         self._limit: _GlobalControl | None = None
         if not (folder / _DNNL).exists():
-            raise OneDNNError("oneDNN is not installed", where=str(folder / _DNNL), hint=INSTALL)
+            raise OneDNNError(
+                "oneDNN is not installed",
+                code="RS-C03",
+                where=str(folder / _DNNL),
+                why="its library is not in the folder of the environment",
+                hint=INSTALL,
+            )
         try:
             self._open_runtime(folder)
             self.dnnl = ctypes.CDLL(str(folder / _DNNL))
         except OSError as error:
-            raise OneDNNError("oneDNN cannot be loaded", why=str(error), hint=INSTALL) from None
+            raise OneDNNError(
+                "oneDNN cannot be loaded", code="RS-C03", why=str(error), hint=INSTALL
+            ) from None
 
     def check(self, call: str, *arguments: object) -> None:
         """Call a function of the library; raise OneDNNError unless it returns success."""
@@ -62,7 +75,12 @@ class Library:
     def limit_threads(self, count: int) -> None:
         """Let at most `count` TBB threads work from now on."""
         if self.tbb is None:
-            raise OneDNNError("oneDNN: the number of threads cannot be set", why="libtbb was not found")
+            raise OneDNNError(
+                "oneDNN: the number of threads cannot be set",
+                code="RS-C03",
+                why="libtbb was not found",
+                hint=INSTALL,
+            )
         if self._limit is not None:
             self.tbb._ZN3tbb6detail2r17destroyERNS0_2d114global_controlE(ctypes.byref(self._limit))
         self._limit = _GlobalControl(count, 0, _MAX_PARALLELISM)

@@ -1,4 +1,4 @@
-"""Write a script that lets a shell complete restride's commands, options, formats and types.
+"""Write a script that lets a shell complete restride's commands, options, formats, types and codes of errors.
 
 eval "$(restride completion bash)"            # in ~/.bashrc
 eval "$(restride completion zsh)"             # in ~/.zshrc, after compinit
@@ -16,6 +16,7 @@ from ..desc.tags import FormatTag
 from ..dtypes import DataType
 from .commands import COMMANDS, Command
 from .output import Answer
+from .refusals import refusals
 from .usage import Parser
 
 __all__ = ["add_arguments", "run"]
@@ -35,12 +36,19 @@ def run(options: argparse.Namespace) -> Answer:
     """The script; as values what it completes."""
     known = {name: list(_options(name, command)) for name, command in COMMANDS.items()}
     text = _fish(known) if options.shell == "fish" else _bash(known, options.shell)
-    values = {"shell": options.shell, "commands": known, "formats": _formats(), "types": _types()}
+    values = {
+        "shell": options.shell,
+        "commands": known,
+        "formats": _formats(),
+        "types": _types(),
+        "codes": list(refusals()),
+    }
     return Answer(text, {**values, "script": text})
 
 
 def _options(name: str, command: Command) -> Iterator[str]:
     if command.speaks:
+        yield "--help"
         return
     module: Any = importlib.import_module(command.module)
     parser = Parser(f"restride {name}", None)
@@ -67,6 +75,7 @@ def _bash(known: Mapping[str, list[str]], shell: str) -> str:
         cases=cases,
         formats=" ".join(_formats()),
         types=" ".join(_types()),
+        codes=" ".join(refusals()),
         format_options="|".join(_FORMAT_OPTIONS),
         type_options="|".join(_TYPE_OPTIONS),
         format_commands="|".join(f"{name}:2" for name in _FORMAT_COMMANDS),
@@ -89,11 +98,14 @@ _restride() {{
 {cases}
   esac
   if [ "${{word#-}}" != "$word" ]; then
-    COMPREPLY=($(compgen -W "$options --help" -- "$word")); return
+    COMPREPLY=($(compgen -W "$options" -- "$word")); return
   fi
   COMPREPLY=($(compgen -f -- "$word"))
   case "$command:$COMP_CWORD" in
     {format_commands}) COMPREPLY+=($(compgen -W "$formats" -- "$word")) ;;
+  esac
+  case "$command:$COMP_CWORD" in
+    explain:2) COMPREPLY+=($(compgen -W '{codes}' -- "$word")) ;;
     completion:2) COMPREPLY=($(compgen -W '{shells}' -- "$word")) ;;
   esac
 }}
@@ -108,6 +120,7 @@ def _fish(known: Mapping[str, list[str]]) -> str:
         lines += [_fish_option(when, option) for option in options]
         if name in _FORMAT_COMMANDS:
             lines.append(f"complete -c restride -n {when} -a '{' '.join(_formats())}'")
+    lines.append(f"complete -c restride -n '__fish_seen_subcommand_from explain' -a '{' '.join(refusals())}'")
     lines.append(
         f"complete -c restride -f -n '__fish_seen_subcommand_from completion' -a '{' '.join(_SHELLS)}'"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import Error, InvalidArguments
+from ..errors import Error
 from ..runtime.alloc import Array
 from .safetensors import parse_safetensors
 
@@ -23,7 +23,13 @@ _SEED = 20
 _LEAST_CHANNELS = 16
 # The model's others, to make such of the same shapes.
 _SHAPES = ((128, 129, 3), (64, 128, 3), (64, 64, 3), (128, 64, 3))
-_UNREADABLE = (OSError, ImportError, ValueError, KeyError, RuntimeError, EOFError)
+
+
+class Absent(Exception):
+    """Why the data of others cannot be had; never seen but as the reason for data made here."""
+
+
+_UNREADABLE = (Absent, OSError, ImportError, ValueError, KeyError, RuntimeError, EOFError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +76,10 @@ def _is_convolution(x: Array) -> bool:
 def _picture(name: str) -> Array:
     folder = _package("skimage")
     if folder is None:
-        raise InvalidArguments("scikit-image is not installed: pip install 'restride[demo]'")
+        raise Absent("scikit-image is not installed: pip install 'restride[demo]'")
     image: Array = importlib.import_module("skimage.io").imread(folder / "data" / name)
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] < 3:
-        raise InvalidArguments(f"{name} is no colour photograph")
+        raise Absent(f"{name} is no colour photograph")
     return np.ascontiguousarray(image[:, :, :3])
 
 
@@ -84,12 +90,10 @@ def _model(folder: Path) -> tuple[bytes, str]:
         return (installed.parent / _MODEL).read_bytes(), "the installed silero-vad"
     wheels = sorted(folder.glob("silero_vad-*.whl"))
     if not wheels:
-        raise InvalidArguments(
-            f"no silero_vad wheel in {folder}: pip download --no-deps silero-vad -d {folder}"
-        )
+        raise Absent(f"no silero_vad wheel in {folder}: pip download --no-deps silero-vad -d {folder}")
     with zipfile.ZipFile(wheels[-1]) as wheel:
         if wheel.getinfo(_MODEL).file_size > _MOST_BYTES:
-            raise InvalidArguments(f"{wheels[-1].name} claims too large a model")
+            raise Absent(f"{wheels[-1].name} claims too large a model")
         return wheel.read(_MODEL), f"the wheel {wheels[-1].name}"
 
 

@@ -18,10 +18,13 @@ class Described(NamedTuple):
     tag: str
 
 
-def add_arguments(parser: Parser) -> None:
-    """FORMAT DIMS, or FILE."""
+def add_arguments(parser: Parser, otherwise: str = "") -> None:
+    """FORMAT DIMS, or FILE; `otherwise` says what else may stand there, nothing at all included."""
     parser.add_argument(
-        "format", metavar="FORMAT", help="a tag or alias, as nChw16c or aBcd16b; or a .npy file"
+        "format",
+        metavar="FORMAT",
+        nargs="?" if otherwise else None,
+        help=f"a tag or alias, as nChw16c or aBcd16b; or a .npy file{otherwise}",
     )
     parser.add_argument(
         "dims",

@@ -1,25 +1,73 @@
-"""Explain a layout: strides, blocks, padding, size, and the offset formula.
+"""Explain a layout, or the code of an error.
+
+A layout: strides, blocks, padding, size, and the offset formula, a Python expression of the axes' names.
+Strides and offsets count elements. A code: what it means, an example that causes it, and what to do. Without
+arguments: all codes.
 
   restride explain nChw16c 1x17x2x2
   restride explain OIhw4i16o4i 64x64x3x3 --dtype s8
   restride explain blocked.npy
-
-The formula is a Python expression of the axes' names. Strides and offsets count elements.
+  restride explain RS-M11
+  restride explain
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from dataclasses import asdict
 
 from ..view.explain import explain, fields
 from ..view.names import axis_names
-from .described import add_arguments, described
-from .output import Answer
+from . import described
+from .output import Answer, width
+from .refusals import Refusal, is_like_a_code, listed, refusals, spelt_out
+from .usage import Parser, UsageError, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
+_MOST_SHOWN = 40
+
+
+def add_arguments(parser: Parser) -> None:
+    """FORMAT DIMS, or FILE, or CODE, or nothing."""
+    described.add_arguments(parser, "; or the code of an error, as RS-M11; or nothing, for a list of codes")
+
 
 def run(options: argparse.Namespace) -> Answer:
-    """The explanation; as values the fields of the layout."""
-    desc, tag = described(options)
+    """The explanation; as values the fields of the layout, or those of the code."""
+    if options.format is None:
+        _refuse_type(options)
+        return Answer(listed(), {"codes": {code: entry.title for code, entry in refusals().items()}})
+    if options.dims is None and is_like_a_code(options.format) and not options.format.endswith(".npy"):
+        _refuse_type(options)
+        entry = _entry(spelt_out(options.format))
+        return Answer(entry.told(width()), {**asdict(entry), "example": entry.script()})
+    desc, tag = described.described(options)
     return Answer(explain(desc, tag=tag), fields(desc, axis_names(desc.ndims, tag)))
+
+
+def _refuse_type(options: argparse.Namespace) -> None:
+    if options.dtype is not None:
+        raise wrong_usage(
+            "--dtype without a layout", why="codes of errors have no elements", hint="leave it out"
+        )
+
+
+def _entry(code: str) -> Refusal:
+    found = refusals().get(code)
+    if found is None:
+        raise _unknown(code[:_MOST_SHOWN])
+    return found
+
+
+def _unknown(code: str) -> UsageError:
+    near = min(refusals(), key=lambda known: _distance(known, code))
+    hint = f"did you mean {near}: {refusals()[near].title}?"
+    return wrong_usage(f"no code {code!r}", why="restride explain lists those that there are", hint=hint)
+
+
+def _distance(known: str, code: str) -> tuple[bool, int]:
+    """How far a code is from what was typed: another letter first, then the number."""
+    digits = re.search(r"\d+", code)
+    return known[:4] != code[:4], abs(int(known[4:]) - int(digits[0] if digits else 0))

@@ -46,9 +46,26 @@ def _guarded(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except MemoryError:
-        complain(OutOfMemory("out of memory", hint="free memory, or work on smaller files"), as_json)
+        complain(
+            OutOfMemory(
+                "out of memory",
+                code="RS-D01",
+                why="the system refused the memory",
+                hint="free memory, or work on smaller files",
+            ),
+            as_json,
+        )
     except OSError as error:
-        complain(RuntimeFailure("the system refused", where=_file(error), why=_reason(error)), as_json)
+        complain(
+            RuntimeFailure(
+                "the system refused",
+                code="RS-F02",
+                where=_file(error),
+                why=_reason(error),
+                hint="see the reason, and try again",
+            ),
+            as_json,
+        )
     return 1
 
 

@@ -104,7 +104,13 @@ def _data(file: BinaryIO, header: Header) -> Array:
     except OSError as error:
         raise system_error("read", header.path, error) from None
     except MemoryError:
-        raise OutOfMemory(f"no memory for the {header.nbytes} bytes of the file", where=header.path) from None
+        raise OutOfMemory(
+            f"no memory for the {header.nbytes} bytes of the file",
+            code="RS-D01",
+            where=header.path,
+            why="the system refused the memory",
+            hint="free memory, or work on smaller files",
+        ) from None
     if got != header.nbytes:
         raise bad_file(header.path, "it got shorter while it was read", "wait for its writer, then try again")
     data.flags.writeable = False

@@ -101,10 +101,18 @@ def describe_type(desc: MemoryDesc) -> np.dtype[Any]:
     twin = desc.data_type.numpy
     if twin is None or desc.data_type.bits < 8:
         raise Unimplemented(
-            f"{desc.data_type} in a .npy file", why="two elements share a byte", hint="convert to s8"
+            f"{desc.data_type} in a .npy file",
+            code="RS-F03",
+            why="two elements share a byte",
+            hint="convert to s8",
         )
     if not is_dense(desc):
-        raise InvalidArguments(f"{desc} is not one dense array", hint="name a format, as --dst nchw")
+        raise InvalidArguments(
+            f"{desc} is not one dense array",
+            code="RS-F03",
+            why="its elements have gaps between them, or overlap",
+            hint="name a format, as --dst nchw",
+        )
     return twin
 
 
@@ -114,9 +122,9 @@ def is_dense(desc: MemoryDesc) -> bool:
     return not desc.offset0 and desc.size == elements and min(desc.strides) >= 0 and desc.is_injective()
 
 
-def bad_file(path: str, why: str, hint: str = "", where: str = "") -> InvalidArguments:
+def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "RS-F01") -> InvalidArguments:
     """The error for a file that is not what it should be."""
-    return InvalidArguments(f"cannot read {shown(path)}", where=where, why=why, hint=hint)
+    return InvalidArguments(f"cannot read {shown(path)}", code=code, where=where, why=why, hint=hint)
 
 
 def about_file(path: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -35,14 +35,25 @@ def say(answer: Answer, as_json: bool) -> None:
         raise
     except OSError as error:
         drop_stdout()
-        raise RuntimeFailure("cannot write to standard output", why=os.strerror(error.errno or 0)) from None
+        raise RuntimeFailure(
+            "cannot write to standard output",
+            code="RS-F02",
+            why=os.strerror(error.errno or 0),
+            hint="make room, or send it elsewhere",
+        ) from None
 
 
 def complain(error: Error, as_json: bool) -> None:
     """Print an error on stderr; for `--json` also as an object on stdout, so that there always is one."""
     tell(f"error: {error.message}")
     if as_json:
-        parts = {"what": error.what, "where": error.where, "why": error.why, "hint": error.hint}
+        parts = {
+            "what": error.what,
+            "code": error.code,
+            "where": error.where,
+            "why": error.why,
+            "hint": error.hint,
+        }
         say(Answer("", {"error": {**parts, "status": error.status.name}}), as_json=True)
 
 

@@ -77,6 +77,7 @@ def _check_memory(desc: MemoryDesc) -> None:
     if desc.size > whole > 0:
         raise OutOfMemory(
             "the result does not fit into memory",
+            code="RS-D01",
             where=str(desc),
             why=f"it takes {desc.size} bytes, padding included; this machine has {whole}",
             hint="choose smaller blocks or a smaller type, or reorder in parts",

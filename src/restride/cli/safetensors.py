@@ -93,4 +93,4 @@ def _tensor(entry: dict[str, Any], data: memoryview) -> Array:
 
 
 def _damaged(why: str) -> InvalidArguments:
-    return InvalidArguments("the safetensors file is damaged", why=why, hint="get it again")
+    return InvalidArguments("the safetensors file is damaged", code="RS-F01", why=why, hint="get it again")

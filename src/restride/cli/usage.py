@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
 
 def wrong_usage(what: str, *, where: str = "", why: str = "", hint: str = "") -> UsageError:
     """The usage error with these parts."""
-    return UsageError(InvalidArguments(what, where=where, why=why, hint=hint))
+    return UsageError(InvalidArguments(what, code="RS-C01", where=where, why=why, hint=hint))
 
 
 def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
@@ -70,6 +70,8 @@ def parse_format(text: str) -> str:
     if FormatTag.parse(text) in (FormatTag.any, FormatTag.undef):
         raise InvalidArguments(
             f"format {text!r} says nothing of where elements lie",
+            code="RS-M30",
+            why="it is a placeholder",
             hint="name a format, for example nchw or nChw16c",
         )
     return text
@@ -80,13 +82,20 @@ def parse_data_type(text: str) -> DataType:
     found = DataType.parse(text)
     if found is not DataType.undef:
         return found
-    raise InvalidArguments("the data type is undef", why="elements need a type", hint="for example f32")
+    raise InvalidArguments(
+        "the data type is undef", code="RS-M04", why="elements need a type", hint="for example f32"
+    )
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
     """Dims as `1x17x2x2`. Raises InvalidArguments with a caret under the fault."""
     if len(text) > _MAX_SHAPE:
-        raise InvalidArguments(f"dims of {len(text)} characters", why=f"more than {_MAX_SHAPE} are no dims")
+        raise InvalidArguments(
+            f"dims of {len(text)} characters",
+            code="RS-C01",
+            why=f"more than {_MAX_SHAPE} are no dims",
+            hint="write the extents with x between them: 1x17x2x2",
+        )
     at = 0
     sizes = []
     for part in text.split("x"):
@@ -106,6 +115,7 @@ def _bad_shape(text: str, at: int, part: str) -> InvalidArguments:
     why = "a dim is missing" if not part else "a dim is a whole number of 0 or more"
     return InvalidArguments(
         f"bad dims {shown!r}",
+        code="RS-C01",
         where=f"{shown}\n{' ' * (_WHERE_INDENT + at)}^",
         why=why,
         hint="write the extents with x between them: 1x17x2x2",

@@ -38,7 +38,7 @@ def shown(path: str) -> str:
 def system_error(verb: str, path: str, error: OSError, hint: str = "") -> RuntimeFailure:
     """The error for what the system refused to do with the file at `path`."""
     why = os.strerror(error.errno) if error.errno else str(error)
-    return RuntimeFailure(f"cannot {verb} {shown(path)}", why=why, hint=hint)
+    return RuntimeFailure(f"cannot {verb} {shown(path)}", code="RS-F02", why=why, hint=hint)
 
 
 class Replacement:
@@ -51,7 +51,12 @@ class Replacement:
     def __init__(self, path: str) -> None:
         self.path = path
         if not path:
-            raise RuntimeFailure("cannot write a file without a name", hint="name a file")
+            raise RuntimeFailure(
+                "cannot write a file without a name",
+                code="RS-F02",
+                why="the name is empty",
+                hint="name a file",
+            )
         try:
             self._target = os.path.realpath(path)
             self._mode = _mode_of(self._target)
@@ -60,13 +65,23 @@ class Replacement:
             raise _cannot_write(path, error) from None
         except ValueError:
             raise RuntimeFailure(
-                f"cannot write {shown(path)}", why="no file name holds a zero byte"
+                f"cannot write {shown(path)}",
+                code="RS-F02",
+                why="no file name holds a zero byte",
+                hint="choose another name",
             ) from None
         if not stat.S_ISDIR(folder.st_mode):
-            raise RuntimeFailure(f"cannot write {shown(path)}", why="its folder is no folder")
+            raise RuntimeFailure(
+                f"cannot write {shown(path)}",
+                code="RS-F02",
+                why="its folder is no folder",
+                hint="name another folder",
+            )
         if self._mode is not None and not _may_replace(self._target):
             why = "a folder or a device has that name, or a file that you may not write"
-            raise RuntimeFailure(f"cannot write {shown(path)}", why=why, hint="choose another name")
+            raise RuntimeFailure(
+                f"cannot write {shown(path)}", code="RS-F02", why=why, hint="choose another name"
+            )
 
     @contextlib.contextmanager
     def open(self, nbytes: int) -> Iterator[BinaryIO]:

@@ -38,7 +38,7 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
             _check_post_op(i, op, dst)
     except Error as error:
         where = f"src {src}; dst {dst}"
-        raise type(error)(error.what, where=where, why=error.why, hint=error.hint) from None
+        raise error.retold(where=where) from None
 
 
 def _check_arguments(attr: Attr) -> None:
@@ -46,6 +46,7 @@ def _check_arguments(attr: Attr) -> None:
     if beyond:
         raise Unimplemented(
             f"reorder: scales of argument {beyond[0]}",
+            code="RS-R26",
             why="a reorder has a source and a destination; sources of a concat are numbered so (R26)",
             hint="use rs.ARG_SRC (1) or rs.ARG_DST (17)",
         )
@@ -69,6 +70,7 @@ def _check_mask(name: str, factor: Factor, dims: Sequence[int]) -> None:
     first = len(dims) + (beyond & -beyond).bit_length() - 1
     raise InvalidArguments(
         f"reorder: the mask of the {name} is {factor.mask}",
+        code="RS-N10",
         why=f"bit {first} stands for dim {first}, the tensor has dims 0 to {len(dims) - 1} (N10)",
         hint=f"bit i is 1 << i; {(1 << len(dims)) - 1} names all dims, 0 is one value for the whole tensor",
     )
@@ -80,15 +82,15 @@ def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
     what = f"reorder: {name} in groups of {'x'.join(map(str, factor.groups))}"
     if len(dims) < 2:
         why = f"groups are of the last two dims, the tensor has {len(dims)} (R25)"
-        raise InvalidArguments(what, why=why, hint="leave groups out")
+        raise InvalidArguments(what, code="RS-R25", why=why, hint="leave groups out")
     last = len(dims) - 2, len(dims) - 1
     if factor.mask >> last[0] != 3:
         why = f"groups divide dims {last[0]} and {last[1]}, the mask {factor.mask} leaves one out (R25)"
-        raise InvalidArguments(what, why=why, hint=f"set both of their bits: {3 << last[0]}")
+        raise InvalidArguments(what, code="RS-R25", why=why, hint=f"set both of their bits: {3 << last[0]}")
     for i, size in zip(last, factor.groups, strict=True):
         if dims[i] != RUNTIME_DIM and dims[i] % size:
             why, hint = f"dim {i} is {dims[i]}, which {size} does not divide (R25)", "groups are whole"
-            raise InvalidArguments(what, why=why, hint=hint)
+            raise InvalidArguments(what, code="RS-R25", why=why, hint=hint)
 
 
 def _check_count(name: str, factor: Factor, dims: Sequence[int]) -> None:
@@ -97,6 +99,7 @@ def _check_count(name: str, factor: Factor, dims: Sequence[int]) -> None:
         return
     raise InvalidArguments(
         f"reorder: wrong number of {name}",
+        code="RS-R22",
         why=f"mask {factor.mask} stands for {_expected(factor, dims, masked)}, there are {values.size}",
         hint="give one for each index of the masked dims, in logical order, the last dim fastest",
     )
@@ -117,6 +120,7 @@ def _check_integral(name: str, data_type: DataType) -> None:
         return
     raise InvalidArguments(
         f"reorder: zero points of {name}, which is {data_type}",
+        code="RS-R27",
         why="only s32, s8, u8, s4 and u4 have zero points (R27)",
         hint=f"leave the zero points of {name} out",
     )
@@ -140,12 +144,14 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
     if data_type.bits != dst_type.bits:
         raise InvalidArguments(
             f"reorder: the sum (post-op {index}) reads dst as {data_type}",
+            code="RS-R30",
             why=f"dst is {dst_type} of {dst_type.bits} bits, {data_type} has {data_type.bits} (R30)",
             hint="take a type of the same size, or leave the data type out",
         )
     if op.zero_point and not data_type.is_integral:
         raise InvalidArguments(
             f"reorder: the sum (post-op {index}) has zero point {op.zero_point}",
+            code="RS-R30",
             why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points (R30)",
             hint="leave the zero point out",
         )
@@ -156,6 +162,7 @@ def _check_type(what: str, data_type: DataType) -> None:
         return
     raise Unimplemented(
         f"reorder: {what} {data_type}",
+        code="RS-L02",
         why="e8m0 is read only as scales, 4-bit floats not at all",
         hint="use s4, u4, or a type of 8 bits or more",
     )
@@ -166,8 +173,8 @@ def _check_broadcast(index: int, operand: MemoryDesc, dims: Sequence[int]) -> No
     hint = "each dim of the operand is that of dst, or 1, which is repeated"
     if operand.ndims != len(dims):
         why = f"it has {operand.ndims} dims, dst has {len(dims)} (P06)"
-        raise InvalidArguments(what, why=why, hint=hint)
+        raise InvalidArguments(what, code="RS-P06", why=why, hint=hint)
     for i, (n, wanted) in enumerate(zip(operand.dims, dims, strict=True)):
         if n not in (1, wanted) and wanted != RUNTIME_DIM:
             why = f"dim {i} is {n} in the operand and {wanted} in dst (P06)"
-            raise InvalidArguments(what, why=why, hint=hint)
+            raise InvalidArguments(what, code="RS-P06", why=why, hint=hint)

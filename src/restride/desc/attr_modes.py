@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..errors import InvalidArguments, Unimplemented
 from .factor_parse import parse_arg
-from .parse import short_repr
+from .parse import one_of, parse_bool, short_repr
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
@@ -34,7 +32,7 @@ class ModeAttr:
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
         """Which lower precision may be used: "strict", "bf16", "f16", "tf32" or "any". None ever is (N1)."""
         wanted = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
-        self._fpmath = wanted, _parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
+        self._fpmath = wanted, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
 
     def get_fpmath_mode(self) -> tuple[str, bool]:
         """The mode, and whether it is for integers too."""
@@ -50,7 +48,7 @@ class ModeAttr:
 
     def set_deterministic(self, value: bool) -> None:
         """Whether equal runs must give equal bits. They always do."""
-        self._deterministic = _parse_bool("set_deterministic", value)
+        self._deterministic = parse_bool("set_deterministic", value)
 
     def get_deterministic(self) -> bool:
         """What was set; False at first."""
@@ -65,6 +63,7 @@ class ModeAttr:
         if _parse_mode("set_rounding_mode", mode, ROUNDING_MODES) != "environment":
             raise Unimplemented(
                 "set_rounding_mode: stochastic rounding",
+                code="RS-N02",
                 why="equal runs give equal bits: results are rounded half to even (N2)",
                 hint="leave the rounding mode out",
             )
@@ -78,6 +77,7 @@ class ModeAttr:
         """Raise Unimplemented: a reorder keeps its elements (R34)."""
         raise Unimplemented(
             "set_dropout: there is no dropout",
+            code="RS-R34",
             why="a reorder keeps its elements (R34)",
             hint='multiply with a mask: append_binary("mul", mask)',
         )
@@ -88,12 +88,7 @@ def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
         return mode
     raise InvalidArguments(
         f"{call}: mode is {short_repr(mode)}",
+        code="RS-V04",
         why="there is no such mode",
-        hint=f"use one of {', '.join(known)}",
+        hint=one_of(known, mode),
     )
-
-
-def _parse_bool(what: str, value: object) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise InvalidArguments(f"{what} is {short_repr(value)}", why="it is yes or no", hint="pass True or False")

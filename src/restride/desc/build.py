@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DataType
+from ..errors import InvalidArguments
 from .layout import NO_LAYOUT, Layout, layout_of_tag, storage_elements
 from .parse import parse_dims, parse_strides, parse_type
 from .strides import check_range, check_strides
@@ -26,11 +27,21 @@ def parse_arguments(
     if not shape or format is FormatTag.undef or (isinstance(format, str) and format == "undef"):
         return "undef", DataType.undef, NO_LAYOUT
     dtype = parse_type(data_type)
-    layout = _layout(shape, format, strict)
+    try:
+        layout = _layout(shape, format, strict)
+    except InvalidArguments as error:
+        raise _with_dims(error, shape) from None
     if layout is None:
         return "any", dtype, Layout(shape, shape, ())
     check_range(layout, dtype)
     return "blocked", dtype, layout
+
+
+def _with_dims(error: InvalidArguments, shape: tuple[int, ...]) -> InvalidArguments:
+    """The error beside the dims, where a tag or strides do not fit their number."""
+    if error.code not in ("RS-M06", "RS-M07"):
+        return error
+    return error.retold(where="; ".join(filter(None, (f"dims {shape}", error.where))))
 
 
 def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | None:

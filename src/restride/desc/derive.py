@@ -20,7 +20,12 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
     size, start = parse_ints(dims, "dims"), parse_ints(offsets, "offsets")
     _require_layout("submemory_desc", kind, parent, Unimplemented)
     if RUNTIME_DIM in size or RUNTIME_DIM in start:
-        raise Unimplemented("submemory_desc: runtime dims or offsets", why="the window must be known")
+        raise Unimplemented(
+            "submemory_desc: runtime dims or offsets",
+            code="RS-M22",
+            why="the window must be known",
+            hint="cut the window when its dims are known",
+        )
     _check_window(parent.dims, size, start)
     blocks = parent.blocks
     for d, blk in enumerate(blocks):
@@ -37,7 +42,12 @@ def _require_layout(
     what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
 ) -> None:
     if kind == "undef":
-        raise InvalidArguments(f"{what}: the descriptor is zero", why="it describes no memory")
+        raise InvalidArguments(
+            f"{what}: the descriptor is zero",
+            code="RS-M15",
+            why="it describes no memory",
+            hint="give it dims, a type and a format",
+        )
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
         why = (
             "dims or strides are known only at execution"
@@ -45,19 +55,29 @@ def _require_layout(
             else "format 'any' has no strides"
         )
         raise error(
-            f"{what}: the layout is not known yet", why=why, hint="use a descriptor with a tag or strides"
+            f"{what}: the layout is not known yet",
+            code="RS-M15",
+            why=why,
+            hint="use a descriptor with a tag or strides",
         )
 
 
 def _check_window(parent: tuple[int, ...], size: tuple[int, ...], start: tuple[int, ...]) -> None:
     if len(size) != len(parent) or len(start) != len(parent):
         why = f"dims and offsets need {len(parent)} entries, have {len(size)} and {len(start)}"
-        raise InvalidArguments("submemory_desc: another rank", why=why)
+        raise InvalidArguments(
+            "submemory_desc: another rank",
+            code="RS-M20",
+            why=why,
+            hint="give one offset and one extent for each axis",
+        )
     for d, (n, at, whole) in enumerate(zip(size, start, parent, strict=True)):
         if n < 0 or at < 0 or at + n > whole:
             raise InvalidArguments(
                 f"submemory_desc: the window leaves axis {d}",
+                code="RS-M20",
                 why=f"offset {at} and dim {n} must be 0 or more and end within {whole}",
+                hint="offsets and dims count elements of the parent",
             )
 
 
@@ -67,6 +87,7 @@ def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
     if at % blk or not ends:
         raise Unimplemented(
             f"submemory_desc: the window cuts a block of axis {axis}",
+            code="RS-M21",
             why=f"offset {at} and dim {n} must be multiples of block {blk}, unless the dim ends at {whole}",
             hint="reorder into a plain format first",
         )
@@ -80,6 +101,7 @@ def permute(kind: str, old: Layout, perm: object) -> Layout:
     if sorted(to) != list(range(ndims)):
         raise InvalidArguments(
             f"permute_axes: perm is {to}"[:200],
+            code="RS-M24",
             why=f"it must hold each axis 0..{ndims - 1} once",
             hint="new.dims[perm[i]] is old.dims[i]",
         )
@@ -107,11 +129,17 @@ def reshape(kind: str, old: Layout, dims: object) -> Layout:
     _require_layout("reshape", kind, old, InvalidArguments)
     if not shape or RUNTIME_DIM in shape:
         raise InvalidArguments(
-            "reshape: dims must be known", why=f"1 to {MAX_NDIMS} dims of 0 or more are needed"
+            "reshape: dims must be known",
+            code="RS-M26",
+            why=f"1 to {MAX_NDIMS} dims of 0 or more are needed",
+            hint="give extents as integers, all of them",
         )
     if _volume(shape) != _volume(old.dims):
         raise InvalidArguments(
-            f"reshape: {old.dims} to {shape}", why=f"{_volume(old.dims)} elements are not {_volume(shape)}"
+            f"reshape: {old.dims} to {shape}",
+            code="RS-M26",
+            why=f"{_volume(old.dims)} elements are not {_volume(shape)}",
+            hint="give dims whose product is the number of elements",
         )
     if kind == "any":
         return Layout(shape, shape, ())
@@ -153,7 +181,9 @@ def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:
 
 def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> InvalidArguments:
     hint = "reorder into a dense row-major format first"
-    return InvalidArguments(f"reshape: {old} to {new} cannot keep the memory", why=why, hint=hint)
+    return InvalidArguments(
+        f"reshape: {old} to {new} cannot keep the memory", code="RS-M26", why=why, hint=hint
+    )
 
 
 def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layout:

@@ -73,7 +73,7 @@ def parse_arg(call: str, arg: object) -> int:
     number = parse_int(arg, f"{call}: arg", hint)
     if number <= 0:
         why = "arguments are numbered from 1 (P14)"
-        raise InvalidArguments(f"{call}: arg is {short_repr(number)}", why=why, hint=hint)
+        raise InvalidArguments(f"{call}: arg is {short_repr(number)}", code="RS-P14", why=why, hint=hint)
     return number
 
 
@@ -91,6 +91,7 @@ def parse_operand(call: str, arg: object) -> int:
         return number
     raise Unimplemented(
         f"{call}: arg is {short_repr(number)}",
+        code="RS-R26",
         why="only the source and the destination have scales and zero points (R26)",
         hint="use rs.ARG_SRC (1) or rs.ARG_DST (17)",
     )
@@ -102,7 +103,7 @@ def parse_mask(call: str, mask: object) -> int:
     bits = parse_int(mask, f"{call}: mask", hint)
     if not 0 <= bits < 1 << MAX_NDIMS:
         why = f"bit i stands for dimension i of at most {MAX_NDIMS}"
-        raise InvalidArguments(f"{call}: mask is {short_repr(bits)}", why=why, hint=hint)
+        raise InvalidArguments(f"{call}: mask is {short_repr(bits)}", code="RS-N10", why=why, hint=hint)
     return bits
 
 
@@ -111,13 +112,14 @@ def _parse_groups(call: str, groups: object) -> tuple[int, ...]:
     if len(sizes) not in (0, 2):
         raise InvalidArguments(
             f"{call}: groups has {len(sizes)} entries",
+            code="RS-R25",
             why="groups are of the last two dims (R25)",
             hint="pass (g_second_last, g_last), or () for none",
         )
     for i, size in enumerate(sizes):
         if size < 1:
             what, hint = f"{call}: groups[{i}] is {short_repr(size)}", "leave groups out for none"
-            raise InvalidArguments(what, why="a group has at least 1 element", hint=hint)
+            raise InvalidArguments(what, code="RS-R25", why="a group has at least 1 element", hint=hint)
     return sizes
 
 
@@ -127,7 +129,7 @@ def _parse_type(call: str, data_type: Any, allowed: tuple[DataType, ...]) -> Dat
         return found
     hint = f"use one of {', '.join(t.name for t in allowed)}"
     why = "scales are floats, zero points integers"
-    raise InvalidArguments(f"{call}: data_type is {found}", why=why, hint=hint)
+    raise InvalidArguments(f"{call}: data_type is {found}", code="RS-V04", why=why, hint=hint)
 
 
 # --- values as one flat array ------------------------------------------------------------------------------
@@ -206,12 +208,14 @@ def _are_all(values: Sequence[Any], allowed: Any) -> bool:
 
 def _wrong_elements(values: Array, name: str, wanted: str) -> InvalidArguments:
     what, why = f"{name} has elements of {short_repr(values.dtype)}", f"they must be {wanted}"
-    return InvalidArguments(what, why=why, hint="convert them first")
+    return InvalidArguments(what, code="RS-V02", why=why, hint="convert them first")
 
 
 def _no_numbers(values: object, name: str) -> InvalidArguments:
     what, why = f"{name} is {short_repr(values)}", "it must be one real number, or an array or list of them"
-    return InvalidArguments(what, why=why, hint="pass 0.5, [0.5, 0.25], or a NumPy array without a mask")
+    return InvalidArguments(
+        what, code="RS-V02", why=why, hint="pass 0.5, [0.5, 0.25], or a NumPy array without a mask"
+    )
 
 
 # --- what the values say -----------------------------------------------------------------------------------
@@ -223,7 +227,9 @@ def _is_runtime(values: Array, placeholder: int, name: str, word: str) -> bool:
     if values.size > 1 and found.any():
         why = "it stands for all values at once, which are passed at execution (R24)"
         hint = f"pass [rs.{word}] alone, or None"
-        raise InvalidArguments(f"{name}[{int(found.argmax())}] is rs.{word}", why=why, hint=hint)
+        raise InvalidArguments(
+            f"{name}[{int(found.argmax())}] is rs.{word}", code="RS-R24", why=why, hint=hint
+        )
     return bool(found.any())
 
 
@@ -232,6 +238,7 @@ def _check_common(call: str, mask: int, count: int, word: str) -> None:
         return
     raise InvalidArguments(
         f"{call}: wrong number of {word}s",
+        code="RS-R22",
         why=f"mask 0 stands for 1 {word}, there are {count}",
         hint="pass one; or set bit i of the mask for one value for each index of dim i",
     )
@@ -249,6 +256,7 @@ def _rounded(values: Array, dtype: DataType, name: str) -> Array:
         index = int((~holds).argmax())
         raise InvalidArguments(
             f"{name}[{index}] is {values[index]:g}",
+            code="RS-R22",
             why=f"{dtype} holds {_HELD[dtype]}",
             hint="use a wider data_type, as 'f32'",
         )
@@ -281,4 +289,4 @@ def _limits(dtype: DataType) -> tuple[int, int]:
 def _outside(name: str, index: int, value: int, dtype: DataType) -> InvalidArguments:
     low, high = _limits(dtype)
     what, why = f"{name}[{index}] is {short_repr(value)}", f"{dtype} holds {low} to {high}"
-    return InvalidArguments(what, why=why, hint="shift less, or take a wider data_type")
+    return InvalidArguments(what, code="RS-R27", why=why, hint="shift less, or take a wider data_type")

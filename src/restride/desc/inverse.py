@@ -81,7 +81,11 @@ def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
         digits = search.solve(offset - layout.offset0 - backwards)
     except _TooLongError:
         raise Unimplemented(
-            "MemoryDesc.index: too many overlapping strides", where=str(layout.strides)
+            "MemoryDesc.index: too many overlapping strides",
+            code="RS-L01",
+            where=str(layout.strides),
+            why="more places than can be searched may hold the element",
+            hint="ask a descriptor whose strides nest",
         ) from None
     if digits is None:
         return None

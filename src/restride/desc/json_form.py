@@ -28,6 +28,7 @@ _RUNTIME = "runtime"
 _MOST_TEXT = 64 << 10
 _MOST_DIGITS = 40
 _HINT = "write it with to_json()"
+_DICT_HINT = "write it with to_dict() or to_json()"
 
 
 Read = TypeVar("Read")
@@ -39,6 +40,11 @@ class Parts(NamedTuple):
     kind: str
     dtype: DataType
     layout: Layout
+
+
+def bad_stored(what: str, why: str, hint: str = _DICT_HINT) -> InvalidArguments:
+    """The error for a stored descriptor that does not hold."""
+    return fail("RS-F05", what, why, hint)
 
 
 # --- to plain values ------------------------------------------------------------------------------------
@@ -73,15 +79,15 @@ def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> R
         return of_values(_parsed(text))
     except Error as error:
         what = f"{name}.from_json: {error.what.removeprefix(f'{name}: ')}"
-        raise type(error)(what, where=error.where, why=error.why, hint=error.hint or _HINT) from None
+        raise error.retold(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
 
 
 def _parsed(text: object) -> object:
     if not isinstance(text, str | bytes | bytearray):
         hint = "from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
-        raise fail("the text is no text", f"this is {type(text).__name__}", hint)
+        raise bad_stored("the text is no text", f"this is {type(text).__name__}", hint)
     if len(text) > _MOST_TEXT:
-        raise fail("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")
+        raise bad_stored("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")
     try:
         plain = text if isinstance(text, str) else bytes(text).decode()
         return json.loads(
@@ -90,16 +96,21 @@ def _parsed(text: object) -> object:
     except Error:
         raise
     except RecursionError:
-        raise fail("the text is nested too deep", "a descriptor is one object of numbers and lists") from None
+        raise bad_stored(
+            "the text is nested too deep", "a descriptor is one object of numbers and lists"
+        ) from None
     except ValueError as error:
-        raise fail("the text is no JSON", str(error)[:200]) from None
+        raise bad_stored("the text is no JSON", str(error)[:200]) from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise fail(f"key {short_repr(key)} stands there twice", "which of the values holds is not known")
+            raise bad_stored(
+                f"key {short_repr(key)} stands there twice",
+                "which of the values holds is not known",
+            )
         found[key] = value
     return found
 
@@ -110,7 +121,7 @@ def _bounded(digits: str) -> int:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise fail(f"{name} is no JSON", "all numbers of a descriptor are integers")
+    raise bad_stored(f"{name} is no JSON", "all numbers of a descriptor are integers")
 
 
 # --- from plain values ----------------------------------------------------------------------------------
@@ -119,13 +130,13 @@ def _refuse_constant(name: str) -> NoReturn:
 def from_values(data: object) -> Parts:
     """The parts of a descriptor written as a dict, each value checked as if a stranger wrote it."""
     if not isinstance(data, dict):
-        raise fail("a stored descriptor must be a dict", f"this is {type(data).__name__}")
+        raise bad_stored("a stored descriptor must be a dict", f"this is {type(data).__name__}")
     missing = [name for name in _FIELDS if name not in data]
     if missing:
-        raise fail(f"a stored descriptor lacks {missing}", "every field of to_dict is needed")
+        raise bad_stored(f"a stored descriptor lacks {missing}", "every field of to_dict is needed")
     kind = data["format_kind"]
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise fail(f"format_kind is {short_repr(kind)}", f"it is one of {', '.join(_KINDS)}")
+        raise bad_stored(f"format_kind is {short_repr(kind)}", f"it is one of {', '.join(_KINDS)}")
     lists = {name: _without_words(data[name], name) for name in _LISTS}
     return _no_layout(kind, data, lists) if kind != "blocked" else _blocked(data, lists)
 
@@ -143,14 +154,18 @@ def _no_layout(kind: str, data: dict[str, Any], lists: dict[str, object]) -> Par
     layout = NO_LAYOUT if kind == "undef" else Layout(dims, dims, ())
     for name in _LISTS:
         if parse_ints(lists[name], name) != getattr(layout, name):
-            raise fail(f"{name} is {short_repr(data[name])}", f"a descriptor of kind {kind} has no layout")
+            raise bad_stored(
+                f"{name} is {short_repr(data[name])}", f"a descriptor of kind {kind} has no layout"
+            )
     if parse_int(data["offset0"], "offset0"):
-        raise fail(f"offset0 is {data['offset0']}", f"a descriptor of kind {kind} has no layout")
+        raise bad_stored(f"offset0 is {data['offset0']}", f"a descriptor of kind {kind} has no layout")
     if kind == "any":
         _check_axes(dims)
         return Parts(kind, _data_type(data["data_type"]), layout)
     if data["data_type"] != "undef":
-        raise fail(f"data_type is {short_repr(data['data_type'])}", "the zero descriptor has none: undef")
+        raise bad_stored(
+            f"data_type is {short_repr(data['data_type'])}", "the zero descriptor has none: undef"
+        )
     return Parts(kind, DataType.undef, layout)
 
 
@@ -162,7 +177,9 @@ def _blocked(data: dict[str, Any], lists: dict[str, object]) -> Parts:
     tag = _blocks(len(dims), lists)
     _check_padding(dims, padded, tag)
     if tag.inner_blks and any(step < 0 for step in strides if step != RUNTIME_DIM):
-        raise fail(f"strides are {strides} for a blocked layout", "only plain layouts may run backwards")
+        raise bad_stored(
+            f"strides are {strides} for a blocked layout", "only plain layouts may run backwards"
+        )
     offset0 = parse_int(data["offset0"], "offset0")
     layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, offset0)
     check_range(layout, dtype)
@@ -171,13 +188,13 @@ def _blocked(data: dict[str, Any], lists: dict[str, object]) -> Parts:
 
 def _check_axes(dims: tuple[int, ...]) -> None:
     if not dims:
-        raise fail("dims is []", "only the zero descriptor, of kind undef, has no axes")
+        raise fail("RS-M04", "dims is []", "only the zero descriptor, of kind undef, has no axes", _DICT_HINT)
 
 
 def _data_type(name: object) -> DataType:
     if isinstance(name, str):
         return parse_type(name)
-    raise fail(f"data_type is {short_repr(name)}", "it is a name, such as 'f32'")
+    raise bad_stored(f"data_type is {short_repr(name)}", "it is a name, such as 'f32'")
 
 
 def _blocks(ndims: int, lists: dict[str, object]) -> Tag:
@@ -187,7 +204,7 @@ def _blocks(ndims: int, lists: dict[str, object]) -> Tag:
         return Tag(tuple(range(ndims)), blks, idxs)
     except InvalidArguments as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
-        raise fail(f"inner_blks are {blks}, inner_idxs {idxs}"[:200], why, error.hint) from None
+        raise bad_stored(f"inner_blks are {blks}, inner_idxs {idxs}"[:200], why, error.hint) from None
 
 
 def _check_padding(dims: tuple[int, ...], padded: tuple[int, ...], tag: Tag) -> None:
@@ -195,4 +212,4 @@ def _check_padding(dims: tuple[int, ...], padded: tuple[int, ...], tag: Tag) -> 
     fits = len(padded) == len(dims) and all(p in (n, w) for p, n, w in zip(padded, dims, whole, strict=True))
     if not fits:
         why = f"an axis is padded up to whole blocks, {whole}, or not at all"
-        raise fail(f"padded_dims are {padded} for dims {dims}", why)
+        raise bad_stored(f"padded_dims are {padded} for dims {dims}", why)

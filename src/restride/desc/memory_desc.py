@@ -12,7 +12,7 @@ from . import derive, json_form
 from .build import Format, equality_key, parse_arguments, size_in_bytes
 from .inverse import index_of, is_injective
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range
-from .parse import parse_dims, parse_index, parse_offset, parse_strides, parse_type
+from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type
 from .strides import check_range
 from .text import describe, matching_tag, verbose
 from .viewer import Viewed
@@ -23,8 +23,8 @@ class MemoryDesc(Viewed):
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None
     for row-major. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that
-    stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies the document's formula to
-    the letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
+    stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies oneDNN's formula to the
+    letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
 
     Raises InvalidArguments, naming the argument and the index, for anything that describes no memory.
     """
@@ -49,7 +49,7 @@ class MemoryDesc(Viewed):
         try:
             kind, dtype, layout = parse_arguments(dims, data_type, format, strict)
         except Error:
-            if not allow_empty:
+            if not parse_bool("allow_empty", allow_empty):
                 raise
             kind, dtype, layout = "undef", DataType.undef, NO_LAYOUT
         self._fill(kind, dtype, layout)
@@ -160,12 +160,12 @@ class MemoryDesc(Viewed):
     def size(self) -> int:
         """Bytes of storage without offset0 (M16–M18).
 
-        0 for `any`, for the zero descriptor, and for empty tensors; RUNTIME_SIZE where dims are runtime.
+        0 for `any`, for the zero descriptor, and for empty tensors; 2**63 where dims are runtime.
         """
         return self._size
 
     def get_size(self) -> int:
-        """`size`, by its name in the documents."""
+        """`size`, by oneDNN's name."""
         return self._size
 
     @property
@@ -190,7 +190,7 @@ class MemoryDesc(Viewed):
         """The base tag that builds this descriptor from its dims, or None (gaps, broadcast, submemory,
         `any`).
 
-        Where size-1 dims leave a choice: the one whose strides are met exactly, then a tag of the seed.
+        Where size-1 dims leave a choice: the one whose strides are met exactly, then one that has a name.
         """
         found = matching_tag(self._layout) if self._kind == "blocked" else None
         return None if found is None else str(found)
@@ -215,13 +215,16 @@ class MemoryDesc(Viewed):
     # Where elements lie
 
     def offset(self, *index: int) -> int:
-        """Element offset of a position, offset0 included: `offset0 + Σ i·stride`, blocks as spec 2.1 (M10,
-        P10).
+        """Element offset of a position, offset0 included: the sum of all digits of the index, each times
+        its stride, as `explain` writes it down (M10, P10).
 
         Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
         """
         layout = self._blocked("offset")
-        position = parse_index(index, layout.padded_dims)
+        try:
+            position = parse_index(index, layout.padded_dims)
+        except InvalidArguments as error:
+            raise error.retold(where=str(self)) from None
         return layout.offset0 + sum(axis_offset(layout, d, i) for d, i in enumerate(position))
 
     def index(self, offset: int) -> tuple[int, ...] | None:
@@ -246,6 +249,7 @@ class MemoryDesc(Viewed):
             return self._layout
         raise InvalidArguments(
             f"MemoryDesc.{what}: there is no layout yet",
+            code="RS-M15",
             where=str(self),
             why="the descriptor is zero, has format 'any', or has dims known only at execution",
             hint="make a descriptor with a tag or strides",
@@ -286,9 +290,9 @@ class MemoryDesc(Viewed):
                 check_range(layout, self._type)
             return MemoryDesc._make(self._kind, self._type, layout)
         except Error as error:
-            if allow_empty:
+            if parse_bool("allow_empty", allow_empty):
                 return MemoryDesc()
-            raise type(error)(error.what, where=str(self), why=error.why, hint=error.hint) from None
+            raise error.retold(where=str(self)) from None
 
     # Equality and text
 

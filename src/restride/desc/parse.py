@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
@@ -23,9 +24,9 @@ _FEWER_AXES = "join axes that lie side by side with reshape, or move the tensor 
 _SEQUENCE = "pass a tuple of integers, one for each axis"
 
 
-def fail(what: str, why: str, hint: str = "", where: str = "") -> InvalidArguments:
+def fail(code: str, what: str, why: str, hint: str = "", where: str = "") -> InvalidArguments:
     """The error for a wrong argument, in the common form."""
-    return InvalidArguments(what, where=where, why=why, hint=hint)
+    return InvalidArguments(what, code=code, where=where, why=why, hint=hint)
 
 
 def short_repr(value: object) -> str:
@@ -39,6 +40,14 @@ def short_repr(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
+def one_of(words: Iterable[str], typed: object = None) -> str:
+    """A hint at the words that may stand there, and at the one nearest to what was typed."""
+    known = list(words)
+    near = difflib.get_close_matches(typed[:_SHOWN].lower(), known, n=1) if isinstance(typed, str) else []
+    asked = f"did you mean {near[0]!r}? " if near else ""
+    return f"{asked}use one of {', '.join(known)}"
+
+
 def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy integer") -> int:
     """A Python or NumPy integer as `int`; bool, float and str raise InvalidArguments naming `name`."""
     if type(value) is int:
@@ -48,7 +57,16 @@ def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy inte
             return operator.index(value)  # type: ignore[arg-type]
         except Exception:
             pass  # __index__ may raise anything: whatever it is, the value is no integer
-    raise fail(f"{name} is {short_repr(value)}", f"it must be an integer, not {type(value).__name__}", hint)
+    raise fail(
+        "RS-V01", f"{name} is {short_repr(value)}", f"it must be an integer, not {type(value).__name__}", hint
+    )
+
+
+def parse_bool(what: str, value: object) -> bool:
+    """True or False, of Python or NumPy; 0, 1 and words raise InvalidArguments naming `what`."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise fail("RS-V06", f"{what} is {short_repr(value)}", "it is yes or no", "pass True or False")
 
 
 def is_scalar(value: object) -> bool:
@@ -63,16 +81,16 @@ def parse_ints(values: object, name: str) -> tuple[int, ...]:
     """A sequence of integers as a tuple; errors name the index."""
     if isinstance(values, str | bytes | Set | Mapping) or not isinstance(values, Iterable):
         hint = f"write ({short_repr(values)},)" if isinstance(values, int) else _SEQUENCE
-        raise fail(f"{name} is {short_repr(values)}", "it must be a sequence of integers", hint)
+        raise fail("RS-V03", f"{name} is {short_repr(values)}", "it must be a sequence of integers", hint)
     try:
         # Bounded, because a generator may never end.
         items = list(islice(values, _MAX_ITEMS + 1))
     except Exception:
         raise fail(
-            f"{name} is {short_repr(values)}", "it must be a sequence of integers", _SEQUENCE
+            "RS-V03", f"{name} is {short_repr(values)}", "it must be a sequence of integers", _SEQUENCE
         ) from None
     if len(items) > _MAX_ITEMS:
-        raise fail(f"{name} has more than {_MAX_ITEMS} entries", _MOST_AXES, _FEWER_AXES)
+        raise fail("RS-M04", f"{name} has more than {_MAX_ITEMS} entries", _MOST_AXES, _FEWER_AXES)
     return tuple(parse_int(value, f"{name}[{i}]") for i, value in enumerate(items))
 
 
@@ -80,7 +98,7 @@ def parse_dims(dims: object, name: str = "dims") -> tuple[int, ...]:
     """Up to 12 extents, each 0 or more, or RUNTIME_DIM (M04)."""
     shape = parse_ints(dims, name)
     if len(shape) > MAX_NDIMS:
-        raise fail(f"{name} has {len(shape)} axes", _MOST_AXES, _FEWER_AXES)
+        raise fail("RS-M04", f"{name} has {len(shape)} axes", _MOST_AXES, _FEWER_AXES)
     for i, n in enumerate(shape):
         if n != RUNTIME_DIM and not 0 <= n < _LIMIT:
             raise _bad_dim(f"{name}[{i}]", n, f"{name} {_by(shape)}")
@@ -89,7 +107,7 @@ def parse_dims(dims: object, name: str = "dims") -> tuple[int, ...]:
 
 def _bad_dim(name: str, n: int, where: str) -> InvalidArguments:
     why = "a dim must be 0 or more" if n < 0 else "a dim must be below 2**63"
-    return fail(f"{name} is {short_repr(n)}", why, "give the extent of the axis in elements", where)
+    return fail("RS-M04", f"{name} is {short_repr(n)}", why, "give the extent of the axis in elements", where)
 
 
 def _by(values: tuple[int, ...]) -> str:
@@ -101,13 +119,16 @@ def parse_strides(strides: object, ndims: int, name: str = "strides") -> tuple[i
     steps = parse_ints(strides, name)
     if len(steps) != ndims:
         raise fail(
+            "RS-M07",
             f"{name} has {len(steps)} entries, the dims have {ndims}",
             "each axis needs one stride",
             "strides count elements, in the order of the dims",
         )
     for i, step in enumerate(steps):
         if not -_LIMIT <= step < _LIMIT:
-            raise fail(f"{name}[{i}] is {short_repr(step)}", "it must fit in 64 bits", "it counts elements")
+            raise fail(
+                "RS-M07", f"{name}[{i}] is {short_repr(step)}", "it must fit in 64 bits", "it counts elements"
+            )
     return steps
 
 
@@ -115,7 +136,7 @@ def parse_type(value: Any) -> DataType:
     """A data type other than undef (M04)."""
     dtype = DataType.parse(value)
     if dtype is DataType.undef:
-        raise fail("the data type is undef", "a tensor's elements need a type", "for example 'f32'")
+        raise fail("RS-M04", "the data type is undef", "a tensor's elements need a type", "for example 'f32'")
     return dtype
 
 
@@ -124,11 +145,16 @@ def parse_index(index: Sequence[object], padded_dims: tuple[int, ...]) -> tuple[
     position = parse_ints(index, "index")
     if len(position) != len(padded_dims):
         why = f"the descriptor has {len(padded_dims)} axes"
-        raise fail(f"index has {len(position)} entries", why, "give one position for each axis")
+        raise fail("RS-M10", f"index has {len(position)} entries", why, "give one position for each axis")
     for i, (at, padded) in enumerate(zip(position, padded_dims, strict=True)):
         if not 0 <= at < padded:
             why = f"positions on axis {i} are 0..{padded - 1}, padding included"
-            raise fail(f"index[{i}] is {short_repr(at)}", why, "positions count from 0 and are not negative")
+            raise fail(
+                "RS-M10",
+                f"index[{i}] is {short_repr(at)}",
+                why,
+                "positions count from 0 and are not negative",
+            )
     return position
 
 

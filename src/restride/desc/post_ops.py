@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory, Unimplemented
 from .memory_desc import MemoryDesc
-from .parse import parse_int, short_repr
+from .parse import one_of, parse_int, short_repr
 from .real import f32_bits, to_f32
 from .text import order_tag
 
@@ -152,6 +152,7 @@ class PostOps:
         if any(isinstance(entry, SumOp) for entry in self._entries):
             raise InvalidArguments(
                 "append_sum: the chain has a sum already",
+                code="RS-R29",
                 where=repr(self),
                 why="the old destination is read once",
                 hint="add the two scales, and append one sum",
@@ -205,13 +206,16 @@ class PostOps:
         if len(self._entries) < MAX_POST_OPS:
             return
         why = f"a chain holds at most {MAX_POST_OPS} post-ops (P06)"
-        raise OutOfMemory(f"{call}: the chain is full", why=why, hint="apply the rest as a separate step")
+        raise OutOfMemory(
+            f"{call}: the chain is full", code="RS-P06", why=why, hint="apply the rest as a separate step"
+        )
 
     def _entry(self, index: int) -> PostOp:
         at = parse_int(index, "post-op index")
         if not 0 <= at < len(self._entries):
             raise InvalidArguments(
                 f"post-op index is {short_repr(at)}",
+                code="RS-V05",
                 why=f"the chain has {len(self._entries)} entries",
                 hint="indices count from 0; len(post_ops) tells how many there are",
             )
@@ -222,25 +226,29 @@ class PostOps:
         if isinstance(entry, wanted):
             return entry
         why = f"its kind is '{self.kind(index)}'"
-        raise InvalidArguments(f"post-op {index} is no {_KINDS[wanted]}", why=why, hint="see kind()")
+        raise InvalidArguments(
+            f"post-op {index} is no {_KINDS[wanted]}", code="RS-P06", why=why, hint="see kind()"
+        )
 
 
 def _parse_alg(call: str, alg: object, prefix: str, known: tuple[str, ...]) -> str:
     name = alg.removeprefix(prefix) if isinstance(alg, str) else ""
     if name in known:
         return name
-    hint = f"use one of {', '.join(known)}"
+    hint = one_of(known, name)
     if name == "select" and known is BINARY:
         why = "it needs a third operand, which post-ops of this version do not have"
-        raise Unimplemented(f"{call}: alg is {short_repr(alg)}", why=why, hint=hint)
-    raise InvalidArguments(f"{call}: alg is {short_repr(alg)}", why="there is no such algorithm", hint=hint)
+        raise Unimplemented(f"{call}: alg is {short_repr(alg)}", code="RS-V04", why=why, hint=hint)
+    raise InvalidArguments(
+        f"{call}: alg is {short_repr(alg)}", code="RS-V04", why="there is no such algorithm", hint=hint
+    )
 
 
 def _parse_s32(value: object, name: str) -> int:
     number = parse_int(value, name)
     if not -_S32 <= number < _S32:
         what, hint = f"{name} is {short_repr(number)}", "shift less"
-        raise InvalidArguments(what, why="it must fit in 32 bits", hint=hint)
+        raise InvalidArguments(what, code="RS-R27", why="it must fit in 32 bits", hint=hint)
     return number
 
 
@@ -249,6 +257,7 @@ def _check_clip(op: EltwiseOp) -> None:
         return
     raise InvalidArguments(
         f"append_eltwise: {op.alg} to an empty range",
+        code="RS-P06",
         where=f"alpha {op.alpha:g}, beta {op.beta:g}",
         why="values are clipped to alpha at least and beta at most",
         hint="alpha must not be greater than beta, and neither may be NaN",
@@ -259,7 +268,11 @@ def _check_operand(desc: object) -> None:
     hint = "pass the .desc of the memory that holds it"
     if not isinstance(desc, MemoryDesc) or desc.is_zero():
         why = "it must be a MemoryDesc of the other operand"
-        raise InvalidArguments(f"append_binary: desc is {short_repr(desc)}", why=why, hint=hint)
+        raise InvalidArguments(
+            f"append_binary: desc is {short_repr(desc)}", code="RS-P06", why=why, hint=hint
+        )
     if desc.format_kind == "any" or desc.layout.has_runtime:
         why = "dims, strides and format must be known (M41)"
-        raise InvalidArguments("append_binary: desc is not concrete", where=str(desc), why=why, hint=hint)
+        raise InvalidArguments(
+            "append_binary: desc is not concrete", code="RS-P06", where=str(desc), why=why, hint=hint
+        )

@@ -34,7 +34,7 @@ def to_f32(value: Any, name: str) -> float:
 def _no_number(
     value: object, name: str, why: str = "it must be one real number", hint: str = "pass a number, as 0.5"
 ) -> InvalidArguments:
-    return InvalidArguments(f"{name} is {short_repr(value)}", why=why, hint=hint)
+    return InvalidArguments(f"{name} is {short_repr(value)}", code="RS-V02", why=why, hint=hint)
 
 
 def f32_bits(value: float) -> int:

@@ -19,6 +19,7 @@ def check_range(layout: Layout, dtype: DataType) -> None:
     low = min(low, layout.offset0)
     if low < 0:
         raise fail(
+            "RS-M10",
             f"the lowest element offset is {low}",
             "offsets count from the start of the buffer and cannot be negative",
             f"give offset0={layout.offset0 - low}, the offset of element (0, ..., 0)",
@@ -29,6 +30,7 @@ def check_range(layout: Layout, dtype: DataType) -> None:
     last = max(high, layout.offset0 + size, *reach)
     if dtype.nbytes(last) >= _LIMIT:
         raise fail(
+            "RS-L03",
             f"the tensor needs {_size_text(dtype.nbytes(last))} bytes",
             "sizes, padding included, must be below 2**63 bytes",
             "look at the dims, and at the strides, which count elements, not bytes",
@@ -56,7 +58,9 @@ def check_strides(layout: Layout, strict: bool) -> None:
     if any(step < 0 for step in steps):
         axis = next(i for i, step in enumerate(layout.strides) if step < 0 and step != RUNTIME_DIM)
         hint = "for a reversed source use MemoryDesc.from_strides(dims, data_type, strides, offset0)"
-        raise fail(f"strides[{axis}] is {layout.strides[axis]}", "strides must not be negative (M08)", hint)
+        raise fail(
+            "RS-M08", f"strides[{axis}] is {layout.strides[axis]}", "strides must not be negative (M08)", hint
+        )
     if layout.has_runtime:
         return
     clash = _literal_clash(layout) if strict else _relaxed_clash(layout)
@@ -88,6 +92,7 @@ def _literal_clash(layout: Layout) -> tuple[int, int] | None:
 def _clash_error(layout: Layout, outer: int, inner: int) -> InvalidArguments:
     need = layout.strides[inner] * layout.dims[inner]
     return fail(
+        "RS-M08",
         f"axes {outer} and {inner} overlap",
         f"strides[{outer}] is {layout.strides[outer]}, but axis {inner} spans {need} elements (M08)",
         f"use a stride of at least {need}; overlapping sources need MemoryDesc.from_strides",

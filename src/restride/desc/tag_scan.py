@@ -64,7 +64,7 @@ def bad_tag(text: str, at: int, why: str) -> InvalidArguments:
     size = f" of {len(text)} characters" if len(text) > _WINDOW else ""
     caret = " " * (_WHERE_INDENT + at - first) + "^"
     return InvalidArguments(
-        f"bad format tag {shown!r}{size}", where=f"{shown}\n{caret}", why=why, hint=_hint(text)
+        f"bad format tag {shown!r}{size}", code="RS-M11", where=f"{shown}\n{caret}", why=why, hint=_hint(text)
     )
 
 

@@ -44,7 +44,11 @@ class Tag:
         problem = _problem(self.order, self.inner_blks, self.inner_idxs)
         if problem:
             raise InvalidArguments(
-                "not a format tag", where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}", why=problem
+                "not a format tag",
+                code="RS-M11",
+                where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}",
+                why=problem,
+                hint="FormatTag.parse makes one of text, such as 'nChw16c'",
             )
         kept = [(blk, idx) for blk, idx in zip(self.inner_blks, self.inner_idxs, strict=True) if blk != 1]
         object.__setattr__(self, "inner_blks", tuple(blk for blk, _ in kept))
@@ -78,6 +82,7 @@ class GenericTag:
         if not 1 <= ndims <= MAX_NDIMS or any(i >= ndims for i in self.inner_idxs):
             raise InvalidArguments(
                 f"format tag '{self}' cannot have rank {ndims}",
+                code="RS-M06",
                 why=f"ranks are 1..{MAX_NDIMS}, and every blocked axis must be there",
                 hint="give as many dims as the tag has letters, or a tag of this rank",
             )
@@ -114,7 +119,10 @@ def parse_tag(text: str) -> Tag | GenericTag:
     """
     if not isinstance(text, str):
         raise InvalidArguments(
-            f"a format tag is a string, not {type(text).__name__}", hint="for example 'nhwc' or 'nChw16c'"
+            f"a format tag is a string, not {type(text).__name__}",
+            code="RS-M11",
+            why="it names axes by letters",
+            hint="for example 'nhwc' or 'nChw16c'",
         )
     if len(text) > _MAX_TEXT:
         raise bad_tag(text, _MAX_TEXT, f"a tag has at most {_MAX_TEXT} characters; this has {len(text)}")
@@ -189,7 +197,7 @@ def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
 
 
 class FormatTag(enum.Enum):
-    """The named format tags of the seed (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
+    """oneDNN's named format tags (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
 
     An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which
     parses back. Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset, output.
@@ -223,7 +231,7 @@ class FormatTag(enum.Enum):
 
     @classmethod
     def parse(cls, text: str | FormatTag) -> FormatTag | Tag | GenericTag:
-        """A member for the seed's tags in any spelling, else the `Tag` or rank-generic tag."""
+        """A member for the named tags in any spelling, else the `Tag` or rank-generic tag."""
         if isinstance(text, FormatTag):
             return text
         if isinstance(text, str) and text in ("any", "undef"):
@@ -248,6 +256,7 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
     if tag.ndims != ndims:
         raise InvalidArguments(
             f"format tag '{value}' has {tag.ndims} axes, the dims have {ndims}",
+            code="RS-M06",
             where=f"tag {tag}",
             why="a tag orders each axis once",
             hint="use a tag of this rank, or one for any rank: 'abx' is row-major, 'axb' channels last",

@@ -43,6 +43,15 @@ def _mask_text(mask: tuple[int, ...]) -> str:
     return f"<{len(mask)} x i32> <" + ", ".join("i32 poison" if m < 0 else f"i32 {m}" for m in mask) + ">"
 
 
+@lru_cache(maxsize=1024)
+def _moves_together(mask: tuple[int, ...], size: int) -> bool:
+    """True where lanes are moved in aligned groups of `size`."""
+    groups = (mask[i : i + size] for i in range(0, len(mask), size))
+    return len(mask) % size == 0 and all(
+        group[0] % size == 0 and group == tuple(range(group[0], group[0] + size)) for group in groups
+    )
+
+
 class Builder:
     """Writes one function body; the functions and constants that it needs are collected beside it."""
 
@@ -105,6 +114,20 @@ class Builder:
         """Lanes of `a` then `b` picked by `mask`; -1 picks nothing in particular."""
         kind = vector(element_of(a), len(mask))
         return self.value(kind, f"shufflevector {a}, {b}, {_mask_text(tuple(mask))}")
+
+    def shuffle_wide(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
+        """`shuffle` in the widest lanes that the mask moves together, up to 64 bits: LLVM is quicker with few
+        lanes, and does not find out by itself.
+        """
+        bits = int(element_of(a)[1:])
+        ratio = next(n for n in (64 // bits, 32 // bits, 16 // bits, 1) if n <= 1 or _moves_together(mask, n))
+        if ratio <= 1:
+            return self.shuffle(a, b, mask)
+        kind = vector(f"i{bits * ratio}", lanes_of(a) // ratio)
+        first, second = (self.value(kind, f"bitcast {v} to {kind}") for v in (a, b))
+        moved = self.shuffle(first, second, [i // ratio if i >= 0 else i for i in mask[::ratio]])
+        back = vector(f"i{bits}", len(mask))
+        return self.value(back, f"bitcast {moved} to {back}")
 
     def intrinsic(self, name: str, *args: Value) -> Value:
         """Call `llvm.<name>` overloaded on the (equal) types of its arguments."""

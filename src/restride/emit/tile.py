@@ -151,7 +151,7 @@ def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: set[int]) ->
         # A shuffle of zeros is written as the zero it is: LLVM 22 aborts on storing one that interleaves.
         is_zero = a.ref == c.ref == "zeroinitializer"
         is_wanted = len(registers) in needed and not is_zero
-        registers.append(b.shuffle(a, c, step.mask) if is_wanted else a)
+        registers.append(b.shuffle_wide(a, c, step.mask) if is_wanted else a)
     return registers
 
 

@@ -26,10 +26,12 @@ from ..primitives.args import (
     ARG_SRC_1,
     arg_attr_multiple_post_op,
 )
+from ..runtime.brought import brought
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .factors import Applied, parse_factors
+from .tensors import as_numpy, is_foreign
 
 _OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not fit")
 _NIBBLES = (DataType.s4.numpy, DataType.u4.numpy)
@@ -83,7 +85,7 @@ def _bind_scale(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine)
     with np.errstate(all="ignore"):
         exact = np.ascontiguousarray(values, np.float32)
     made.attr.set_output_scales(1 << _axis(given.axis, "scale", dst), RUNTIME_F32_VAL)
-    made.extras[ARG_ATTR_OUTPUT_SCALES] = Memory.from_numpy(exact, engine=engine)
+    made.extras[ARG_ATTR_OUTPUT_SCALES] = _at(exact, engine)
 
 
 def _bind_zero_point(
@@ -97,6 +99,7 @@ def _bind_zero_point(
             return
         raise InvalidArguments(
             "reorder: zero_point without integers",
+            code="RS-R27",
             where=f"src {src}; dst {dst}",
             why="a zero point belongs to the side of integers, and neither side is (R27)",
             hint='leave it out, or ask for dtype="s8"',
@@ -106,7 +109,7 @@ def _bind_zero_point(
         return
     values = _integers(_one_per_index("zero_point", given.zero_point, given.axis, dst))
     made.attr.set_zero_points(arg, 1 << _axis(given.axis, "zero_point", dst), None)
-    made.extras[ARG_ATTR_ZERO_POINTS | arg] = Memory.from_numpy(values, engine=engine)
+    made.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
 
 
 def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -116,6 +119,7 @@ def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.ascontiguousarray(values, np.int32)
     raise InvalidArguments(
         f"reorder: zero_point is {short_repr(values)}",
+        code="RS-R27",
         why="zero points are whole numbers of 32 bits",
         hint="pass np.rint(zero_point).astype(np.int32)",
     )
@@ -145,6 +149,8 @@ def _is_no_shift(zero_point: Any) -> bool:
 
 
 def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
+    if is_foreign(values):
+        values = as_numpy(values, f"reorder: {name}")
     try:
         array = np.asarray(values)
         is_known = array.dtype.kind in "iufV" and not isinstance(values, np.ma.MaskedArray)
@@ -156,6 +162,7 @@ def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.nda
         return found
     raise InvalidArguments(
         f"reorder: {name} is {short_repr(values)}",
+        code="RS-A11",
         where=f"dims {dst.dims}, axis {at}",
         why=f"it must be one number, or {dst.dims[at]} real numbers, one for each index of axis {at}",
         hint="pass a list or a 1-D array of that length, or another axis",
@@ -166,6 +173,7 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
     if axis is None:
         raise InvalidArguments(
             f"reorder: {name} of several values without axis",
+            code="RS-A10",
             where=f"dims {dst.dims}",
             why="axis says along which dim there is one value for each index",
             hint="pass axis=1 for one value per channel, or one number for the whole tensor",
@@ -174,6 +182,7 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
     if not -dst.ndims <= at < dst.ndims:
         raise InvalidArguments(
             f"reorder: axis is {short_repr(at)}",
+            code="RS-A10",
             where=f"dims {dst.dims}",
             why=f"it must be from {-dst.ndims} to {dst.ndims - 1}",
             hint="dims are logical: axis 1 is the channels of (N, C, H, W) in every format",
@@ -202,6 +211,7 @@ def _copied(chain: PostOps, given: PostOps) -> PostOps:
     if any(isinstance(entry, BinaryOp) for entry in entries):
         raise InvalidArguments(
             "reorder: post_ops names an operand but does not bring it",
+            code="RS-A12",
             why="a binary entry of PostOps has a descriptor only; its memory is an execution's",
             hint='pass post_ops=[("add", array)]',
         )
@@ -266,7 +276,10 @@ def _eltwise_numbers(name: str, params: list[Any], entry: Any) -> Sequence[Any]:
     if len(params) >= least:
         return params or _USUAL.get(name, ())
     raise InvalidArguments(
-        f"reorder: post_ops has {short_repr(entry)}", why=f"{name} takes {words}", hint=f"pass {example}"
+        f"reorder: post_ops has {short_repr(entry)}",
+        code="RS-A12",
+        why=f"{name} takes {words}",
+        hint=f"pass {example}",
     )
 
 
@@ -274,6 +287,8 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     """The operand of a binary post-op: an array that broadcasts as NumPy's do, or a memory."""
     if isinstance(x, Memory):
         return x
+    if is_foreign(x):
+        x = as_numpy(x, "reorder: the operand of a post-op")
     array = np.asarray(x) if is_scalar(x) or isinstance(x, list | tuple) else x
     if isinstance(array, np.ndarray) and array.dtype == np.int64:
         array = array.astype(np.float64)
@@ -283,12 +298,19 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
     described = describe(array, None, _OPERAND)
-    return Memory(described.desc, engine, described.buffer_of(array))
+    return brought(described.desc, engine, described.buffer_of(array))
+
+
+def _at(values: np.ndarray[Any, Any], engine: Engine) -> Memory:
+    """One value for each index, on the engine that runs the call."""
+    described = describe(values, None, _OPERAND)
+    return brought(described.desc, engine, described.buffer_of(values))
 
 
 def _no_chain(entry: Any) -> InvalidArguments:
     return InvalidArguments(
         f"reorder: post_ops has {short_repr(entry)}",
+        code="RS-A12",
         why="an entry is a name, or a tuple of a name and its numbers, or of a name and an array",
         hint='pass rs.PostOps(), or as ["relu", ("clip", 0, 6), ("add", bias)]',
     )

@@ -71,6 +71,7 @@ def _is_scalar(value: Any) -> bool:
 def _refused(value: Any, name: str) -> InvalidArguments:
     return InvalidArguments(
         f"reorder: {name} is no number",
+        code="RS-V02",
         where=f"{name} {short_repr(value)}",
         why=f"{name} is one real number for the whole tensor; this is {type(value).__name__}",
         hint="pass a Python or NumPy scalar",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_ints, short_repr
-from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag
+from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..runtime.describe import Described
@@ -34,9 +34,28 @@ def format_key(dst: object) -> Hashable:
         return parse_ints(dst, "reorder: dst")
     raise InvalidArguments(
         "reorder: dst is no format",
+        code="RS-A05",
         where=f"dst {short_repr(dst)}",
         why=f"{type(dst).__name__} names no layout",
         hint='pass a tag such as "nhwc" or "nChw16c", strides as a tuple, a rs.MemoryDesc, or None',
+    )
+
+
+@lru_cache(maxsize=256)
+def plain_order(call: str, dst: str, ndims: int) -> tuple[int, ...]:
+    """The axes of a plain format, outermost first.
+
+    Raises InvalidArguments for formats of another rank, and for blocked ones, which no strides describe.
+    """
+    tag = to_tag(FormatTag.parse(dst), ndims)
+    order = getattr(tag, "order", ())
+    if len(order) == ndims and not getattr(tag, "inner_blks", ()):
+        return tuple(order)
+    raise InvalidArguments(
+        f"{call}: {dst!r} is no plain format of {ndims} axes",
+        code="RS-A17",
+        why="the result has as many strides as axes, and no blocks",
+        hint="name a plain format such as nhwc; rs.reorder makes a rs.Memory of a blocked one",
     )
 
 
@@ -56,6 +75,7 @@ def parse_type(dtype: object) -> DataType:
         pass
     raise InvalidArguments(
         "reorder: dtype is no data type",
+        code="RS-P15",
         where=f"dtype {short_repr(dtype)}",
         why=f"{type(dtype).__name__} names no type of elements",
         hint='pass a name such as "s8", rs.s8, or a NumPy or ml_dtypes type',
@@ -81,6 +101,7 @@ def _target_of_desc(dst: MemoryDesc, data_type: DataType | None) -> MemoryDesc:
         return dst
     raise InvalidArguments(
         "reorder: dtype and dst disagree",
+        code="RS-A06",
         where=f"dst {dst}",
         why=f"dtype is {data_type}, the descriptor says {dst.data_type}",
         hint="leave dtype out, or give dst as a tag",
@@ -147,6 +168,7 @@ def _difference(out: MemoryDesc, wanted: MemoryDesc) -> str:
 def _differing(where: str, why: str) -> InvalidArguments:
     return InvalidArguments(
         "reorder: out does not lie as dst and dtype say",
+        code="RS-A07",
         where=where,
         why=why,
         hint="pass dst=None to take the layout of out, or let reorder make the result",

@@ -21,7 +21,7 @@ class Rule(NamedTuple):
 
     def split(self, dims: Shape, axis: int, number: int) -> tuple[int, int]:
         """The axis from 0 and the group size. Raises InvalidArguments for what does not split the axis."""
-        return self.apply(self.call, self.parameter, dims, axis, number)
+        return self.apply(self.call, self.parameter, dims, *self.parse(axis, number))
 
     def parse(self, axis: object, number: object) -> tuple[int, int]:
         """Both as integers, as keys of a cache must be."""
@@ -40,6 +40,7 @@ def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> 
     if not -rank <= axis < rank:
         raise InvalidArguments(
             f"{call}: axis {short_repr(axis)} is out of range",
+            code="RS-O02",
             where=f"dims {dims}",
             why=f"the tensor has rank {rank}: axes are from {-rank} to {rank - 1} (O05)",
             hint="the axis of the channels is 1 unless it is given",
@@ -51,6 +52,7 @@ def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> 
     wrong = f"{parameter} must be 1 or more" if number < 1 else f"C must be a multiple of {parameter}"
     raise InvalidArguments(
         f"{call}: bad {parameter}",
+        code="RS-O05",
         where=f"C = {size} (axis {axis % rank}), {parameter} = {shown}, "
         f"group_size = C / {parameter} = {size} / {shown}",
         why=f"{wrong} (O05)",

@@ -65,7 +65,9 @@ def to_int(text: str, name: str) -> int:
     if -_LIMIT <= value < _LIMIT:
         return value
     hint = "it is written in decimal digits"
-    raise InvalidArguments(f"{name} is {short_repr(text)}", why="it must be an integer of 64 bits", hint=hint)
+    raise InvalidArguments(
+        f"{name} is {short_repr(text)}", code="RS-V01", why="it must be an integer of 64 bits", hint=hint
+    )
 
 
 class _Collector:
@@ -107,7 +109,12 @@ class _Collector:
 
     def _begin(self, layer: RawLayer) -> None:
         if len(self.found) == _MOST_LAYERS:
-            raise InvalidArguments(f"there are more than {_MOST_LAYERS} {self._wanted} layers")
+            raise InvalidArguments(
+                f"there are more than {_MOST_LAYERS} {self._wanted} layers",
+                code="RS-F04",
+                why="no model has so many",
+                hint="name the .xml file that OpenVINO saved",
+            )
         self.found.append(layer)
         self._layer = layer
 
@@ -121,13 +128,15 @@ class _Collector:
             self._text = ""
         elif path[-1] == "layer" or self._text is not None:
             what = f"{_shown_tag(path[-1])} does not belong inside {_shown_tag(['layer', *path][-2])}"
-            raise InvalidArguments(what, where=layer.where())
+            why, hint = "a layer has <data>, <input> and <output>", "save the model again with OpenVINO"
+            raise InvalidArguments(what, code="RS-F04", where=layer.where(), why=why, hint=hint)
 
 
 def _check_root(tag: str, attributes: dict[str, str]) -> None:
     if tag not in _ROOTS:
         raise InvalidArguments(
             f"its outermost element is {_shown_tag(tag)}",
+            code="RS-F04",
             why="that of an IR is <net>, that of a part of one <layers> or <layer>",
             hint="name the .xml file that OpenVINO saved",
         )
@@ -135,6 +144,7 @@ def _check_root(tag: str, attributes: dict[str, str]) -> None:
     if version is not None and to_int(version, "the version of <net>") not in _VERSIONS:
         raise InvalidArguments(
             f"it is an IR of version {short_repr(version)}",
+            code="RS-F04",
             why=f"versions up to {_VERSIONS[-1]} are known",
             hint="save the model with an OpenVINO that writes one of them",
         )
@@ -143,13 +153,24 @@ def _check_root(tag: str, attributes: dict[str, str]) -> None:
 def _type_of(attributes: dict[str, str]) -> str:
     if "type" in attributes:
         return attributes["type"]
-    raise InvalidArguments("a <layer> has no type", why="it says which operation the layer is")
+    raise InvalidArguments(
+        "a <layer> has no type",
+        code="RS-F04",
+        why="it says which operation the layer is",
+        hint="save the model again with OpenVINO",
+    )
 
 
 def _append_dim(layer: RawLayer, port: Port, text: str) -> None:
     if len(port.dims) == MAX_NDIMS:
         why = f"a tensor has at most {MAX_NDIMS} axes"
-        raise InvalidArguments("a <port> has too many dims", where=layer.where(), why=why)
+        raise InvalidArguments(
+            "a <port> has too many dims",
+            code="RS-F04",
+            where=layer.where(),
+            why=why,
+            hint="save the model again with OpenVINO",
+        )
     port.dims.append(text)
 
 

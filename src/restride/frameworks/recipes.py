@@ -70,14 +70,18 @@ class NewRecipe(Recipe):
 
 
 class OutRecipe(Recipe):
-    """How to reorder into an array that is there."""
+    """How to reorder into an array that is there.
 
-    __slots__ = ("_dst", "_in_place", "_src", "out_below")
+    `reach`: one past the highest byte that is read, counted from the first element of the source.
+    """
+
+    __slots__ = ("_dst", "_in_place", "_src", "out_below", "reach")
 
     def __init__(self, problem: Problem, below: int, out_below: int) -> None:
         super().__init__(problem, below)
         self.out_below = out_below
         self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
+        self.reach = self._src[1] - below
         self._in_place = is_same_place(problem.src, problem.dst)
 
     def span(self, dst: int) -> tuple[int, int]:
@@ -97,6 +101,7 @@ def overlapping(problem: Problem) -> InvalidArguments:
     """The error for an `out` that shares bytes with `x`."""
     return InvalidArguments(
         "reorder: x and out overlap",
+        code="RS-N09",
         where=problem.where(),
         why="elements would be written before they are read (N9)",
         hint="pass another array, or a copy of x; in place works where layout and element size are the same",

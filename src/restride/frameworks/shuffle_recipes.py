@@ -28,17 +28,31 @@ _CPU = Engine("cpu")
 class ShuffleRecipe:
     """How to shuffle arrays of one kind: `run(src, dst, 0)` on the addresses of element offset 0.
 
-    `below` and `out_below`: how many bytes offset 0 lies before the first element of `x` and of `out`.
+    `below` and `out_below`: how many bytes offset 0 lies before the first element of `x` and of `out`,
+    `reach` is one past the highest byte that is read, counted from the first element of `x`.
     `make()` gives a new result of the layout of `x`, and its address. `is_new` until the first run.
     """
 
-    __slots__ = ("_dst", "_src", "below", "impl", "is_new", "make", "out_below", "problem", "rule", "run")
+    __slots__ = (
+        "_dst",
+        "_src",
+        "below",
+        "impl",
+        "is_new",
+        "make",
+        "out_below",
+        "problem",
+        "reach",
+        "rule",
+        "run",
+    )
 
     def __init__(self, rule: Rule, problem: ShuffleProblem, below: int, out_below: int) -> None:
         self.rule, self.problem = rule, problem
         self.below, self.out_below = below, out_below
         self.impl = found(rule, problem, _CPU)
         self._src, self._dst = extent(problem.src)[:2], extent(problem.dst)[:2]
+        self.reach = self._src[1] - below
         self.is_new = True
         self.run: Run = self._run_first
         self.make: Callable[[], tuple[int, Array]] = _no_result
@@ -85,6 +99,7 @@ def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
     """The error for an `out` that shares bytes with `x`."""
     return InvalidArguments(
         f"{rule.call}: x and out overlap",
+        code="RS-S18",
         where=problem.where(),
         why="elements would be written before they are read: a shuffle is not done in place (S18)",
         hint="pass another array, or leave out out",
@@ -119,6 +134,7 @@ def _make_out(rule: Rule, x: Any, out: Any, axis: int, number: int) -> ShuffleRe
 def _other_type(rule: Rule, of: NumpyType, to: NumpyType) -> InvalidArguments:
     return InvalidArguments(
         f"{rule.call}: x and out are of different types",
+        code="RS-S11",
         where=f"x {str(of)[:60]}, out {str(to)[:60]}",
         why="a shuffle moves bits, and converts nothing",
         hint="pass an out of the type of x",

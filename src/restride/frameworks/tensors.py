@@ -10,27 +10,39 @@ import numpy as np
 
 from ..errors import InvalidArguments
 from ..runtime.alloc import Array
+from ..runtime.capsules import Exported, imported, not_imported
 from ..runtime.memory import Memory
+from .jax_arrays import is_jax, of_jax, refuse_out, to_jax
 
-_LONGEST = 200
 # Types of torch that NumPy does not export: what carries their bits, and what they are in NumPy.
 _CARRIED = {
     "bfloat16": ("int16", np.dtype(ml_dtypes.bfloat16)),
     "float8_e5m2": ("uint8", np.dtype(ml_dtypes.float8_e5m2)),
     "float8_e4m3fn": ("uint8", np.dtype(ml_dtypes.float8_e4m3fn)),
+    "float8_e5m2fnuz": ("uint8", np.dtype(ml_dtypes.float8_e5m2fnuz)),
+    "float8_e4m3fnuz": ("uint8", np.dtype(ml_dtypes.float8_e4m3fnuz)),
+    "float8_e8m0fnu": ("uint8", np.dtype(ml_dtypes.float8_e8m0fnu)),
 }
 _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
 
 
 def is_torch(x: object) -> bool:
     """True for a tensor of torch. Where torch is not loaded there are none."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and isinstance(x, kind)
 
 
 def is_foreign(x: object) -> bool:
     """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
-    return hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray | np.generic | Memory)
+    is_ours = isinstance(x, np.ndarray | np.generic | Memory)
+    return (_has_dlpack(x) and not is_ours) or is_jax(x)
+
+
+def _has_dlpack(x: object) -> bool:
+    try:
+        return hasattr(x, "__dlpack__")
+    except Exception:  # a foreign object may raise anything when asked for an attribute
+        return False
 
 
 def back_to(x: Any, made: Any) -> Any:
@@ -42,27 +54,39 @@ def back_to(x: Any, made: Any) -> Any:
         return made
     if is_torch(x):
         return to_torch(made)
+    if is_jax(x):
+        return to_jax(made, x)
     space = getattr(x, "__array_namespace__", None)
     read = getattr(space(), "from_dlpack", None) if callable(space) else None
-    return made if read is None else read(made)
+    return made if read is None else read(Exported(made))
+
+
+def as_target(out: Any, name: str) -> Any:
+    """As `as_numpy`, for what is to be written. Raises InvalidArguments for what never changes."""
+    if is_jax(out):
+        raise refuse_out(name)
+    return as_numpy(out, name)
 
 
 def as_numpy(x: Any, name: str) -> Any:
-    """A tensor of torch, or what has `__dlpack__`, as a NumPy array over its bytes; all else as it is.
+    """A tensor of torch, an array of JAX, or what has `__dlpack__`, as a NumPy array over its bytes.
 
-    Raises InvalidArguments for what is not on the CPU, or is part of a graph of gradients.
+    All else is given as it is.
+
+    Raises InvalidArguments for what is not on the CPU, is part of a graph of gradients, or is traced.
     """
     if isinstance(x, np.ndarray):
         return x
     if is_torch(x):
         return _of_torch(x, name)
-    if not hasattr(x, "__dlpack__"):
+    if is_jax(x):
+        return of_jax(x, name)
+    if not _has_dlpack(x):
         return x
     try:
-        return np.from_dlpack(x)
+        return imported(x)
     except Exception as error:
-        why = f"{type(x).__name__}.__dlpack__: {str(error) or type(error).__name__}"
-        raise _unreadable(name, why[:_LONGEST], "copy it to NumPy: np.asarray(x)") from None
+        raise not_imported(name, x, error) from None
 
 
 def _of_torch(x: Any, name: str) -> Array:
@@ -74,17 +98,47 @@ def _of_torch(x: Any, name: str) -> Array:
             "gradients would not flow through",
             "pass x.detach(), or use restride.torch, whose functions they flow through",
         )
+    check_strided(x, name)
+    try:
+        is_whole = _reach_of_torch(x) <= x.untyped_storage().nbytes()
+        found = _bytes_of_torch(x) if is_whole else None
+    except (TypeError, RuntimeError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise _unreadable(name, why, _hint_of_torch(x)) from None
+    if found is None:
+        raise no_bytes(f"{name} cannot be read")
+    return found
+
+
+def _reach_of_torch(x: Any) -> int:
+    """One past the last byte of a tensor's storage that it reads."""
+    last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
+    return int((x.storage_offset() + last + 1) * x.element_size()) if x.numel() else 0
+
+
+def _bytes_of_torch(x: Any) -> Array:
+    carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
+    if carrier is None or twin is None:
+        return np.asarray(x.numpy())
+    return np.asarray(x.view(getattr(sys.modules["torch"], carrier)).numpy().view(twin))
+
+
+def _hint_of_torch(x: Any) -> str:
+    if x.is_neg():
+        return "pass x.resolve_neg()"
+    if x.is_conj():
+        return "pass x.resolve_conj()"
+    return "convert it, for example x.float(); inside torch.func use restride.torch"
+
+
+def check_strided(x: Any, name: str) -> None:
+    """Raise InvalidArguments for a tensor of torch without strides, or whose integers are no numbers."""
+    if x.is_nested:
+        raise _unreadable(name, "the tensor is nested", "pass its parts, x.unbind(), one by one")
     if str(x.layout) != "torch.strided":
         raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
     if x.is_quantized:
         raise _unreadable(name, "its integers stand for other numbers", "pass x.dequantize() or x.int_repr()")
-    carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
-    try:
-        if carrier is None or twin is None:
-            return np.asarray(x.numpy())
-        return np.asarray(x.view(getattr(sys.modules["torch"], carrier)).numpy().view(twin))
-    except (TypeError, RuntimeError) as error:
-        raise _unreadable(name, str(error).splitlines()[0], "convert it, for example x.float()") from None
 
 
 def to_torch(x: Array) -> Any:
@@ -96,5 +150,15 @@ def to_torch(x: Array) -> Any:
     return torch.from_numpy(x.view(np.dtype(carrier))).view(getattr(torch, name))
 
 
+def no_bytes(what: str) -> InvalidArguments:
+    """The error for a tensor of torch whose storage is shorter than its shape."""
+    return InvalidArguments(
+        what,
+        code="RS-A04",
+        why="its storage has been resized, and ends before its last element",
+        hint="use it before its storage is freed, or pass a copy made before",
+    )
+
+
 def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"{name} cannot be read", why=why, hint=hint)
+    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from ..arrays import reorder as reorder_arrays
-from ..desc.tags import FormatTag, to_tag
+from ..desc.aliases import LETTERS
+from ..desc.parse import short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
@@ -22,7 +23,9 @@ from ..shuffles import shuffle as shuffle_arrays
 from ..verbose import flags
 from . import recipes, shuffle_recipes
 from .factors import COPY, Applied, parse_factors
-from .groups import Rule
+from .formats import plain_order
+from .groups import SHUFFLE, SHUFFLE_CHANNELS
+from .tensors import no_bytes
 
 _TWINS: dict[Any, np.dtype[Any]] = {
     torch.float64: np.dtype(np.float64),
@@ -39,6 +42,12 @@ _TWINS: dict[Any, np.dtype[Any]] = {
 _BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
 
 
+# By names of this module, as each look-up inside of torch is a tenth of what a kernel takes.
+_empty_like, _empty_strided = torch.empty_like, torch.empty_strided
+_CPU = torch.device("cpu")
+RULES = {"shuffle": SHUFFLE, "shuffle_channels": SHUFFLE_CHANNELS}
+
+
 def dtype_of(data_type: Any) -> Any:
     """The type of torch that a name, a type of NumPy's or of restride's, or torch's own stands for.
 
@@ -51,26 +60,31 @@ def dtype_of(data_type: Any) -> Any:
         return found
     raise InvalidArguments(
         f"restride.torch: torch has no {DataType.parse(data_type)}",
+        code="RS-A17",
         why="the result would be no tensor",
         hint="use rs.reorder, which gives a rs.Memory",
     )
 
 
-@lru_cache(maxsize=256)
 def order_of(dst: str, ndims: int) -> tuple[int, ...]:
-    """The axes of a plain format, outermost first.
+    """The axes of a plain format, outermost first. Raises InvalidArguments for other formats."""
+    return plain_order("restride.torch.reorder", dst, ndims)
 
-    Raises InvalidArguments for formats of another rank, and for blocked ones, which no strides describe.
+
+def tag_of(order: Sequence[int]) -> str:
+    """The tag of a plain format with these axes, outermost first.
+
+    Raises InvalidArguments unless each axis is there once.
     """
-    tag = to_tag(FormatTag.parse(dst), ndims)
-    order = getattr(tag, "order", ())
-    if len(order) == ndims and not getattr(tag, "inner_blks", ()):
-        return tuple(order)
-    raise InvalidArguments(
-        f"restride.torch.reorder: {dst!r} is no plain format of {ndims} axes",
-        why="a tensor of torch has as many strides as axes, and no blocks",
-        hint="name a plain format such as nhwc; rs.reorder makes a rs.Memory of a blocked one",
-    )
+    if sorted(order) != list(range(len(order))) or len(order) > len(LETTERS):
+        raise InvalidArguments(
+            "restride.torch.reorder: order is no order of axes",
+            code="RS-A17",
+            where=f"order {short_repr(list(order))}",
+            why=f"each axis from 0 on is in it once, and there are at most {len(LETTERS)}",
+            hint="name the axes outermost first: [0, 2, 3, 1] is nhwc",
+        )
+    return "".join(LETTERS[d] for d in order)
 
 
 def order_by_stride(x: Any) -> list[int]:
@@ -96,70 +110,74 @@ def dense_strides(shape: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]
 
 
 def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
-    """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm."""
+    """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm.
+
+    Raises InvalidArguments for what has no answer, and for storage that has been cut short.
+    """
     applied = COPY if scale is None else parse_factors(scale, 0.0)
-    recipe, strides, kind = _new_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
-    out = torch.empty_strided(x.shape, strides, dtype=kind)
+    made = _reorder_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
+    if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
+        raise no_bytes("restride.torch: x cannot be read")
+    # The device by name: `with torch.device("meta")` is not about our results.
+    out = _empty_strided(x.shape, made.strides, dtype=made.dtype, device=_CPU)
     if flags.profile_exec or flags.profile_create:
         return _reported(x, out, applied)
-    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, applied.params)
+    # Strides of torch are never negative: element offset 0 is where the tensor starts.
+    made.recipe.run(x.data_ptr(), out.data_ptr(), applied.params)
     return out
 
 
-def reorder_into(x: Any, out: Any, scale: float | None) -> Any:
-    """Run the reorder of a tensor of the CPU into another of its shape; returns `out`."""
-    applied = COPY if scale is None else parse_factors(scale, 0.0)
-    if flags.profile_exec or flags.profile_create:
-        return _reported(x, out, applied)
-    kinds = (x.stride(), x.dtype), (out.stride(), out.dtype)
-    recipe = _reorder_recipe(x.shape, *kinds, applied.is_scaled)
-    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, applied.params)
-    return out
+def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
+    """Run a shuffle of a tensor of the CPU into a new one of its layout; `call`: which rule counts groups.
 
-
-def shuffle_into(x: Any, out: Any, rule: Rule, axis: int, number: int) -> Any:
-    """Run a shuffle of a tensor of the CPU into another of its shape and type; returns `out`."""
-    recipe = _shuffle_recipe(rule, x.shape, x.stride(), out.stride(), x.dtype, axis, number)
+    Raises as `reorder_new`.
+    """
+    made = _shuffle_recipe(call, x.shape, x.stride(), x.dtype, number, axis)
+    if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
+        raise no_bytes("restride.torch: x cannot be read")
+    out = _empty_like(x)
     if flags.profile_exec or flags.profile_create:
-        split = recipe.problem
+        split = made.recipe.problem
         shuffle_arrays(_bits(x), group_size=split.group_size, axis=split.axis, out=_bits(out))
         return out
-    recipe.run(x.data_ptr() - recipe.below, out.data_ptr() - recipe.out_below, 0)
+    made.recipe.run(x.data_ptr(), out.data_ptr(), 0)
     return out
 
 
-def _make_reorder(shape: Any, source: Any, target: Any, is_scaled: bool) -> recipes.OutRecipe:
-    kinds = (_kind(shape, strides, _twin(dtype)) for strides, dtype in (source, target))
-    return recipes.for_out(*kinds, None, None, is_scaled, False)
+class _Made:
+    """A recipe, and what a call has to know beside it: the bytes of an element and of all that is read, the
+    strides and the type of the result."""
+
+    __slots__ = ("dtype", "itemsize", "reach", "recipe", "strides")
+
+    def __init__(self, recipe: Any, itemsize: int, strides: Any, dtype: Any) -> None:
+        self.recipe, self.reach, self.itemsize = recipe, recipe.reach, itemsize
+        self.strides, self.dtype = strides, dtype
 
 
-def _make_new(
-    shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool
-) -> tuple[recipes.OutRecipe, tuple[int, ...], Any]:
-    """The recipe, and the strides and the type of the result."""
+def _make_reorder(shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool) -> _Made:
     kind = out_dtype or dtype
     out_strides = dense_strides(shape, order_of(dst, len(shape)))
-    return _reorder_recipe(shape, (strides, dtype), (out_strides, kind), is_scaled), out_strides, kind
+    kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
+    return _Made(recipes.for_out(*kinds, None, None, is_scaled, False), dtype.itemsize, out_strides, kind)
 
 
-def _make_shuffle(
-    rule: Rule, shape: Any, strides: Any, out_strides: Any, dtype: Any, axis: int, number: int
-) -> shuffle_recipes.ShuffleRecipe:
+def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, axis: int) -> _Made:
     # Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
     carrier = np.dtype(f"u{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else f"V{dtype.itemsize}")
-    kinds = (_kind(shape, steps, carrier) for steps in (strides, out_strides))
-    return shuffle_recipes.for_out(rule, *kinds, axis, number)
+    like = torch.empty_like(torch.empty_strided(shape, strides, device="meta"))
+    kinds = (_kind(shape, steps, carrier) for steps in (strides, like.stride()))
+    recipe = shuffle_recipes.for_out(RULES[call], *kinds, axis, number)
+    return _Made(recipe, dtype.itemsize, like.stride(), dtype)
 
 
-_reorder_recipe: Callable[..., recipes.OutRecipe]
-_new_recipe: Callable[..., tuple[recipes.OutRecipe, tuple[int, ...], Any]]
-_shuffle_recipe: Callable[..., shuffle_recipes.ShuffleRecipe]
+_reorder_recipe: Callable[..., _Made]
+_shuffle_recipe: Callable[..., _Made]
 
 
 def _resize(capacity: int) -> None:
-    global _reorder_recipe, _new_recipe, _shuffle_recipe
-    _reorder_recipe, _new_recipe = lru_cache(capacity)(_make_reorder), lru_cache(capacity)(_make_new)
-    _shuffle_recipe = lru_cache(capacity)(_make_shuffle)
+    global _reorder_recipe, _shuffle_recipe
+    _reorder_recipe, _shuffle_recipe = lru_cache(capacity)(_make_reorder), lru_cache(capacity)(_make_shuffle)
 
 
 _resize(get_primitive_cache_capacity())
@@ -176,6 +194,7 @@ def _twin(dtype: Any) -> np.dtype[Any]:
         return found
     raise InvalidArguments(
         f"restride.torch.reorder: elements of {dtype}",
+        code="RS-A17",
         why="restride has no such type",
         hint="convert, for example x.float() or x.int()",
     )

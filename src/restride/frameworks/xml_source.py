@@ -76,6 +76,7 @@ def opened(source: object) -> Iterator[Source]:
         hint = "wrap XML as io.BytesIO(text)" if is_text else "pass a path, or an open file"
         raise InvalidArguments(
             "cannot read an IR: no path",
+            code="RS-F04",
             where=f"source {short_repr(source)}",
             why=f"{type(source).__name__} is neither a path nor an open file",
             hint=hint,
@@ -89,7 +90,10 @@ def _path_of(source: str | os.PathLike[str]) -> str:
         return os.fsdecode(source)
     except Exception:  # a foreign __fspath__ may raise anything
         raise InvalidArguments(
-            "cannot read an IR: no path", why=f"{type(source).__name__} gives no path", hint="pass a str"
+            "cannot read an IR: no path",
+            code="RS-F04",
+            why=f"{type(source).__name__} gives no path",
+            hint="pass a str",
         ) from None
 
 
@@ -109,10 +113,10 @@ def _opened_path(path: str) -> Any:
 
 
 def _system_error(path: str, error: OSError) -> RuntimeFailure:
-    hint = "check the name" if error.errno == errno.ENOENT else ""
+    hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
     hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
     why = os.strerror(error.errno) if error.errno else str(error)
-    return RuntimeFailure(f"cannot read {_shown(path)}", why=why, hint=hint)
+    return RuntimeFailure(f"cannot read {_shown(path)}", code="RS-F02", why=why, hint=hint)
 
 
 def _shown(path: str) -> str:
@@ -121,7 +125,7 @@ def _shown(path: str) -> str:
 
 def bad_xml(name: str, why: str, hint: str = _XML_HINT, where: str = "") -> InvalidArguments:
     """The error for a file that is not what it should be."""
-    return InvalidArguments(f"cannot read {name}", where=where, why=why, hint=hint)
+    return InvalidArguments(f"cannot read {name}", code="RS-F04", where=where, why=why, hint=hint)
 
 
 # --- what is in it --------------------------------------------------------------------------------------
@@ -155,7 +159,12 @@ def _next(source: Source, size: int) -> Any:
     try:
         piece = source.read(size)
     except OSError as error:
-        raise RuntimeFailure(f"cannot read {source.name}", why=str(error)[:200]) from None
+        raise RuntimeFailure(
+            f"cannot read {source.name}",
+            code="RS-F02",
+            why=str(error)[:200],
+            hint="name a file that you may read",
+        ) from None
     except Exception as error:  # a foreign read() may raise anything
         why = f"read() failed: {type(error).__name__} {str(error)[:200]}"
         raise bad_xml(source.name, why, "pass a file that is open for reading") from None
@@ -245,11 +254,16 @@ class _Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise InvalidArguments(f"elements are nested more than {MAX_DEPTH} deep", hint=_XML_HINT)
+            raise InvalidArguments(
+                f"elements are nested more than {MAX_DEPTH} deep",
+                code="RS-F04",
+                why="no model is built so",
+                hint=_XML_HINT,
+            )
         self._nodes += 1 + len(attributes)
         if self._nodes > MAX_NODES:
-            what = f"there are more than {MAX_NODES} elements and attributes, as in no model's .xml"
-            raise InvalidArguments(what, hint=_XML_HINT)
+            what, why = f"there are more than {MAX_NODES} elements and attributes", "no model has so many"
+            raise InvalidArguments(what, code="RS-F04", why=why, hint=_XML_HINT)
         self._visitor.start(tag, attributes, self._parser.CurrentLineNumber)
 
     def _end(self, _: str) -> None:
@@ -259,6 +273,7 @@ class _Reader:
     def _refuse_declarations(self, *_: object) -> NoReturn:
         raise InvalidArguments(
             "it declares a document type or an entity",
+            code="RS-F04",
             why="no model needs one, and they can name other files or grow without end",
             hint="remove <!DOCTYPE ...>",
         )

@@ -228,6 +228,7 @@ def _zeros_of(box: LoopNest) -> Iterator[LoopNest]:
 def _too_long(src: MemoryDesc, window: Window) -> Unimplemented:
     return Unimplemented(
         "concat: the blocks of a source and of the destination have too little in common",
+        code="RS-L01",
         where=f"src {src}; dst {window.dst}",
         why=f"they are cut into more than {_MOST_PIECES} pieces from index {window.start} on",
         hint="reorder into a plain format first, or give the destination one",

@@ -121,6 +121,7 @@ def _is_chain(steps: list[int]) -> bool:
 def _too_long(count: int) -> Unimplemented:
     return Unimplemented(
         "shuffle: blocks and groups have too little in common",
+        code="RS-L01",
         why=f"the axis falls into {count} runs of channels; {_LONGEST_TABLE} are provided",
         hint="reorder into a plain format first, and shuffle that",
     )

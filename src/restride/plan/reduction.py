@@ -148,6 +148,7 @@ def _check(md: MemoryDesc, keep_mask: int, op: Op) -> None:
     if not 0 <= keep_mask < 1 << md.ndims:
         raise InvalidArguments(
             "reduction: bad mask of kept dims",
+            code="RS-N10",
             where=f"mask {short_repr(keep_mask)}, {md.ndims} dims",
             why="bit i keeps dim i: the mask has bits for dims that are not there",
             hint=f"use a mask from 0 to {(1 << md.ndims) - 1}",
@@ -155,6 +156,7 @@ def _check(md: MemoryDesc, keep_mask: int, op: Op) -> None:
     if md.data_type not in op.types:
         raise Unimplemented(
             f"reduction: no {op.value} of this data type",
+            code="RS-L02",
             where=str(md),
             why="sums are of integers, ranges of floats",
             hint=f"use one of {', '.join(map(str, op.types))}",

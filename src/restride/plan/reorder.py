@@ -147,6 +147,7 @@ def _moves(extent: int, strides: list[Stride], step: int) -> Axis:
 def _too_long(borders: list[int], extent: int) -> Unimplemented:
     return Unimplemented(
         "reorder: the blocks of src and dst have too little in common",
+        code="RS-L01",
         why=f"blocks of {' and '.join(map(str, borders))} meet again only after {extent} steps; "
         f"{_LONGEST_TABLE} are provided",
         hint="reorder into a plain format first, and from there into the other blocks",

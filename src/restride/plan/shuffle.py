@@ -47,7 +47,9 @@ def _digits(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> lis
         return _exchange(src, dst, axis, group_size).digits()
     except Unimplemented as error:
         where = f"src {src}; dst {dst}; axis {axis}, group size {group_size}"
-        raise Unimplemented(error.what, where=where, why=error.why, hint=error.hint) from None
+        raise Unimplemented(
+            error.what, code=error.code, where=where, why=error.why, hint=error.hint
+        ) from None
 
 
 def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Chain | None:

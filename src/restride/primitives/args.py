@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..desc.parse import short_repr
+from ..desc.parse import fail, parse_int, short_repr
+from ..desc.post_ops import MAX_POST_OPS
 
 ARG_SRC = ARG_SRC_0 = ARG_FROM = 1
 ARG_SRC_1 = 2
@@ -35,7 +36,15 @@ _ARG_ATTR_MULTIPLE_POST_OP_BASE = 32768
 
 def arg_attr_multiple_post_op(index: int) -> int:
     """The argument number of the operand of post-op `index` (`DNNL_ARG_ATTR_MULTIPLE_POST_OP`)."""
-    return _ARG_ATTR_MULTIPLE_POST_OP_BASE * (index + 1)
+    number = parse_int(index, "arg_attr_multiple_post_op: index")
+    if 0 <= number < MAX_POST_OPS:
+        return _ARG_ATTR_MULTIPLE_POST_OP_BASE * (number + 1)
+    raise fail(
+        "RS-V05",
+        f"arg_attr_multiple_post_op: index is {short_repr(number)}",
+        f"a chain has at most {MAX_POST_OPS} post-ops",
+        "indices count from 0",
+    )
 
 
 _NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]

@@ -55,6 +55,7 @@ def _missing(call: str, role: str, absent: list[int], wanted: list[int]) -> Inva
     usage = ", ".join(f"{spelled(arg, 'rs.')}: ..." for arg in wanted)
     return InvalidArguments(
         f"{call}: bad number of {role} (expected {len(wanted)} got {len(wanted) - len(absent)})",
+        code="RS-R06",
         why=f"argument {', '.join(map(name_of, absent))} is missing",
         hint=f"the {role} are {{{usage}}}",
     )
@@ -63,6 +64,7 @@ def _missing(call: str, role: str, absent: list[int], wanted: list[int]) -> Inva
 def _too_many(call: str, extra: list[int], expected: int) -> InvalidArguments:
     return InvalidArguments(
         f"{call}: bad number of outputs (expected {expected} got {expected + len(extra)})",
+        code="RS-R06",
         why=f"argument {', '.join(map(name_of, extra))} is no output of this primitive",
         hint="leave it out",
     )
@@ -75,12 +77,14 @@ def _distinct(kind: str, args: object) -> Args:
         if number < 1:
             raise InvalidArguments(
                 f"{kind}.execute: argument number {short_repr(number)}",
+                code="RS-P14",
                 why="argument numbers start at 1 (P14)",
                 hint="use the rs.ARG_ constants",
             )
         if number in found:
             raise InvalidArguments(
                 f"{kind}.execute: The same argument kind {number} is passed multiple times",
+                code="RS-R06",
                 where=f"argument {name_of(number)}",
                 why="an argument names one memory (R06)",
                 hint="pass each argument once",
@@ -96,9 +100,10 @@ def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
         for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
             arg, memory = pair
             yield arg, memory
-    except (TypeError, ValueError):
+    except Exception:  # a foreign mapping may raise anything
         raise InvalidArguments(
             f"{kind}.execute: no argument map",
+            code="RS-R06",
             why=f"{type(args).__name__} is neither a dict nor pairs of number and memory",
             hint="pass {number: memory}, for example {rs.ARG_SRC: src, rs.ARG_DST: dst}",
         ) from None

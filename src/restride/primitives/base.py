@@ -79,6 +79,7 @@ class PrimitiveDescBase:
         if self._impl is None:
             raise InvalidArguments(
                 f"{self.kind}: the primitive descriptor is empty",
+                code="RS-R04",
                 why="it was made without arguments, or with allow_empty=True for what cannot be solved",
                 hint="test bool(pd) before using it",
             )
@@ -216,29 +217,36 @@ def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine:
     # No message is put together for a memory that will do: to print a descriptor takes 40 us.
     if not isinstance(memory, Memory):
         raise _unfit(
-            call, name, desc, f"{type(memory).__name__} is no rs.Memory", "pass rs.Memory(md, engine)"
+            "RS-V08",
+            call,
+            name,
+            desc,
+            f"{type(memory).__name__} is no rs.Memory",
+            "pass rs.Memory(md, engine)",
         )
     if not memory:
-        raise _unfit(call, name, desc, "the memory is empty", "give it a descriptor and an engine")
+        raise _unfit("RS-M36", call, name, desc, "the memory is empty", "give it a descriptor and an engine")
     if memory.desc != desc:
         hint = "make the primitive from this memory's descriptor, or reorder into the primitive's"
-        raise _unfit(call, name, desc, "its descriptor is not the primitive's", hint, memory)
+        raise _unfit("RS-R07", call, name, desc, "its descriptor is not the primitive's", hint, memory)
     if memory.engine is not engine:
         why = f"it is on engine {memory.engine}, and the call runs on {engine}"
-        raise _unfit(call, name, desc, why, f"make the memory on engine {engine}", memory)
+        raise _unfit("RS-R05", call, name, desc, why, f"make the memory on engine {engine}", memory)
     if memory._mapped:
-        raise _unfit(call, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory)
+        raise _unfit(
+            "RS-M38", call, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory
+        )
     if memory._address == 0 and desc.nelems:
         hint = "call set_data_handle, or leave data out to allocate"
-        raise _unfit(call, name, desc, "the memory has no buffer", hint, memory)
+        raise _unfit("RS-M36", call, name, desc, "the memory has no buffer", hint, memory)
 
 
 def _unfit(
-    call: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
+    code: str, call: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
 ) -> InvalidArguments:
     is_other = memory is not None and memory.desc != desc
     where = f"memory {memory.desc}; primitive {desc}" if memory and is_other else str(desc)
-    return InvalidArguments(f"{call}: {name} will not do", where=where, why=why, hint=hint)
+    return InvalidArguments(f"{call}: {name} will not do", code=code, where=where, why=why, hint=hint)
 
 
 def check_destination(call: str, memory: Memory, name: str = "the destination") -> None:
@@ -246,6 +254,7 @@ def check_destination(call: str, memory: Memory, name: str = "the destination") 
     if memory.readonly:
         raise InvalidArguments(
             f"{call}: {name} is read-only",
+            code="RS-A08",
             where=str(memory.desc),
             why="its buffer must not be written",
             hint="pass a writable buffer; read-only ones serve as sources",
@@ -256,10 +265,13 @@ def check_stream(kind: str, stream: object, engine: Engine) -> None:
     """Raise InvalidArguments unless `stream` belongs to `engine` (R05)."""
     if not isinstance(stream, Stream):
         why = f"{type(stream).__name__} is no rs.Stream"
-        raise InvalidArguments(f"{kind}.execute: no stream", why=why, hint="pass rs.Stream(engine)")
+        raise InvalidArguments(
+            f"{kind}.execute: no stream", code="RS-V08", why=why, hint="pass rs.Stream(engine)"
+        )
     if stream.engine is not engine:
         raise InvalidArguments(
             f"{kind}.execute: the stream is another engine's",
+            code="RS-R05",
             why=f"the stream is on {stream.engine}, the primitive on {engine}",
             hint=f'use rs.Stream(rs.Engine("{engine.name}", {engine.index}))',
         )

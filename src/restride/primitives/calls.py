@@ -48,7 +48,9 @@ class Form(NamedTuple, Generic[Given]):
             why = "they do not fit"
         except TypeError as error:
             why = str(error)
-        return WrongCall(f"{self.what}: wrong arguments", why=why, hint=f"call {self.what}{self.shown}")
+        return WrongCall(
+            f"{self.what}: wrong arguments", code="RS-V07", why=why, hint=f"call {self.what}{self.shown}"
+        )
 
 
 def own(cls: type, name: str, shown: str) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from ..desc.attr import Compensation
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments
 from ..plan.compute import Compute
 from ..plan.nest import LoopNest
 from ..plan.nibbles import wide_type
@@ -40,6 +40,8 @@ from .args import ARG_DST_1, ARG_DST_2, name_of
 from .base import check_destination, check_memory
 from .feeding import Entry, Extras
 
+FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
+"""By what the sums are multiplied."""
 _TYPES = (DataType.s8, DataType.u8, DataType.s32, DataType.s4, DataType.u4)
 
 
@@ -48,6 +50,7 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
     if dst.data_type not in _TYPES:
         raise InvalidArguments(
             f"reorder: compensation of {dst.data_type}",
+            code="RS-R27",
             where=where,
             why="sums are of a quantised destination, s8, u8, s32, s4 or u4",
             hint="quantise to s8",
@@ -55,20 +58,10 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
     if wanted.mask >> dst.ndims:
         raise InvalidArguments(
             f"reorder: the mask of the compensation is {wanted.mask}",
+            code="RS-N10",
             where=where,
             why=f"the destination has dims 0 to {dst.ndims - 1} (N10)",
             hint="bit i keeps dim i: 1 for OIhw weights, 3 for gOIhw",
-        )
-
-
-def check_uncompensated(wanted: Compensation | None, where: str) -> None:
-    """Raise Unimplemented where a SYCL device is asked for compensations."""
-    if wanted is not None:
-        raise Unimplemented(
-            "reorder: compensation on a SYCL engine",
-            where=where,
-            why="sums of the destination are found on the CPU and the reference engine",
-            hint='reorder with rs.Engine("cpu"), and bring the result over by a second reorder',
         )
 
 
@@ -95,6 +88,7 @@ def check_outputs(call: str, descs: dict[int, MemoryDesc], extras: Extras, src: 
             if sums._lo < other._hi and other._lo < sums._hi:
                 raise InvalidArguments(
                     f"{call}: the sums {name} overlap {at}",
+                    code="RS-N09",
                     where=f"{sums.desc}; {other.desc}",
                     why="one would overwrite the other (N9)",
                     hint="sums have a memory of their own, or lie behind the destination's md.size bytes",

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int
 from ..runtime.engine import Engine
 from .base import find_implementation
 from .calls import Form, signature
 from .concat_problem import ConcatProblem, make_problem
-from .given import parse_attr, parse_engine
+from .given import parse_attr
 from .query import Query
-from .several import (
-    SeveralPrimitive,
-    SeveralPrimitiveDesc,
-    parse_descs,
-    parse_target,
-)
+from .several import SeveralPrimitive, SeveralPrimitiveDesc
 from .several_solved import solve_concat
 
 __all__ = ["Concat"]
@@ -58,21 +54,17 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
 
     __slots__ = ()
 
-    def _create(self, given: _Given) -> None:
-        engine, axis, srcs, dst, attr, _ = given
-        what = self.form.what
-        parse_engine(what, engine)
-        mds, target = parse_descs(what, srcs), parse_target(what, dst)
-        number, frozen = parse_int(axis, f"{what}: axis"), parse_attr(what, attr)
-        problem = make_problem(number, mds, target, frozen)
-        self._take(engine, problem, find_concat(problem, engine), (mds, target))
+    def _problem(
+        self, what: str, given: _Given, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
+    ) -> ConcatProblem:
+        return make_problem(parse_int(given.axis, f"{what}: axis"), srcs, dst, parse_attr(what, given.attr))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        if not self:
-            return ConcatPrimitiveDesc, ()
-        problem = self._impl.problem
-        args = (self._engine, problem.axis, self._srcs, self._dst, self.get_primitive_attr())
-        return ConcatPrimitiveDesc, args
+    @staticmethod
+    def _find(problem: ConcatProblem, engine: Engine) -> Any:
+        return find_concat(problem, engine)
+
+    def _factor(self) -> int:
+        return self.get_axis()
 
     def _integers(self) -> dict[Query, int]:
         return super()._integers() | ({Query.axis_s32: self.get_axis()} if self else {})

@@ -85,6 +85,7 @@ def _check_axis(axis: int, first: MemoryDesc) -> None:
         return
     raise InvalidArguments(
         f"{_NAMES.call}: bad axis",
+        code="RS-A10",
         where=f"axis {axis}; source 0 {first}",
         why=f"axes are numbered from 0, and the last of {first.ndims} is {first.ndims - 1}",
         hint="only rs.concat counts negative axes from the end",
@@ -104,6 +105,7 @@ def _check_alike(names: Names, index: int, both: tuple[MemoryDesc, MemoryDesc], 
         why = f"{zero} has {first.ndims} dims, {this} has {md.ndims}"
     raise InvalidArguments(
         f"{names.call}: {names.one}s of different shapes",
+        code="RS-R10",
         where=f"{zero} {first}; {this} {md}",
         why=why,
         hint=f"all dims but that of axis {axis} must be the same",
@@ -115,6 +117,7 @@ def _check_dims(names: Names, dst: MemoryDesc, dims: tuple[int, ...], srcs: Sequ
         return
     raise InvalidArguments(
         f"{names.call}: {names.dst} is of another shape",
+        code="RS-R10",
         where=f"{names.listed(srcs)}; {names.dst} {dst}",
         why=f"the {names.one}s make {dims}",
         hint=f"leave {names.dst} out, or give it these dims",
@@ -130,6 +133,7 @@ def _check_attr(problem: ConcatProblem) -> None:
         return
     raise Unimplemented(
         f"{_NAMES.call}: unsupported attribute",
+        code="RS-R26",
         where=f"attr {attr.verbose_str()}; {problem.where()}",
         why="a concat has one scale for each source, of mask 0, and nothing else",
         hint="attr.set_scales(rs.ARG_MULTIPLE_SRC + i, 0, [scale]); a reorder before or after does the rest",

@@ -66,6 +66,7 @@ def _check_feed(call: str, feed: Feed, memory: Memory, engine: Engine, dst: Memo
     if memory._lo < dst._hi and dst._lo < memory._hi:
         raise InvalidArguments(
             f"{call}: {name} overlaps the destination",
+            code="RS-N09",
             where=f"{name} {memory.desc}; dst {dst.desc}",
             why="it would be overwritten while it is read (N9)",
             hint="use another buffer",
@@ -84,6 +85,7 @@ def _check_values(call: str, name: str, feed: Feed, md: MemoryDesc) -> None:
         return
     raise InvalidArguments(
         f"{call}: {name} will not do",
+        code="RS-R07",
         where=f"{name} {md}",
         why=why,
         hint=f"pass a dense memory: rs.MemoryDesc(({feed.count},), {str(feed.data_type)!r}, 'a')",

@@ -14,7 +14,7 @@ def parse_engine(what: str, engine: object) -> Engine:
     if isinstance(engine, Engine):
         return engine
     why = f"it is {type(engine).__name__}"
-    raise InvalidArguments(f"{what}: no engine", why=why, hint='pass rs.Engine("cpu")')
+    raise InvalidArguments(f"{what}: no engine", code="RS-V08", why=why, hint='pass rs.Engine("cpu")')
 
 
 def parse_attr(what: str, attr: object) -> Attr:
@@ -24,20 +24,25 @@ def parse_attr(what: str, attr: object) -> Attr:
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
     why, hint = f"it is {type(attr).__name__}", "pass rs.PrimitiveAttr(), or leave attr out"
-    raise InvalidArguments(f"{what}: attr is none", why=why, hint=hint)
+    raise InvalidArguments(f"{what}: attr is none", code="RS-V08", why=why, hint=hint)
 
 
 def check_described(what: str, name: str, md: object) -> MemoryDesc:
     """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later (S17)."""
     if not isinstance(md, MemoryDesc):
         why = f"{type(md).__name__} is no rs.MemoryDesc"
-        raise InvalidArguments(f"{what}: {name} is no descriptor", why=why, hint="pass a rs.MemoryDesc")
+        raise InvalidArguments(
+            f"{what}: {name} is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc"
+        )
     if md.is_zero():
         hint = "give it dims, a type and a format"
-        raise InvalidArguments(f"{what}: {name} is no descriptor of a tensor", why="it is empty", hint=hint)
+        raise InvalidArguments(
+            f"{what}: {name} is no descriptor of a tensor", code="RS-M03", why="it is empty", hint=hint
+        )
     if md.layout.has_runtime:
         raise Unimplemented(
             f"{what}: {name} has dims known only at execution",
+            code="RS-S17",
             where=str(md),
             why="such dims are for reorders alone (S17)",
             hint="make a primitive for each concrete shape",

@@ -23,10 +23,10 @@ from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, chain_of
-from .compensation import Compensated, Sums, check_compensation, check_uncompensated
+from .compensation import Compensated, Sums, check_compensation
 from .feeding import Entry, Extras, fill_params, operand_arrays
 from .scratchpad import scratch_address
-from .sycl_reorder import SyclReorder
+from .sycl_reorder import SyclCompensated, SyclReorder
 
 # A function of one element takes as long as to move so many bytes (measured: 1 to 5 ns, at 10 bytes a ns).
 _FUNCTION_BYTES = 32
@@ -102,6 +102,7 @@ def check_problem(problem: Problem) -> Problem:
     if not problem.dst.is_injective():
         raise InvalidArguments(
             "reorder: elements of the destination share memory",
+            code="RS-N08",
             where=problem.where(),
             why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
             hint="give the destination dense strides or a tag; a source may overlap itself",
@@ -113,11 +114,11 @@ def _check_concrete(name: str, md: MemoryDesc, problem: Problem) -> None:
     what = f"reorder: {name} is no concrete descriptor"
     if md.is_zero():
         hint = "give it dims, a type and a format"
-        raise InvalidArguments(what, where=problem.where(), why="it is empty", hint=hint)
+        raise InvalidArguments(what, code="RS-M03", where=problem.where(), why="it is empty", hint=hint)
     if md.format_kind == "any":
         hint = "name a tag or strides; 'any' is for primitives that choose a format"
         why = "format 'any' is a placeholder (N15)"
-        raise InvalidArguments(what, where=problem.where(), why=why, hint=hint)
+        raise InvalidArguments(what, code="RS-N15", where=problem.where(), why=why, hint=hint)
 
 
 def _check_dims(problem: Problem) -> None:
@@ -132,6 +133,7 @@ def _check_dims(problem: Problem) -> None:
         why = f"dim {index} is {src[index]} in src and {dst[index]} in dst"
     raise InvalidArguments(
         "reorder: src and dst are of different shapes",
+        code="RS-R10",
         where=problem.where(),
         why=why,
         hint="a reorder never broadcasts; describe a source with stride 0 to repeat it (R10)",
@@ -144,6 +146,7 @@ def _check_types(problem: Problem) -> None:
         names = ", ".join(t.name for t in PROVIDED)
         raise Unimplemented(
             f"reorder: {absent[0]} is not provided by this version",
+            code="RS-L02",
             where=problem.where(),
             why=f"conversions and attributes are provided among {names}",
             hint="convert with NumPy or ml_dtypes first",
@@ -223,10 +226,12 @@ def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | S
     """The implementation of a checked, concrete problem on an engine."""
     wanted = problem.attr.compensation
     if engine._device is not None:
-        check_uncompensated(wanted, problem.where())
-        chain = problem.chain()
-        return SyclReorder(problem, problem.nest(chain), chain, engine, solve)
-    made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+        kind, chain = SyclReorder if wanted is None else SyclCompensated, problem.chain()
+        return kind(problem, problem.nest(chain), chain, engine, solve)
+    try:
+        made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
+    except Unimplemented as error:
+        raise error.retold(where=error.where or problem.where()) from None
     return made if wanted is None else _compensated(made, Sums(wanted, problem.dst, engine))
 
 

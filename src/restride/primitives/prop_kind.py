@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from ..desc.parse import short_repr
+from ..desc.parse import one_of, short_repr
 from ..errors import InvalidArguments
 
 
@@ -31,6 +31,7 @@ class PropKind(enum.StrEnum):
             return cls[str(value)]
         raise InvalidArguments(
             f"{what}: prop_kind is {short_repr(value)}",
+            code="RS-V04",
             why="it is no propagation kind",
-            hint=f"use one of {', '.join(cls.__members__)}, or a member of rs.PropKind",
+            hint=f"{one_of(cls.__members__, value)}, or a member of rs.PropKind",
         )

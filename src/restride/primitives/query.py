@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from ..desc.parse import short_repr
+from ..desc.parse import one_of, short_repr
 from ..errors import InvalidArguments
 
 
@@ -83,6 +83,7 @@ def _parse(call: str, what: object, known: dict[str, Query]) -> Query:
     shown = f"Query.{word}" if isinstance(what, Query) else short_repr(what)
     raise InvalidArguments(
         f"{call}: unknown query {shown}",
+        code="RS-V04",
         why="it is none of those that this call answers",
-        hint=f"use one of {', '.join(dict.fromkeys(query.name for query in known.values()))}",
+        hint=one_of(dict.fromkeys(query.name for query in known.values()), word),
     )

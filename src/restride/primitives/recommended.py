@@ -17,12 +17,16 @@ def recommended_desc(md: MemoryDesc) -> MemoryDesc:
     Raises InvalidArguments for less than two dims, or dims that are not known.
     """
     if not isinstance(md, MemoryDesc) or md.is_zero():
-        raise _refused(short_repr(md), "there is no descriptor with dims", "pass a rs.MemoryDesc")
+        raise _refused("RS-V08", short_repr(md), "there is no descriptor with dims", "pass a rs.MemoryDesc")
     if md.ndims < 2 or md.layout.has_runtime:
-        raise _refused(str(md), "channels are the second dim, and must be known", "give at least two dims")
+        raise _refused(
+            "RS-M04", str(md), "channels are the second dim, and must be known", "give at least two dims"
+        )
     block = 16 if host_isa().vector_bytes >= _WIDE_VECTOR else 8
     return MemoryDesc(md.dims, md.data_type, f"aBx{block}b" if md.ndims > 2 else f"aB{block}b")
 
 
-def _refused(where: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments("recommended_desc: nothing to recommend", where=where, why=why, hint=hint)
+def _refused(code: str, where: str, why: str, hint: str) -> InvalidArguments:
+    return InvalidArguments(
+        "recommended_desc: nothing to recommend", code=code, where=where, why=why, hint=hint
+    )

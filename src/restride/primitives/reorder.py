@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_bool
 from ..errors import Error, InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -83,7 +84,7 @@ _OF_MEMORIES = Form(_WHAT, signature("src_mem", "dst_mem", attr=None, allow_empt
 
 def _usage(why: str) -> InvalidArguments:
     hint = f"{_OF_MDS.shown} or {_OF_MEMORIES.shown}"
-    return InvalidArguments(f"{_WHAT}: wrong arguments", why=why, hint=hint)
+    return InvalidArguments(f"{_WHAT}: wrong arguments", code="RS-V07", why=why, hint=hint)
 
 
 class ReorderPrimitiveDesc(PrimitiveDescBase):
@@ -106,13 +107,13 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
         if not (args or named):
             return
         is_of_memories = bool(args and isinstance(args[0], Memory)) or "src_mem" in named
-        is_empty_allowed = bool(named.get("allow_empty"))
+        is_empty_allowed = named.get("allow_empty", False)
         try:
             given = (_OF_MEMORIES if is_of_memories else _OF_MDS).of(args, named)
-            is_empty_allowed = bool(given.allow_empty)
+            is_empty_allowed = given.allow_empty
             self._create(*given.parsed())
         except Error:
-            if not is_empty_allowed:
+            if not parse_bool("allow_empty", is_empty_allowed):
                 raise
             self._empty()
 
@@ -235,6 +236,7 @@ class Reorder(MovingPrimitive):
             return
         raise InvalidArguments(
             "Reorder.execute: source and destination overlap",
+            code="RS-N09",
             where=f"src {src.desc}; dst {dst.desc}",
             why="elements would be written before they are read (N9)",
             hint="use another buffer; in place works where layout, element size and address are the same",

@@ -55,6 +55,7 @@ def check_fits(call: str, name: str, memory: Memory, pattern: MemoryDesc) -> Non
     if why:
         raise InvalidArguments(
             f"{call}: {name} will not do",
+            code="RS-R07",
             where=f"memory {memory.desc}; primitive {pattern}",
             why=why,
             hint="only dims and strides that the primitive leaves open may differ",

@@ -28,6 +28,7 @@ def check_scratchpad(call: str, pd: PrimitiveDescBase, src: Memory, dst: Memory,
         if pad._lo < other._hi and other._lo < pad._hi:
             raise InvalidArguments(
                 f"{call}: {_NAME} overlaps {name}",
+                code="RS-N09",
                 where=f"scratchpad {pad.desc}; {name} {other.desc}",
                 why="it is written while they are in use (N9)",
                 hint="give each execution that runs at the same time a scratchpad of its own",

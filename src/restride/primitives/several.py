@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_bool
 from ..errors import Error, InvalidArguments
 from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
@@ -21,10 +22,11 @@ from .base import PrimitiveDescBase, check_destination, check_memory, check_stre
 from .calls import Form
 from .execution import share_bytes
 from .feeding import Extras
+from .given import parse_engine
 from .handle import PrimitiveHandle, described
 from .scratchpad import check_scratchpad
 from .several_checks import Names
-from .submitting import check_sycl, checked_deps, run_on
+from .submitting import run_on
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
@@ -39,19 +41,41 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         self._empty()
         if not (args or named):
             return
-        is_empty_allowed = bool(named.get("allow_empty"))
+        is_empty_allowed = named.get("allow_empty", False)
         try:
             given = self.form.of(*_reordered(args, named))
-            is_empty_allowed = bool(given.allow_empty)
+            is_empty_allowed = given.allow_empty
             self._create(given)
         except Error:
-            if not is_empty_allowed:
+            if not parse_bool("allow_empty", is_empty_allowed):
                 raise
             self._empty()
 
     def _create(self, given: Any) -> None:
         """Check the arguments, find the solution, and `_take` both."""
+        what, engine = self.form.what, parse_engine(self.form.what, given.engine)
+        mds, target = parse_descs(what, given.srcs), parse_target(what, given.dst)
+        problem = self._problem(what, given, mds, target)
+        self._take(engine, problem, self._find(problem, engine), (mds, target))
+
+    def _problem(self, what: str, given: Any, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None) -> Any:
+        """The checked problem of the arguments `given`, whose descriptors are `srcs` and `dst`."""
         raise NotImplementedError
+
+    @staticmethod
+    def _find(problem: Any, engine: Engine) -> Any:
+        """The solved problem, from the cache or now."""
+        raise NotImplementedError
+
+    def _factor(self) -> object:
+        """The argument of this kind: the axis, or the scales."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self:
+            return type(self), ()
+        args = (self._engine, self._factor(), self._srcs, self._dst, self.get_primitive_attr())
+        return type(self), args
 
     def _take(
         self, engine: Engine, problem: Any, impl: Any, mds: tuple[tuple[MemoryDesc, ...], MemoryDesc | None]
@@ -125,7 +149,7 @@ class SeveralPrimitive(PrimitiveHandle):
             *read, written = buffers
             self._run_apart([buffer[0] for buffer in read], written[0])
             return
-        self._execute_checked(stream, srcs, dst, ())
+        self._execute_checked(stream, srcs, dst)
 
     def _fitting(self, stream: Stream, srcs: Any, dst: Memory | None) -> list[Buffer] | None:
         """The buffers of sources and destination where all is surely right; None where it must be sorted out.
@@ -153,20 +177,9 @@ class SeveralPrimitive(PrimitiveHandle):
             found.append(buffer)
         return [*found, written]
 
-    def execute_sycl(
-        self, stream: Stream, srcs: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
-    ) -> Any:
-        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
-
-        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
-        Raises InvalidArguments on every other engine, and for what is no event (P08).
-        """
-        check_sycl(self.kind, self._check_usable(), self._pd.get_engine())
-        return self._execute_checked(stream, srcs, dst, checked_deps(self.kind, deps))
-
-    def _execute_checked(self, stream: Stream, srcs: Any, dst: Memory | None, deps: Sequence[Any]) -> Any:
+    def _execute_checked(self, stream: Stream, src: Any, dst: Memory | None, deps: Sequence[Any] = ()) -> Any:
         impl, engine = self._check_usable(), self._pd.get_engine()
-        args = srcs if dst is None else self._numbered(srcs, dst)
+        args = src if dst is None else self._numbered(src, dst)
         sources, dst, extras = self._parse(args)
         check_stream(self.kind, stream, engine)
         check_run(Names(f"{self.kind}.execute"), (sources, dst, extras), impl, engine)
@@ -195,18 +208,10 @@ class SeveralPrimitive(PrimitiveHandle):
         got = f"{len(srcs)} were" if is_sequence else f"{type(srcs).__name__} was"
         raise InvalidArguments(
             f"{self.kind}.execute: bad number of inputs",
+            code="RS-R06",
             why=f"{wanted} sources are wanted, {got} given (R06)",
             hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
         )
-
-    def _check_usable(self) -> Any:
-        if self._impl is None:
-            raise InvalidArguments(
-                f"{self.kind}.execute: the primitive is empty",
-                why="it was made without a primitive descriptor (R05)",
-                hint=f"make it with rs.{self.kind}(pd)",
-            )
-        return self._impl
 
 
 def _buffer_of(memory: Memory | None, desc: MemoryDesc, engine: Engine | None) -> Buffer | None:
@@ -230,6 +235,7 @@ def check_run(
         if share_bytes(memory, dst) and not impl.is_in_place(i, memory, dst):
             raise InvalidArguments(
                 f"{names.call}: {names.source(i)} and {names.written} overlap",
+                code="RS-N09",
                 where=f"{names.source(i)} {memory.desc}; {names.dst} {dst.desc}",
                 why="elements would be written before they are read (N9)",
                 hint=impl.in_place_hint,
@@ -244,17 +250,25 @@ def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
     """The descriptors of the sources. Raises InvalidArguments for none, too many, and what is no tensor."""
     if isinstance(srcs, MemoryDesc | str | bytes) or not isinstance(srcs, Iterable):
         why = f"they are {type(srcs).__name__}, no sequence"
-        raise InvalidArguments(f"{what}: no sources", why=why, hint="pass a list of rs.MemoryDesc")
-    found = tuple(islice(srcs, MOST_SOURCES + 1))
+        raise InvalidArguments(
+            f"{what}: no sources", code="RS-A13", why=why, hint="pass a list of rs.MemoryDesc"
+        )
+    try:
+        found = tuple(islice(srcs, MOST_SOURCES + 1))
+    except Exception as error:  # a foreign iterator may raise anything
+        why = f"{type(srcs).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
+        raise InvalidArguments(
+            f"{what}: no sources", code="RS-A13", why=why, hint="pass a list of rs.MemoryDesc"
+        ) from None
     if not 1 <= len(found) <= MOST_SOURCES:
         why = "there are more" if found else "there is none"
         hint = "join some of them first" if found else "pass a list of rs.MemoryDesc"
-        raise InvalidArguments(f"{what}: from 1 to {MOST_SOURCES} sources", why=why, hint=hint)
+        raise InvalidArguments(f"{what}: from 1 to {MOST_SOURCES} sources", code="RS-A13", why=why, hint=hint)
     for i, md in enumerate(found):
         if not isinstance(md, MemoryDesc):
             why = f"{type(md).__name__} is no rs.MemoryDesc"
             raise InvalidArguments(
-                f"{what}: source {i} is no descriptor", why=why, hint="pass a rs.MemoryDesc"
+                f"{what}: source {i} is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc"
             )
     return found
 
@@ -265,5 +279,5 @@ def parse_target(what: str, dst: object) -> MemoryDesc | None:
         return dst
     why = f"{type(dst).__name__} is no rs.MemoryDesc"
     raise InvalidArguments(
-        f"{what}: dst is no descriptor", why=why, hint="pass a rs.MemoryDesc, or leave it out"
+        f"{what}: dst is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc, or leave it out"
     )

@@ -42,7 +42,7 @@ def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
         if md.format_kind == "any":
             why = "format 'any' is a placeholder, for the destination alone (N15)"
             what, hint = f"{names.call}: {names.source(i)} has no format", "name a tag or strides"
-            raise InvalidArguments(what, where=str(md), why=why, hint=hint)
+            raise InvalidArguments(what, code="RS-N15", where=str(md), why=why, hint=hint)
 
 
 def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
@@ -51,6 +51,7 @@ def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
     if md.data_type not in PROVIDED:
         raise Unimplemented(
             f"{what}: {md.data_type} is not provided by this version",
+            code="RS-L02",
             where=f"{name} {md}",
             why=f"conversions are provided among {', '.join(t.name for t in PROVIDED)}",
             hint="convert with NumPy or ml_dtypes first",
@@ -63,6 +64,7 @@ def check_destination_desc(names: Names, dst: MemoryDesc) -> None:
         return
     raise InvalidArguments(
         f"{names.call}: elements of the destination share memory",
+        code="RS-N08",
         where=f"{names.dst} {dst}",
         why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
         hint="give it dense strides or a tag",

@@ -31,6 +31,7 @@ class _Shuffle(MovingPrimitive):
             return
         raise InvalidArguments(
             f"{self.kind}.execute: source and destination overlap",
+            code="RS-S18",
             where=f"src {src.desc}; dst {dst.desc}",
             why="elements would be written before they are read: a shuffle is not done in place (S18)",
             hint="use another buffer",

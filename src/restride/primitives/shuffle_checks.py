@@ -26,6 +26,7 @@ def check_formats(kind: str, src: MemoryDesc, dst: MemoryDesc) -> None:
         return
     raise Unimplemented(
         f"{kind}: two formats",
+        code="RS-S11",
         where=f"src {src}; dst {dst}",
         why="a shuffle keeps the format (S11)",
         hint="reorder before or after, or let rs.shuffle write into an array of the other format, its out",
@@ -39,6 +40,7 @@ def checked_attr(kind: str, attr: object) -> Attr:
         return frozen
     raise Unimplemented(
         f"{kind}: unsupported attribute",
+        code="RS-S14",
         where=f"attr {frozen.verbose_str()}",
         why="a shuffle moves bits: there is nothing to scale, shift or add (S14)",
         hint="leave the attributes out, and let a reorder before or after have them",
@@ -49,6 +51,7 @@ def no_desc(kind: str, desc: object) -> InvalidArguments:
     """The error for what is no descriptor of this kind of shuffle."""
     return InvalidArguments(
         f"{kind}.PrimitiveDesc: no descriptor",
+        code="RS-V08",
         why=f"{type(desc).__name__} is no rs.{kind}.Desc",
         hint=f"pass rs.{kind}.Desc(...) and an engine, or an engine first, as version 3 of oneDNN has it",
     )

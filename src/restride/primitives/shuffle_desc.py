@@ -75,6 +75,7 @@ def check_concrete(what: str, name: str, md: object) -> MemoryDesc:
         return desc
     raise InvalidArguments(
         f"{what}: {name} has format 'any'",
+        code="RS-M30",
         where=str(desc),
         why="a shuffle keeps the format of its source, which must be known (M30)",
         hint="pass the format that the primitive before it chose",
@@ -96,6 +97,7 @@ def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
     legal = f"axis {from_end}" if 0 <= from_end < len(dims) else f"an axis from 0 to {len(dims) - 1}"
     raise InvalidArguments(
         f"{what}: bad axis",
+        code="RS-S07",
         where=f"axis {short_repr(number)}, dims {dims}",
         why=f"axes are numbered from 0, and the last of {len(dims)} is {len(dims) - 1} (S07)",
         hint=f"use {legal}; only rs.shuffle_channels counts negative axes from the end",
@@ -110,6 +112,7 @@ def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis:
     shown = short_repr(number)
     raise InvalidArguments(
         f"{what}: bad param group_size",
+        code="RS-S07",
         where=f"C = {size} (axis {axis}), group_size = {shown}, group = C / group_size = {size} / {shown}",
         why=f"group_size must be from 1 to {size}, and divide it (S07)",
         hint=legal_factors("group_size", size),
@@ -135,6 +138,7 @@ def parse_forward(what: str, prop_kind: object) -> PropKind:
         return kind
     raise InvalidArguments(
         f"{what}: prop_kind is {kind}",
+        code="RS-S05",
         why="a forward shuffle is forward_training or forward_inference (S05)",
         hint="use rs.ShuffleBackward for gradients",
     )

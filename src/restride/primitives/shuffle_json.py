@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Self
 
-from ..desc.json_form import read_text
+from ..desc.json_form import bad_stored, read_text
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import fail, short_repr
+from ..desc.parse import short_repr
 from ..errors import Error
 from .prop_kind import PropKind
 
@@ -36,10 +36,16 @@ class JsonDesc:
     def from_dict(cls, values: object) -> Self:
         """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
         if not isinstance(values, dict):
-            raise fail(f"{cls.name}: a stored descriptor must be a dict", f"this is {type(values).__name__}")
+            raise bad_stored(
+                f"{cls.name}: a stored descriptor must be a dict",
+                f"this is {type(values).__name__}",
+            )
         missing = [field for field in cls.fields if field not in values]
         if missing:
-            raise fail(f"{cls.name}: a stored descriptor lacks {missing}", "every field of to_dict is needed")
+            raise bad_stored(
+                f"{cls.name}: a stored descriptor lacks {missing}",
+                "every field of to_dict is needed",
+            )
         return cls(**{field: _parsed(cls.name, field, values[field]) for field in cls.fields})
 
     @classmethod
@@ -58,9 +64,9 @@ def _parsed(name: str, field: str, value: object) -> Any:
     if not field.endswith("_desc"):
         if isinstance(value, str | int):
             return value
-        raise fail(f"{name}: {field} is {short_repr(value)}", "it is a word or an integer")
+        raise bad_stored(f"{name}: {field} is {short_repr(value)}", "it is a word or an integer")
     try:
         return MemoryDesc.from_dict(value)
     except Error as error:
         what = f"{name}: {field}: {error.what}"
-        raise type(error)(what, where=error.where, why=error.why, hint=error.hint) from None
+        raise error.retold(what) from None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_bool
 from ..errors import Error, InvalidArguments
 from ..runtime.engine import Engine
 from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
@@ -61,13 +62,13 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
         if not (args or named):
             return
         is_v3 = bool(args and isinstance(args[0], Engine)) or self._word_of_v3 in named
-        is_empty_allowed = bool(named.get("allow_empty"))
+        is_empty_allowed = named.get("allow_empty", False)
         try:
             given = (self.of_mds if is_v3 else self.of_desc).of(args, named)
-            is_empty_allowed = bool(given.allow_empty)
+            is_empty_allowed = given.allow_empty
             self._create(given)
         except Error:
-            if not is_empty_allowed:
+            if not parse_bool("allow_empty", is_empty_allowed):
                 raise
             self._empty()
 
@@ -304,6 +305,7 @@ def _checked_hint(hint: object) -> MemoryDesc | None:
         return hint.dst_desc() or None
     raise _WrongHint(
         "ShuffleBackward: hint_fwd_pd is no hint",
+        code="RS-S16",
         why=f"it is {type(hint).__name__}, not rs.ShuffleForward.PrimitiveDesc (S16)",
         hint="pass the forward primitive descriptor, or None for row-major",
     )

@@ -64,14 +64,17 @@ def check_shuffle(what: str, problem: ShuffleProblem) -> ShuffleProblem:
         why = f"their dims are {src.dims} and {dst.dims}"
         hint = "a shuffle keeps the dims (S11)"
         raise InvalidArguments(
-            f"{what}: inconsistent src and dst mds", where=problem.where(), why=why, hint=hint
+            f"{what}: inconsistent src and dst mds", code="RS-S11", where=problem.where(), why=why, hint=hint
         )
     if src.data_type is not dst.data_type:
         why, hint = "a shuffle moves bits, and converts nothing (S11)", "reorder into the other type first"
-        raise Unimplemented(f"{what}: two data types", where=problem.where(), why=why, hint=hint)
+        raise Unimplemented(
+            f"{what}: two data types", code="RS-S11", where=problem.where(), why=why, hint=hint
+        )
     if not dst.is_injective():
         raise InvalidArguments(
             f"{what}: elements of the destination share memory",
+            code="RS-N08",
             where=problem.where(),
             why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
             hint="give it dense strides or a tag",

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ..errors import InvalidArguments
+from ..runtime.brought import settled
 from ..runtime.engine import Engine
 from ..runtime.event import COMPLETED, Event
+from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.sycl_program import Run
 
@@ -32,12 +34,23 @@ def run_on(impl: Any, stream: Stream, deps: Sequence[Any], args: tuple[Any, ...]
     return impl.submit(Run(device, stream._queue, list(deps)), *args)
 
 
+def run_now(impl: Any, engine: Engine, memories: Sequence[Memory], args: tuple[Any, ...]) -> None:
+    """Run an implementation on checked memories to its end; on a device after all that works on them."""
+    device = engine._device
+    if device is None:
+        impl.run(*args)
+        return
+    settled(*memories)
+    impl.submit(Run(device, device.queue, []), *args).wait()
+
+
 def check_sycl(kind: str, impl: Any, engine: Engine) -> None:
     """Raise InvalidArguments unless the engine is a SYCL device."""
     if engine.is_sycl:
         return
     raise InvalidArguments(
         f"{kind}.execute_sycl: the engine is no SYCL device",
+        code="RS-P08",
         where=f"engine {engine}",
         why="only streams that are SYCL queues have events (P08)",
         hint="use execute(stream, src, dst)",
@@ -64,6 +77,7 @@ def checked_deps(kind: str, deps: Iterable[Any]) -> list[Any]:
 def _no_events(kind: str, given: object) -> InvalidArguments:
     return InvalidArguments(
         f"{kind}.execute_sycl: deps are no events",
+        code="RS-P08",
         why=f"{type(given).__name__} is no dpctl.SyclEvent",
         hint="pass a list of what execute_sycl, or a queue of dpctl, returned",
     )

@@ -7,19 +7,15 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ..desc.factor import MOST_SOURCES
+from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, short_repr
 from ..desc.real import to_f32
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from .base import find_implementation
 from .calls import Form, signature
-from .given import parse_attr, parse_engine
-from .several import (
-    SeveralPrimitive,
-    SeveralPrimitiveDesc,
-    parse_descs,
-    parse_target,
-)
+from .given import parse_attr
+from .several import SeveralPrimitive, SeveralPrimitiveDesc
 from .several_solved import solve_sum
 from .sum_problem import SumProblem, make_problem
 
@@ -60,20 +56,18 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc):
 
     __slots__ = ()
 
-    def _create(self, given: _Given) -> None:
-        engine, scales, srcs, dst, attr, _ = given
-        what = self.form.what
-        parse_engine(what, engine)
-        mds, target = parse_descs(what, srcs), parse_target(what, dst)
-        factors, frozen = parse_scales(what, scales, len(mds)), parse_attr(what, attr)
-        problem = make_problem(factors, mds, target, frozen)
-        self._take(engine, problem, find_sum(problem, engine), (mds, target))
+    def _problem(
+        self, what: str, given: _Given, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
+    ) -> SumProblem:
+        scales = parse_scales(what, given.scales, len(srcs))
+        return make_problem(scales, srcs, dst, parse_attr(what, given.attr))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        if not self:
-            return SumPrimitiveDesc, ()
-        args = (self._engine, self.get_scales(), self._srcs, self._dst, self.get_primitive_attr())
-        return SumPrimitiveDesc, args
+    @staticmethod
+    def _find(problem: SumProblem, engine: Engine) -> Any:
+        return find_sum(problem, engine)
+
+    def _factor(self) -> list[float]:
+        return self.get_scales()
 
     def get_scales(self) -> list[float]:
         """The scale of each source, as rounded to f32."""
@@ -87,6 +81,7 @@ def parse_scales(what: str, scales: Any, count: int) -> tuple[float, ...]:
     if is_scalar(scales) or not isinstance(scales, Iterable):
         raise InvalidArguments(
             f"{what}: scales are {short_repr(scales)}",
+            code="RS-V02",
             why="it must be a sequence of numbers, one for each source",
             hint=f"pass a list of {count} numbers, or None",
         )

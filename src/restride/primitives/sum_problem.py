@@ -100,7 +100,7 @@ def _made(
     if count != len(srcs):
         why = f"there are {len(srcs)} {names.one}s and {count} scales"
         what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
-        raise InvalidArguments(what, why=why, hint=hint)
+        raise InvalidArguments(what, code="RS-R22", why=why, hint=hint)
     named = [(names.source(i), md) for i, md in enumerate(srcs)]
     if dst is not None:
         check_concrete(names.call, names.dst, dst)
@@ -113,6 +113,7 @@ def _made(
     if not replace(attr, scratchpad="library").is_default:
         raise Unimplemented(
             f"{_NAMES.call}: unsupported attribute",
+            code="RS-R26",
             where=f"attr {attr.verbose_str()}",
             why="a sum has its scales, and nothing else",
             hint="give the scales with the sources; a reorder before or after does the rest",
@@ -126,6 +127,7 @@ def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) 
         return
     raise InvalidArguments(
         f"{names.call}: tensors of different shapes",
+        code="RS-R10",
         where=f"{names.source(0)} {first}; {name} {md}",
         why=f"{names.source(0)} is {first.dims}, {name} {md.dims}",
         hint=f"a sum never broadcasts; give the {names.one} that is to be repeated a stride of 0",

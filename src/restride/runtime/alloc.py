@@ -108,6 +108,7 @@ def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
     needed = f"the descriptor needs {extent(md).high} bytes, padding and offset0 included"
     raise InvalidArguments(
         "Memory: the data is too short",
+        code="RS-M16",
         where=str(md),
         why=f"{needed}; the data has {buffer.nbytes}",
         hint="pass a longer buffer, or leave data out to allocate",
@@ -116,7 +117,10 @@ def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
 
 def allocate_for(md: MemoryDesc) -> Buffer:
     """Bytes for a tensor. The half byte behind an odd number of 4-bit elements is zero."""
-    buffer = allocate(extent(md).needed)
+    try:
+        buffer = allocate(extent(md).needed)
+    except OutOfMemory as error:
+        raise error.retold(where=str(md)) from None
     if md.data_type.bits < 8:
         buffer.bytes()[-1:] = 0
     return buffer
@@ -141,6 +145,7 @@ def _reserve(total: int, nbytes: int) -> Array:
         pass
     raise OutOfMemory(
         f"Memory: cannot allocate {nbytes} bytes",
+        code="RS-D01",
         why="the system refused the memory",
         hint="free memory, use a smaller type, or work in parts through submemory_desc",
     )
@@ -176,6 +181,7 @@ def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -
     if start + length > _ADDRESSES or (length and not start):
         raise InvalidArguments(
             "Memory.from_pointer: no buffer can lie there",
+            code="RS-M37",
             why=f"{length} bytes from {start:#x} on are outside the address space",
             hint="pass the address of the first byte and the buffer's whole length in bytes",
         )
@@ -187,6 +193,7 @@ def _integer(value: object, name: str) -> int:
         return int(value)
     raise InvalidArguments(
         f"Memory.from_pointer: {name} is not a number of bytes",
+        code="RS-M37",
         why=f"it must be an integer from 0 to 2**63 - 1; this is {type(value).__name__}",
         hint="pass address and length of the buffer as Python integers",
     )
@@ -218,9 +225,12 @@ def _no_buffer(data: object) -> InvalidArguments:
     if isinstance(data, int):
         hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
     elif data is None or hasattr(data, "__dlpack__"):
-        hint = "pass an array, np.from_dlpack(x) for other libraries' arrays, or rs.NO_DATA for no buffer yet"
+        hint = (
+            "pass an array, rs.Memory.from_dlpack(x) for another library's, or rs.NO_DATA for no buffer yet"
+        )
     return InvalidArguments(
         "Memory: the data is no buffer",
+        code="RS-M37",
         why=f"{type(data).__name__} lends no bytes through the buffer protocol",
         hint=hint,
     )
@@ -234,6 +244,7 @@ def _check_elements(array: Array, data_type: DataType) -> None:
     twin = "uint8" if data_type.bits < 8 else str(data_type.numpy)
     raise InvalidArguments(
         "Memory: the data is of another type",
+        code="RS-M37",
         why=f"the descriptor says {data_type}, the elements are {str(found)[:60]}",
         hint=f"convert first, x.astype({twin!r}), or pass the raw bytes, x.view(np.uint8)",
     )
@@ -241,11 +252,17 @@ def _check_elements(array: Array, data_type: DataType) -> None:
 
 def _check_dense(array: Array) -> None:
     if isinstance(array, np.ma.MaskedArray):
-        raise InvalidArguments("Memory: a masked array is no buffer", hint="pass x.data, or x.filled(0)")
+        raise InvalidArguments(
+            "Memory: a masked array is no buffer",
+            code="RS-M37",
+            why="a mask would be lost",
+            hint="pass x.data, or x.filled(0)",
+        )
     if array.flags.c_contiguous or array.flags.f_contiguous or _fills_its_span(array):
         return
     raise InvalidArguments(
         "Memory: the array is not one stretch of bytes",
+        code="RS-M37",
         where=f"shape {array.shape} strides {array.strides} bytes",
         why="the bytes between its elements, or before its first one, are not its own",
         hint="use rs.Memory.from_numpy(x), which reads the strides, or pass np.ascontiguousarray(x)",

@@ -193,6 +193,7 @@ def set_primitive_cache_capacity(capacity: int) -> None:
     if not 0 <= wanted <= _MOST:
         raise InvalidArguments(
             "set_primitive_cache_capacity: bad capacity",
+            code="RS-P16",
             where=f"capacity {short_repr(capacity)}",
             why=f"it must be from 0 to {_MOST}",
             hint=_HINT,

@@ -46,15 +46,16 @@ class Work(Compilable, Protocol):
 class Kernel:
     """Machine code of one nest in this process. Holds no state of a run: threads may share it."""
 
-    __slots__ = ("_library", "address", "call", "lowered", "moved_bytes")
+    __slots__ = ("_library", "address", "call", "lowered", "moved_bytes", "whole")
 
     def __init__(self, lowered: Work, moved_bytes: int) -> None:
         self.lowered = lowered
         self.moved_bytes = moved_bytes
         self._library: Library = load_kernel(lowered, lowered.kind)
         self.address = self._library.address(ENTRY)
+        self.whole = self._library.address(WHOLE)
         call = native_call(3, keep_lock=moved_bytes < _LOCKED_BYTES)
-        self.call: Callable[[int, int, int], None] = functools.partial(call, self._library.address(WHOLE))
+        self.call: Callable[[int, int, int], None] = functools.partial(call, self.whole)
 
     @property
     def is_small(self) -> bool:
@@ -136,10 +137,15 @@ class Program:
 
     def direct_call(self) -> Callable[[int, int, int], None] | None:
         """The machine code itself, compiled now, where one thread always runs all of it at any address."""
-        if self.lowered is None:
+        kernel = self.direct_kernel()
+        return None if kernel is None else kernel.call
+
+    def direct_kernel(self) -> Kernel | None:
+        """The kernel, compiled now, where one thread always runs all of it at any address."""
+        if self.lowered is None or self._wants_alignment:
             return None
         kernel = self.kernel(0)
-        return kernel.call if kernel.is_small and not self._wants_alignment else None
+        return kernel if kernel.is_small else None
 
     def kernel(self, dst: int) -> Kernel:
         """The kernel for a destination at this address: streaming stores need whole cache lines."""

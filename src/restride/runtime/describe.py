@@ -55,7 +55,7 @@ class Subject(NamedTuple):
         what = {_WRAPPED.refused: self.refused, _WRAPPED.misfit: self.misfit}.get(error.what)
         if what is None:
             return error
-        return type(error)(what, where=error.where, why=error.why, hint=self.hint or error.hint)
+        return error.retold(what, hint=self.hint)
 
 
 _WRAPPED = Subject(
@@ -111,7 +111,8 @@ def _of_kind(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[A
 
 def _check_array(x: object) -> None:
     if not isinstance(x, np.ndarray):
-        raise _refused(f"{type(x).__name__} is no NumPy array", "pass np.asarray(x), or np.from_dlpack(x)")
+        hint = "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)"
+        raise _refused(f"{type(x).__name__} is no NumPy array", hint)
     if isinstance(x, np.ma.MaskedArray):
         raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
 
@@ -148,10 +149,11 @@ def _data_type(dtype: np.dtype[Any]) -> DataType:
     try:
         found = DataType.parse(dtype)
     except InvalidArguments:
-        raise _refused(f"its elements are {str(dtype)[:60]}", _hint(dtype)) from None
+        raise _refused(f"its elements are {str(dtype)[:60]}", _hint(dtype), code="RS-A02") from None
     if found.bits < 8:
         raise Unimplemented(
             _WRAPPED.refused,
+            code="RS-A02",
             why=f"in {found} arrays NumPy keeps one element in a byte, a descriptor of this type two",
             hint="pass x.astype(np.int8)",
         )
@@ -212,9 +214,9 @@ def _both(own: MemoryDesc, desc: MemoryDesc) -> str:
     return f"array {own}, format {desc}"
 
 
-def _refused(why: str, hint: str, where: str = "") -> InvalidArguments:
-    return InvalidArguments(_WRAPPED.refused, where=where, why=why, hint=hint)
+def _refused(why: str, hint: str, where: str = "", code: str = "RS-A01") -> InvalidArguments:
+    return InvalidArguments(_WRAPPED.refused, code=code, where=where, why=why, hint=hint)
 
 
 def _misfit(why: str, hint: str, where: str) -> InvalidArguments:
-    return InvalidArguments(_WRAPPED.misfit, where=where, why=why, hint=hint)
+    return InvalidArguments(_WRAPPED.misfit, code="RS-A03", where=where, why=why, hint=hint)

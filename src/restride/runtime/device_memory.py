@@ -6,6 +6,7 @@ from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from . import exports
 from .alloc import NO_DATA, Buffer, acquire, extent
 from .engine import Engine
 from .sycl import SyclDevice, pending
@@ -55,6 +56,7 @@ def lent_to(engine: Engine | None, buffer: Buffer, owner: Engine | None) -> Buff
         return buffer
     raise InvalidArguments(
         "Memory: the data is on another device",
+        code="RS-P08",
         where=f"data on {owner}, memory on {engine}",
         why="its bytes cannot be reached from there",
         hint="allocate a memory on this engine, and reorder from the other",
@@ -69,6 +71,7 @@ def host_view(memory: Any, buffer: Buffer, what: str) -> Buffer:
         return buffer
     raise InvalidArguments(
         f"Memory.{what} is not possible",
+        code="RS-P08",
         where=str(memory),
         why="the bytes lie on the device, or have been freed",
         hint="use to_numpy() or map_data(), which copy; or shared memory of rs.sycl_interop.make_memory",
@@ -92,7 +95,19 @@ def settled(buffer: Buffer | None, engine: Engine | None, image: Buffer) -> None
     """Write an image back into device memory."""
     if buffer is not None and engine is not None:
         check_alive(buffer, engine)
-        device_of(engine).upload(image, buffer)
+        device_of(engine).upload(image, buffer, buffer.nbytes)
+
+
+def usm_interface(md: MemoryDesc, buffer: Buffer, engine: Engine) -> dict[str, Any]:
+    """What dpctl takes a memory by, once nothing works on it."""
+    pending.wait_for(buffer.owner)
+    return exports.usm_interface(md, buffer, device_of(engine).queue)
+
+
+def settle(buffer: Buffer | None, engine: Engine) -> None:
+    """Block until nothing submitted works on a buffer."""
+    if buffer is not None and engine.is_sycl:
+        pending.wait_for(buffer.owner)
 
 
 def check_alive(buffer: Buffer, engine: Engine) -> None:
@@ -101,6 +116,7 @@ def check_alive(buffer: Buffer, engine: Engine) -> None:
         return
     raise InvalidArguments(
         "Memory: its USM is gone",
+        code="RS-P08",
         where=f"{buffer.nbytes} bytes on {engine}",
         why="the pointer is no USM of the engine's context: it has been freed",
         hint="keep the allocation alive as long as the memory that wraps it",

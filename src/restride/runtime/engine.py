@@ -6,12 +6,13 @@ import enum
 import operator
 from typing import Any, NoReturn, final
 
+from ..desc.parse import short_repr
 from ..errors import InvalidArguments
 from .sycl import SyclDevice, count_devices, open_device, why_none
 
 
 class EngineKind(enum.IntEnum):
-    """Kinds of engine (`dnnl::engine::kind`) with their numbers of the documents; `reference` is ours."""
+    """Kinds of engine (`dnnl::engine::kind`) with oneDNN's numbers; `reference` is ours."""
 
     any = 0
     cpu = 1
@@ -94,6 +95,7 @@ class Engine:
         if self._device is not None and not self._device.is_default:
             raise InvalidArguments(
                 f"Engine: {self} cannot be copied or pickled",
+                code="RS-P03",
                 why="its context, or its part of a device, is of this process alone",
                 hint="pickle an engine of a whole device in its default context",
             )
@@ -130,6 +132,7 @@ def _parse_kind(kind: object) -> str:
         return word
     raise InvalidArguments(
         f"Engine: unknown kind {_shown(kind)}",
+        code="RS-P03",
         why="an engine's kind is a word or an EngineKind",
         hint='use "cpu", "gpu" or "reference", or a SYCL device: "sycl", "sycl:opencl:cpu"',
     )
@@ -146,7 +149,7 @@ def _selector(word: str) -> str | None:
 def _shown(index: object) -> str:
     # Python refuses to print an int of thousands of digits.
     too_long = isinstance(index, int) and abs(index) >= 2**64
-    return "(a number beyond 64 bits)" if too_long else repr(index)[:60]
+    return "(a number beyond 64 bits)" if too_long else short_repr(index)
 
 
 def _parse_index(index: object) -> int:
@@ -158,6 +161,7 @@ def _parse_index(index: object) -> int:
         return number
     raise InvalidArguments(
         "Engine: the index is not a device number",
+        code="RS-P03",
         why=f"engines of a kind are numbered 0, 1, …; {_shown(index)} was given",
         hint='leave the index out for the first one: rs.Engine("cpu")',
     )
@@ -170,4 +174,6 @@ def _absent(word: str, index: int, count: int) -> InvalidArguments:
     if not count and _selector(word) is not None:
         reason, way_out = why_none()
         why, hint = f"{why}: {reason}", f"{hint}, or {way_out}"
-    return InvalidArguments(f"Engine: there is no engine {word}:{_shown(index)}", why=why, hint=hint)
+    return InvalidArguments(
+        f"Engine: there is no engine {word}:{_shown(index)}", code="RS-P03", why=why, hint=hint
+    )

@@ -12,11 +12,15 @@ import numpy as np
 
 from ..desc.aliases import LETTERS
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
+from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views
 from .alloc import Array, Buffer
+from .capsules import exported
 
 _CPU = (1, 0)
+_WIDER = {DataType.u4: "u8", DataType.s4: "s8"}
 _USUAL = {3: "ncw", 4: "nchw", 5: "ncdhw"}
 
 
@@ -25,7 +29,7 @@ class NotExported(InvalidArguments, BufferError):
 
 
 class NotCarried(Unimplemented, BufferError):
-    """Elements that NumPy does not export; a BufferError too, as DLPack's consumers expect."""
+    """Elements that no consumer reads; a BufferError too, as DLPack's consumers expect."""
 
 
 def refused(md: MemoryDesc, what: str) -> NotExported:
@@ -33,6 +37,7 @@ def refused(md: MemoryDesc, what: str) -> NotExported:
     plain = _USUAL.get(md.ndims, LETTERS[: md.ndims])
     return NotExported(
         f"Memory.{what} is not possible",
+        code="RS-A16",
         where=str(md),
         why="no strides say where elements of a blocked layout lie",
         hint=f'take mem.physical(), the storage without a copy, or mem.to("{plain}"), a plain copy',
@@ -40,12 +45,18 @@ def refused(md: MemoryDesc, what: str) -> NotExported:
 
 
 def array(md: MemoryDesc, held: Buffer, dtype: Any, copy: bool | None) -> Array:
-    """`__array__` of a plain layout. Raises ValueError where `copy=False` cannot be."""
+    """`__array__` of a plain layout. Raises InvalidArguments, a ValueError, where `copy=False` cannot be."""
     is_packed = md.data_type.bits < 8
     found = views.logical(md, held) if is_packed else views.strided(md, held)
     wanted = found.dtype if dtype is None else np.dtype(dtype)
     if copy is False and (is_packed or wanted != found.dtype):
-        raise ValueError(f"restride.Memory: {found.dtype} as {wanted} needs a copy")
+        raise InvalidArguments(
+            f"restride.Memory: {found.dtype} as {wanted} needs a copy",
+            code="RS-A16",
+            where=str(md),
+            why="copy=False allows none",
+            hint="leave copy out, or ask for the type that the memory has",
+        )
     return found.astype(wanted, copy=bool(copy))
 
 
@@ -54,9 +65,7 @@ def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
 
     Raises AttributeError, as the protocol wants it, for elements that it has no name for.
     """
-    twin = md.data_type.numpy
-    if twin is None or twin.isbuiltin != 1:
-        raise AttributeError(f"__array_interface__ has no name for {md.data_type}: use np.asarray(mem)")
+    twin = _twin(md)
     # Bytes in place of an address: whoever takes them keeps the buffer, whatever the memory attaches later.
     return {
         "version": 3,
@@ -68,24 +77,50 @@ def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
     }
 
 
+def usm_interface(md: MemoryDesc, held: Buffer, queue: Any) -> dict[str, Any]:
+    """`__sycl_usm_array_interface__` of a plain layout in USM; AttributeError as `interface`.
+
+    Strides and the offset count elements there. `queue` is one of the memory's context.
+    """
+    return {
+        "version": 1,
+        "typestr": _twin(md).str,
+        "shape": md.dims,
+        "strides": md.strides,
+        "data": (held.address, held.readonly),
+        "offset": md.offset0 if md.nelems else 0,
+        "syclobj": queue,
+    }
+
+
+def _twin(md: MemoryDesc) -> np.dtype[Any]:
+    twin = md.data_type.numpy
+    if twin is None or twin.isbuiltin != 1:
+        raise AttributeError(f"the array interfaces have no name for {md.data_type}: use np.asarray(mem)")
+    return twin
+
+
 def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
     """A capsule as NumPy makes it: versioned where `max_version` asks for it, read-only flagged there.
 
     Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.
     """
-    found = views.strided(md, held)
-    if found.dtype.isbuiltin != 1:
+    if md.data_type.bits < 8:
         raise NotCarried(
             f"Memory.__dlpack__: {md.data_type}",
-            why="NumPy does not export this type",
-            hint=f"export the bits: np.asarray(mem).view(np.uint{found.itemsize * 8})",
+            code="RS-A16",
+            where=str(md),
+            why="two elements share a byte, which consumers do not read",
+            hint=f'export bytes of one each, mem.to(None, "{_WIDER.get(md.data_type, "s8")}"), or mem.data',
         )
+    found = views.strided(md, held)
     device = options.get("dl_device")
-    if device is not None and tuple(device) != _CPU:
+    if device is not None and not (isinstance(device, tuple | list) and tuple(device) == _CPU):
         raise NotExported(
             "Memory.__dlpack__: another device",
-            where=f"dl_device {tuple(device)}",
+            code="RS-A16",
+            where=f"dl_device {short_repr(device)}",
             why="the memory is on the CPU, (1, 0)",
             hint="export it to the CPU, and let the consumer copy it",
         )
-    return found.__dlpack__(**{name: value for name, value in options.items() if value is not None})
+    return exported(found, {name: value for name, value in options.items() if value is not None})

@@ -13,8 +13,9 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from . import exports, views
 from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, at_pointer, extent, wrap
+from .capsules import imported, not_imported
 from .describe import describe
-from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled
+from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled, usm_interface
 from .engine import Engine
 
 __all__ = ["NO_DATA", "Memory"]
@@ -93,6 +94,20 @@ class Memory:
         return cls(described.desc, Engine("cpu") if engine is None else engine, described.buffer_of(x))
 
     @classmethod
+    def from_dlpack(cls, x: Any, engine: Engine | None = None, *, copy: bool | None = None) -> Memory:
+        """Wrap an array of any library that exports DLPack on the CPU; bf16 and f8 have its own codes.
+
+        `copy`: True copies, False and None share the bytes, read-only where the producer says so or, without
+        a version, cannot say. Raises InvalidArguments that names the producer where it fails, and for types
+        and layouts that no descriptor has.
+        """
+        try:
+            found = imported(x)
+        except Exception as error:  # a foreign __dlpack__ may raise anything
+            raise not_imported("Memory.from_dlpack: x", x, error) from None
+        return cls.from_numpy(found.copy() if copy else found, None, engine)
+
+    @classmethod
     def from_pointer(
         cls,
         address: int,
@@ -120,7 +135,10 @@ class Memory:
         if self._engine is not None:
             return self._engine
         raise InvalidArguments(
-            "Memory.engine: an empty memory has none", hint="give it a descriptor and an engine"
+            "Memory.engine: an empty memory has none",
+            code="RS-M36",
+            why="it was made without a descriptor",
+            hint="give it a descriptor and an engine",
         )
 
     @property
@@ -158,19 +176,19 @@ class Memory:
     def set_data_handle(self, data: Any, stream: object = None) -> None:
         """Take another buffer, as the constructor does; `NO_DATA` lets go of the present one.
 
-        `stream` is there for the documents' sake: work on the CPU has ended when its call returns. Padding is
+        `stream` is there because oneDNN has it: work on the CPU has ended when its call returns. Padding is
         left as it is (M39). Raises InvalidArguments for a short buffer or a mapped memory.
         """
         what = "Memory.set_data_handle"
         if self._mapped:
-            raise _refused(what, "the memory is mapped", "call unmap_data() first", self)
+            raise _refused("RS-M38", what, "the memory is mapped", "call unmap_data() first", self)
         if not self:
             raise _refused(
-                what, "an empty memory has no descriptor", "make it with a descriptor and an engine"
+                "RS-M36", what, "an empty memory has no descriptor", "make it with a descriptor and an engine"
             )
         if data is None:
             raise _refused(
-                what, "None does not say whether to allocate", "pass a buffer, or rs.NO_DATA", self
+                "RS-M37", what, "None does not say whether to allocate", "pass a buffer, or rs.NO_DATA", self
             )
         self._attach(self._acquired(data))
 
@@ -181,7 +199,7 @@ class Memory:
         memory is mapped already.
         """
         if self._mapped:
-            raise _refused("Memory.map_data", "the memory is mapped already (M38)", _PAIRS, self)
+            raise _refused("RS-M38", "Memory.map_data", "the memory is mapped already (M38)", _PAIRS, self)
         if self._buffer is None:
             return None
         self._image = host_image(self._buffer, self._engine)
@@ -196,9 +214,9 @@ class Memory:
         if self._buffer is None:
             return
         if not self._mapped:
-            raise _refused("Memory.unmap_data", "the memory is not mapped (M38)", _PAIRS, self)
+            raise _refused("RS-M38", "Memory.unmap_data", "the memory is not mapped (M38)", _PAIRS, self)
         if mapped is not None and not self._is_mine(mapped):
-            raise _refused("Memory.unmap_data", "that array was not mapped from here", _PAIRS, self)
+            raise _refused("RS-M38", "Memory.unmap_data", "that array was not mapped from here", _PAIRS, self)
         if self._image is not None:
             settled(self._buffer, self._engine, self._image)
         self._mapped, self._image = False, None
@@ -217,12 +235,19 @@ class Memory:
             raise AttributeError(f"__array_interface__: {self!r} has no strides; see Memory.physical and .to")
         return exports.interface(self._desc, self._held("__array_interface__"))
 
+    @property
+    def __sycl_usm_array_interface__(self) -> dict[str, Any]:
+        """dpctl's interface of USM, for a plain layout on a SYCL engine; AttributeError for all else."""
+        if self._engine is None or not self._engine.is_sycl or self._buffer is None or self._desc.inner_blks:
+            raise AttributeError(f"__sycl_usm_array_interface__: {self!r} is no USM with strides")
+        return usm_interface(self._desc, self._buffer, self._engine)
+
     def __dlpack__(self, **options: Any) -> Any:
         """A DLPack capsule of a plain layout, without a copy; the options are the Array API's.
 
         `max_version` from (1, 0) gives a versioned capsule, in which read-only data is flagged; `copy=True` a
         copy; `dl_device` may only be the CPU. Raises errors that are BufferErrors too: InvalidArguments for a
-        blocked layout, Unimplemented for what NumPy does not export (bf16, f8).
+        blocked layout, Unimplemented for elements that share a byte. bf16 and f8 have DLPack's own codes.
         """
         return exports.dlpack(self._desc, self._plain("__dlpack__"), options)
 
@@ -274,7 +299,7 @@ class Memory:
         if self and not self._desc.nelems:
             return _NOTHING
         hint = "give it a buffer with set_data_handle, or leave data out to allocate"
-        raise _refused(f"Memory.{what}", "there is no data", hint, self)
+        raise _refused("RS-M36", f"Memory.{what}", "there is no data", hint, self)
 
     def _plain(self, what: str) -> Buffer:
         if not self._desc.inner_blks:
@@ -303,14 +328,18 @@ def _rebuilt(md: MemoryDesc, engine: Engine, held: Array | None) -> Memory:
 def _checked_desc(md: object) -> MemoryDesc:
     """A descriptor that says where every element lies (M30, M41)."""
     if not isinstance(md, MemoryDesc):
-        raise _refused("Memory", f"{type(md).__name__} is no descriptor", "pass a rs.MemoryDesc")
+        raise _refused("RS-V08", "Memory", f"{type(md).__name__} is no descriptor", "pass a rs.MemoryDesc")
     if md.is_zero():
-        raise _refused("Memory", "a zero descriptor describes no memory", "give it dims, a type and a format")
+        raise _refused(
+            "RS-M03", "Memory", "a zero descriptor describes no memory", "give it dims, a type and a format"
+        )
     if md.format_kind == "any":
         hint = "take the format that a primitive descriptor chose, or name one"
-        raise _refused("Memory", "format 'any' is a placeholder without a layout (M30)", hint, md)
+        raise _refused("RS-M30", "Memory", "format 'any' is a placeholder without a layout (M30)", hint, md)
     if md.layout.has_runtime:
-        raise _refused("Memory", "a dim or stride is not known yet (M41)", "describe the actual dims", md)
+        raise _refused(
+            "RS-M41", "Memory", "a dim or stride is not known yet (M41)", "describe the actual dims", md
+        )
     return md
 
 
@@ -318,11 +347,11 @@ def _checked_engine(engine: object, data: object, *, empty: bool) -> Engine | No
     if empty and engine is None and data is None:
         return None
     if empty:
-        raise _refused("Memory", "there is no descriptor", "pass a rs.MemoryDesc first")
+        raise _refused("RS-V07", "Memory", "there is no descriptor", "pass a rs.MemoryDesc first")
     if isinstance(engine, Engine):
         return engine
-    raise _refused("Memory", f"{type(engine).__name__} is no engine", 'pass rs.Engine("cpu")')
+    raise _refused("RS-V08", "Memory", f"{type(engine).__name__} is no engine", 'pass rs.Engine("cpu")')
 
 
-def _refused(what: str, why: str, hint: str, where: object = "") -> InvalidArguments:
-    return InvalidArguments(f"{what} is not possible", where=str(where), why=why, hint=hint)
+def _refused(code: str, what: str, why: str, hint: str, where: object = "") -> InvalidArguments:
+    return InvalidArguments(f"{what} is not possible", code=code, where=str(where), why=why, hint=hint)

@@ -125,6 +125,7 @@ def _parse_threads(threads: int) -> int:
     if number is None or not 1 <= number <= _MOST_THREADS:
         raise InvalidArguments(
             "set_num_threads: not a number of threads",
+            code="RS-V05",
             where=f"threads={short_repr(threads)}",
             why=f"it must be an integer from 1 to {_MOST_THREADS}",
             hint="1 keeps all work on the calling thread; RESTRIDE_NUM_THREADS sets the number at the start",

@@ -12,7 +12,7 @@ from .sycl import pending
 
 
 class StreamFlags(enum.IntFlag):
-    """How a stream orders its work (`dnnl::stream::flags`), with the numbers of the documents (P04).
+    """How a stream orders its work (`dnnl::stream::flags`), with oneDNN's numbers (P04).
 
     `default_order` is what the specification 0.9 calls the default.
     """
@@ -124,4 +124,4 @@ def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
 
 
 def _refused(why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments("Stream: cannot be created", why=why, hint=hint)
+    return InvalidArguments("Stream: cannot be created", code="RS-P04", why=why, hint=hint)

@@ -15,6 +15,7 @@ from ..plan.eltwise import ALGORITHMS
 from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
 from ..plan.work_items import ItemPlan, plan_items
+from ..targets.spirv import Spirv
 from .sycl import Place, SyclDevice, pending
 
 # Below 2**31 groups of 256 items: what every driver takes.
@@ -40,7 +41,11 @@ class Run:
             event = self.queue.submit_async(kernel, list(args), [groups * size], [size], self.deps)
         except Exception as error:  # dpctl's own errors have no common root
             raise RuntimeFailure(
-                "the device refused a kernel", where=repr(self.device), why=str(error)[:500]
+                "the device refused a kernel",
+                code="RS-D03",
+                where=repr(self.device),
+                why=str(error)[:500],
+                hint="update the device's driver; rs.Engine('cpu') needs none",
             ) from error
         self._follow(event, [kernel, *args])
 
@@ -91,6 +96,16 @@ class SyclProgram:
         self.why = self.plan.why if self.plan else "there are no elements"
         if self._spread:
             self.why += "; through bytes, as 4-bit elements of one byte are apart"
+
+    @property
+    def lowered(self) -> Spirv | None:
+        """What is compiled; of several kernels the one that does the work."""
+        return Spirv(self.plan) if self.plan else None
+
+    @property
+    def threads(self) -> int:
+        """Number of work-items."""
+        return self.plan.groups * self.plan.device.group if self.plan else 1
 
     def prepare(self) -> None:
         """Compile."""
@@ -197,6 +212,7 @@ def _check_fits(nest: LoopNest, plan: ItemPlan | None, device: SyclDevice) -> No
     if plan is not None and plan.groups > _MOST_GROUPS:
         raise Unimplemented(
             "reorder: too many elements for one launch",
+            code="RS-D05",
             where=repr(device),
             why=f"{plan.groups} groups of work-items; devices take {_MOST_GROUPS}",
             hint="work in parts, through submemory_desc",
@@ -205,6 +221,7 @@ def _check_fits(nest: LoopNest, plan: ItemPlan | None, device: SyclDevice) -> No
     if needs_double and not device.has_double:
         raise Unimplemented(
             "reorder: the device has no f64",
+            code="RS-D05",
             where=repr(device),
             why="f64 tensors, and post-ops such as exp and tanh, are computed in f64 (N1)",
             hint='use another device, or rs.Engine("cpu")',

@@ -29,6 +29,7 @@ def physical(md: MemoryDesc, buffer: Buffer) -> Array:
     if _reach(shape, strides, md.offset0) > buffer.nbytes // twin.itemsize:
         raise InvalidArguments(
             "Memory.physical: the last block is cut off",
+            code="RS-M21",
             where=f"{md}, {buffer.nbytes} bytes",
             why="this submemory is smaller than its block, and the buffer ends inside it",
             hint="wrap the parent's whole buffer, or use to_numpy()",
@@ -83,6 +84,7 @@ def element_type(md: MemoryDesc) -> np.dtype[Any]:
 def _no_twin(md: MemoryDesc) -> Unimplemented:
     return Unimplemented(
         f"Memory: {md.data_type} elements as a NumPy array",
+        code="RS-A16",
         where=str(md),
         why="two elements share a byte, and NumPy has no such arrays",
         hint="mem.data holds the packed bytes",

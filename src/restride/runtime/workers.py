@@ -255,7 +255,12 @@ def _allocate() -> int:
     """Return the address of zeroed memory for a team, which no collector takes away from its workers."""
     address = ctypes.c_void_p()
     if _libc().posix_memalign(ctypes.byref(address), POOL_ALIGNMENT, POOL_BYTES) or not address.value:
-        raise OutOfMemory("no memory for the thread pool")
+        raise OutOfMemory(
+            "no memory for the thread pool",
+            code="RS-D01",
+            why="the system refused it",
+            hint="free memory, or call rs.set_num_threads with fewer",
+        )
     ctypes.memset(address.value, 0, POOL_BYTES)
     return address.value
 

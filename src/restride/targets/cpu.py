@@ -18,8 +18,8 @@ from ..emit.staged import emit_staged
 from ..plan.blocks import Blocks, pour_boxes
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
-from ..plan.nibbles import has_nibbles, moves_whole_bytes
-from ..plan.schedule import Schedule, schedule
+from ..plan.nibbles import moves_whole_bytes
+from ..plan.schedule import Schedule, deals, schedule
 from ..plan.staged import Chain, Staged, stage, stream
 from . import kernel_files, store
 from .isa import CacheSizes, Isa
@@ -62,7 +62,7 @@ class Lowered:
     @property
     def splits_bytes(self) -> bool:
         """True where 4-bit elements of one byte would meet in different tiles: it must not be compiled."""
-        if not has_nibbles(self.nest):
+        if not self.nest.has_nibbles:
             return False
         return not self.schedules or not moves_whole_bytes(self.schedules)
 
@@ -124,7 +124,7 @@ def lower(
 
 def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None:
     """Boxes in blocks that are poured, where they cannot all stream by themselves."""
-    if not may_stream or has_nibbles(direct.nest) or all(plan.streams for plan in direct.schedules):
+    if not may_stream or direct.nest.has_nibbles or all(plan.streams for plan in direct.schedules):
         return None
     if any(plan.kind == "strided" for plan in direct.schedules):
         # Reading one element of each line is all that takes time there.
@@ -138,7 +138,8 @@ def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: b
         return None
     is_large = direct.nest.moved_bytes >= machine.l3
     if direct.kind not in ("strided", "guarded"):
-        return stage(chain, machine, poured=True) if is_large and not direct.streams else None
+        is_short = not direct.streams or any(deals(plan, machine) for plan in direct.schedules)
+        return stage(chain, machine, poured=True) if is_large and is_short else None
     ways = [partial(stream, chain, machine)] if is_large and may_stream else []
     ways += [partial(stage, chain, machine, poured=poured) for poured in (is_large, False)]
     return next(filter(None, (way() for way in ways)), None)

@@ -80,7 +80,11 @@ class Isa:
         """Return the level `name` without regard to the host, for cross compilation and golden texts."""
         if name not in _BASE:
             raise InvalidArguments(
-                "unknown instruction set", where=f"{name!r}", hint=f"one of {', '.join(sorted(_BASE))}"
+                "unknown instruction set",
+                code="RS-V04",
+                where=f"{name!r}",
+                why="there is no code for it",
+                hint=f"one of {', '.join(sorted(_BASE))}",
             )
         return _BASE[name]
 
@@ -146,6 +150,7 @@ def _parse_cap(variable: str, text: str) -> tuple[str, bool]:
     if cap is None:
         raise InvalidArguments(
             f"environment variable {variable} is not usable",
+            code="RS-P17",
             where=f"{variable}={text[:80]!r}",
             why="it names no instruction set that restride knows",
             hint=f"unset {variable}, or set it to one of {', '.join(_CAPS)}",

@@ -72,12 +72,22 @@ class Library:
     def _look_up(self, symbol: str) -> int:
         with LLVM_LOCK:
             if not self._trackers:
-                raise RuntimeFailure("this library is closed", where=symbol)
+                raise RuntimeFailure(
+                    "this library is closed",
+                    code="RS-D04",
+                    where=symbol,
+                    why="its code was unloaded",
+                    hint="load it again",
+                )
             try:
                 tracker = _linker().lookup(self._name, symbol)
             except RuntimeError as error:
                 raise RuntimeFailure(
-                    "the machine code could not be linked", where=symbol, why=str(error)
+                    "the machine code could not be linked",
+                    code="RS-D04",
+                    where=symbol,
+                    why=str(error),
+                    hint="remove the folder of the kernel cache, which restride info names",
                 ) from error
             self._trackers.append(tracker)
             self._addresses[symbol] = address = int(tracker[symbol])
@@ -107,7 +117,12 @@ def load(obj: bytes) -> Library:
         try:
             tracker = builder.link(_linker(), name)
         except RuntimeError as error:
-            raise RuntimeFailure("the machine code could not be loaded", why=str(error)) from error
+            raise RuntimeFailure(
+                "the machine code could not be loaded",
+                code="RS-D04",
+                why=str(error),
+                hint="remove the folder of the kernel cache, which restride info names",
+            ) from error
     return Library(name, tracker)
 
 
@@ -119,7 +134,10 @@ def _optimised(ir_text: str, isa: Isa, machine: Any) -> Any:
     """
     if "\0" in ir_text:
         raise RuntimeFailure(
-            "LLVM failed to parse", why="the text holds a NUL, where LLVM would stop reading"
+            "LLVM failed to parse",
+            code="RS-D03",
+            why="the text holds a NUL, where LLVM would stop reading",
+            hint="report it: a kernel holds none",
         )
     binding = llvm()
     module = _guarded("parse", isa, binding.parse_assembly, ir_text, binding.create_context())
@@ -136,7 +154,13 @@ def _guarded(step: str, isa: Isa, call: Any, *args: Any) -> Any:
     try:
         return call(*args)
     except RuntimeError as error:
-        raise RuntimeFailure(f"LLVM failed to {step}", where=f"for {isa.name}", why=str(error)) from error
+        raise RuntimeFailure(
+            f"LLVM failed to {step}",
+            code="RS-D03",
+            where=f"for {isa.name}",
+            why=str(error),
+            hint="update llvmlite; rs.Engine('reference') compiles nothing",
+        ) from error
 
 
 @functools.cache

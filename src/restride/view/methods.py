@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
 from ..desc.viewer import Explanation
+from ..errors import InvalidArguments
 from .explain import explain as explain_in_words
 from .explain import formula
 from .names import axis_names, has_layout
@@ -19,14 +21,27 @@ __all__ = ["explain", "html", "show", "svg"]
 
 def show(md: MemoryDesc, tag: str = "") -> None:
     """Print the picture of `md` as well as standard output can show it."""
+    _check_tag(tag)
     if sys.stdout is not None:
         print(printable(draw(md, tag=tag, ink=ink(), width=width()), sys.stdout))
 
 
 def explain(md: MemoryDesc, tag: str = "") -> Explanation:
     """The explanation of `md`, with its formula as a value."""
+    _check_tag(tag)
     text = explain_in_words(md, tag=tag)
     if not has_layout(md):
         return Explanation(text)
     names = axis_names(md.ndims, tag)
     return Explanation(text, formula(md, names), names)
+
+
+def _check_tag(tag: object) -> None:
+    """Raise InvalidArguments for what is no text; a text that names no axes is only shown."""
+    if not isinstance(tag, str):
+        raise InvalidArguments(
+            f"tag is {short_repr(tag)}",
+            code="RS-M11",
+            why="it is the text that the format was asked for by",
+            hint="pass a str, such as 'nChw16c', or leave it out",
+        )

@@ -12,7 +12,6 @@ from html import escape
 from importlib.resources import files
 
 from ..desc.memory_desc import MemoryDesc
-from .drawing import PAPER
 from .explain import explain
 from .names import axis_names, has_layout, title
 from .svg import memory_drawing, tensor_svg
@@ -20,6 +19,8 @@ from .svg import memory_drawing, tensor_svg
 __all__ = ["page"]
 
 _LINES, _CELLS = 64, 32
+# Of the tensor's picture in pixels: beside one memory, and beside two.
+_WIDTHS = (420, 300)
 Side = tuple[MemoryDesc, str]
 
 
@@ -31,7 +32,7 @@ def page(sides: Sequence[Side]) -> str:
     labels = ("memory",) if len(sides) == 1 else ("before", "after")
     descs = [desc for desc, _ in sides]
     memories = (_memory(descs, i, sides[i][1], label) for i, label in enumerate(labels))
-    tensor = tensor_svg(descs, names) if all(map(has_layout, descs)) else ""
+    tensor = tensor_svg(descs, names, width=_WIDTHS[len(descs) - 1]) if all(map(has_layout, descs)) else ""
     bits = " ".join(str(desc.data_type.bits) for desc, _ in sides)
     return _PAGE.format(
         title=escape(heading),
@@ -62,8 +63,7 @@ def _asset(name: str) -> str:
     return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
 
 
-_PAGE = (
-    """<!DOCTYPE html>
+_PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -73,9 +73,7 @@ _PAGE = (
 {style}
 </style>
 </head>
-<body data-names="{names}" data-bits="{bits}" data-labels="{labels}" style="background:"""
-    + PAPER
-    + """">
+<body data-names="{names}" data-bits="{bits}" data-labels="{labels}">
 <h1>{title}</h1>
 <div class="controls">
 <button id="back" type="button" aria-label="step back">◀</button>
@@ -93,4 +91,3 @@ _PAGE = (
 </body>
 </html>
 """
-)

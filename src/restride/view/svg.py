@@ -19,7 +19,6 @@ from .scene import ELEMENT, PADDING, Cell, Memory, Panel, Planes, Run, memory, p
 _LINES, _CELLS = 32, 32
 # A tensor of more elements than this is drawn as small parts of many planes.
 _ELEMENTS, _PART = 1024, 6
-_TENSOR_WIDTH = 420
 _HEIGHT, _GAP, _BLOCK_GAP = 20, 5, 9
 _PADDING_FILL, _BEYOND_FILL = "url(#hatch)", "#ffffff"
 
@@ -38,12 +37,12 @@ def svg_pair(before: tuple[MemoryDesc, str], after: tuple[MemoryDesc, str]) -> s
     return both.document(f"Memory of {title(*before)}, and of {title(*after)}")
 
 
-def tensor_svg(sides: Sequence[MemoryDesc], names: str) -> str:
+def tensor_svg(sides: Sequence[MemoryDesc], names: str, *, width: float) -> str:
     """The tensor in logical order, for the interactive page; offsets are those of all `sides`."""
     md = sides[0]
     drawing = Drawing()
     if has_layout(md) and md.nelems:
-        _Tensor(sides, names, drawing).draw()
+        _Tensor(sides, names, drawing).draw(width)
     return drawing.document(f"The tensor of {md}, in logical order")
 
 
@@ -188,14 +187,14 @@ class _Tensor:
         self.ys: list[float] = []
         self.cell_width = max(22.0, len(str(self.md.dims[self.planes.across] - 1)) * LETTER + 8)
 
-    def draw(self) -> None:
-        """The planes, a few to a row."""
+    def draw(self, room: float) -> None:
+        """The planes, as many to a row as there is room for."""
         found = list(panels(self.md, _ELEMENTS if self.md.nelems <= _ELEMENTS else _PART, _ELEMENTS))
         drawn = len(found) * len(found[0].rows) * len(found[0].rows[0])
         self.xs, self.ys = self._places(found[0])
         label = len(self._label(found[-1])) * LETTER
         width, height = max(self.xs[-1] + self.cell_width, label) + 18, self.ys[-1] + _HEIGHT + 28
-        across = max(1, int(_TENSOR_WIDTH // width))
+        across = max(1, int(room // width))
         part = ", drawn in part" if drawn < self.md.nelems else ""
         self.drawing.text(0, 8, self._facts() + part, fill=FAINT)
         for i, panel in enumerate(found):

@@ -32,11 +32,19 @@
   };
 
   let marked = [];
-  const mark = (cell) => {
+  // Scrolls a picture until a cell of it is in sight, and nothing else of the page.
+  const show = (cell) => {
+    const pane = cell.closest("section"), at = cell.getBoundingClientRect(), in_ = pane.getBoundingClientRect();
+    const off = (low, high, from, to) => (low < from ? low - from - 24 : high > to ? high - to + 24 : 0);
+    pane.scrollBy(off(at.left, at.right, in_.left, in_.right), off(at.top, at.bottom, in_.top, in_.bottom));
+  };
+  // The picture that is pointed at, `from`, stays as it is.
+  const mark = (cell, from = null) => {
     marked.forEach((other) => other.classList.remove("here"));
     // Padding of one side is no place of the other, whatever its position.
     marked = cell.dataset.kind ? [cell] : byIndex.get(cell.dataset.i).filter((c) => !c.dataset.kind);
     marked.forEach((other) => other.classList.add("here"));
+    marked.filter((other) => other.closest("section") !== from).forEach(show);
     where.textContent = describe(cell);
   };
 
@@ -66,7 +74,7 @@
 
   document.addEventListener("mouseover", (event) => {
     const cell = event.target.closest?.("g[data-i]");
-    if (cell && !timer) mark(cell);
+    if (cell && !timer) mark(cell, cell.closest("section"));
   });
   get("back").onclick = () => { stop(); go(Number(slider.value) - 1); };
   get("next").onclick = () => { stop(); go(Number(slider.value) + 1); };

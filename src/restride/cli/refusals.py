@@ -1,0 +1,87 @@
+"""What the codes of errors mean, as refusals.md tells it: one entry for each code that is raised."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("refusals.md")
+_ENTRY = re.compile(
+    r"^## (?P<code>RS-[A-Z]\d\d) (?P<title>[^\n]+)\n+(?P<meaning>.+?)\n+"
+    r"```(?P<language>py|sh)\n(?P<example>.+?)```\n+(?P<remedy>.+?)\n*(?=^## |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_LIKE_A_CODE = re.compile(r"rs-.*|[a-z]\d{1,2}", re.IGNORECASE)
+_SHORT = re.compile(r"(?:RS-?)?([A-Z])(\d{1,2})")
+_WIDEST = 100
+# What the examples take for given, each after what it is made of.
+_GIVEN = {
+    "np": "import numpy as np",
+    "rs": "import restride as rs",
+    "x": "x = np.ones((2, 16, 4, 4), np.float32)",
+    "md": 'md = rs.MemoryDesc((2, 16, 4, 4), "f32", "nchw")',
+    "engine": 'engine = rs.Engine("cpu")',
+    "stream": "stream = rs.Stream(engine)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One kind of refusal: what it means, what causes it (Python, or a shell's lines), and what to do."""
+
+    code: str
+    title: str
+    meaning: str
+    language: str
+    example: str
+    remedy: str
+
+    def script(self) -> str:
+        """The example with all that it takes for given."""
+        lines = [self.example.rstrip()]
+        for name, line in reversed(_GIVEN.items() if self.language == "py" else ()):
+            if any(re.search(rf"\b{name}\b(?!\.npy)", used) for used in lines):
+                lines.insert(0, line)
+        return "\n".join(lines)
+
+    def told(self, width: int) -> str:
+        """The entry for a terminal of `width` columns."""
+        example = "\n".join(["For example", "", textwrap.indent(self.script(), "    ")])
+        heading = f"{self.code}  {self.title}"
+        return "\n\n".join([heading, _filled(self.meaning, width), example, _filled(self.remedy, width)])
+
+
+@cache
+def refusals() -> Mapping[str, Refusal]:
+    """All entries by code, in the order of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    return {found["code"]: Refusal(**found.groupdict()) for found in _ENTRY.finditer(text)}
+
+
+def is_like_a_code(text: str) -> bool:
+    """True for what is typed as a code, and is no format: `RS-M11`, `rs-x`, `m11`; no tag has a hyphen."""
+    return _LIKE_A_CODE.fullmatch(text) is not None
+
+
+def spelt_out(text: str) -> str:
+    """A code as it stands in messages: `n9` is RS-N09."""
+    short = _SHORT.fullmatch(text.upper())
+    return f"RS-{short[1]}{int(short[2]):02}" if short else text.upper()
+
+
+def listed() -> str:
+    """A line for each code, a gap between letters."""
+    lines: list[str] = []
+    for code, entry in refusals().items():
+        if lines and lines[-1][:4] != code[:4]:
+            lines.append("")
+        lines.append(f"{code}  {entry.title}")
+    return "\n".join(lines)
+
+
+def _filled(text: str, width: int) -> str:
+    return textwrap.fill(text, min(width, _WIDEST), break_on_hyphens=False)

@@ -1,0 +1,115 @@
+"""Arrays of JAX as NumPy arrays over the same bytes, and back, without importing JAX."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArguments, Unimplemented
+from ..runtime.alloc import CACHE_LINE, Array, address_of, allocate
+from ..runtime.capsules import Exported, imported, is_named
+
+# What JAX makes of these unless it is told to keep 64 bits.
+_NARROWED = {
+    np.dtype(wide): narrow
+    for wide, narrow in (("f8", "float32"), ("i8", "int32"), ("u8", "uint32"), ("c16", "complex64"))
+}
+_LONGEST = 200
+
+
+def is_jax(x: object) -> bool:
+    """True for an array of JAX, traced ones among them. Where JAX is not loaded there are none."""
+    kind = getattr(sys.modules.get("jax"), "Array", None)
+    return kind is not None and isinstance(x, kind)
+
+
+def is_traced(x: object) -> bool:
+    """True for what stands for an array of JAX while a function is traced."""
+    core = getattr(sys.modules.get("jax"), "core", None)
+    return core is not None and isinstance(x, core.Tracer)
+
+
+def of_jax(x: Any, name: str) -> Array:
+    """An array of JAX as a NumPy array that is read-only, as JAX never changes one.
+
+    Raises InvalidArguments for arrays without bytes on this machine's CPU.
+    """
+    if is_traced(x):
+        raise _unreadable(
+            name,
+            "a traced array has no bytes yet",
+            "inside jit, grad and vmap use restride.jax, or pass the array that they return",
+        )
+    if not isinstance(x.dtype, np.dtype):
+        raise _unreadable(name, f"its elements are {x.dtype}", "take their bits: jax.random.key_data(x)")
+    if x.is_deleted():
+        raise _unreadable(name, "the array was deleted, or given away by donation", "pass one that is alive")
+    if any(device.platform != "cpu" for device in x.devices()):
+        raise _unreadable(
+            name, "the array is not on the CPU", 'pass jax.device_put(x, jax.devices("cpu")[0])'
+        )
+    try:
+        x.block_until_ready()
+        # Parts on several devices are put together.
+        return imported(x) if is_named(x.dtype) and len(x.devices()) == 1 else np.asarray(x)
+    except Exception as error:
+        why = f"JAX: {str(error) or type(error).__name__}".splitlines()[0]
+        raise _unreadable(name, why[:_LONGEST], "copy it to NumPy: np.asarray(x)") from None
+
+
+def to_jax(x: Array, like: Any) -> Any:
+    """A NumPy array, which must be no one else's, as an array of JAX over its bytes, in its layout.
+
+    It is copied to the device of `like` where that is another than the first. JAX has no layouts with gaps:
+    such become row-major. Raises Unimplemented for 64-bit types, unless JAX is told to keep them.
+    """
+    check_width(x.dtype)
+    jax = sys.modules["jax"]
+    if not x.size or not _is_dense(x) or not is_named(x.dtype):
+        return jax.numpy.asarray(x)
+    made = jax.dlpack.from_dlpack(Exported(_aligned(x)))
+    (device,) = like.devices() if len(like.devices()) == 1 else made.devices()
+    return made if device in made.devices() else jax.device_put(made, device)
+
+
+def check_width(dtype: np.dtype[Any]) -> None:
+    """Raise Unimplemented for 64-bit types where JAX would narrow them without a word."""
+    if dtype in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
+        raise Unimplemented(
+            f"an array of JAX of {dtype.name}",
+            code="RS-A17",
+            why=f"JAX would make {_NARROWED[dtype]} of it",
+            hint='allow it, jax.config.update("jax_enable_x64", True), or ask for another dtype',
+        )
+
+
+def refuse_out(name: str) -> InvalidArguments:
+    """The error for an array of JAX as an output."""
+    return InvalidArguments(
+        f"{name} cannot be written",
+        code="RS-A08",
+        why="arrays of JAX never change",
+        hint="leave out out: the result is an array of JAX",
+    )
+
+
+def _is_dense(x: Array) -> bool:
+    """True where elements in some order of the axes fill their bytes, as in every layout of JAX."""
+    order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
+    return x.transpose(order).flags.c_contiguous
+
+
+def _aligned(x: Array) -> Array:
+    """`x` from a cache line on, as JAX takes other bytes by a copy, and row-major."""
+    if address_of(x) % CACHE_LINE == 0:
+        return x
+    steps = [stride // x.itemsize for stride in x.strides]
+    copied = allocate(x.nbytes).view(x.dtype, x.shape, steps)
+    copied[...] = x
+    return copied
+
+
+def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
+    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)

@@ -1,0 +1,69 @@
+"""What torch wants of a call beyond its result: gradients, a compiler's graph, a mode, a transform.
+
+Every private name of torch that is used stands here; where one is missing, calls go by the operators.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..errors import Unimplemented
+
+_c = torch._C
+_modes = getattr(_c, "_len_torch_dispatch_stack", lambda: 1)
+_innermost = getattr(getattr(_c, "_functorch", None), "peek_interpreter_stack", lambda: True)
+_is_tracing = getattr(_c, "_is_tracing", lambda: True)
+_forward_ad = torch.autograd.forward_ad
+
+_keys = _c.DispatchKeySet
+NO_KEYS = _keys(_c.DispatchKey.Undefined)
+_DENSE_KEYS = _keys(_c.DispatchKey.CPU) | _keys(_c.DispatchKey.AutogradCPU)
+
+below_autograd = _c._AutoDispatchBelowAutograd
+"""A context in which an operator runs its kernel, and records nothing."""
+
+
+def is_plain(x: Any) -> bool:
+    """True where the result is all that is wanted: no gradient, compiler, tracer, mode or transform."""
+    if torch.compiler.is_compiling() or type(x) is not torch.Tensor or not x.is_cpu:
+        return False
+    if x.requires_grad and torch.is_grad_enabled():
+        return False
+    if x.layout is not torch.strided or x.is_conj() or x.is_neg() or x.is_quantized or x._is_zerotensor():
+        return False
+    return not (_modes() or _innermost() is not None or _is_tracing() or _forward_ad._current_level >= 0)
+
+
+def is_only_data(keys: Any, x: Any) -> bool:
+    """The same inside of autograd's kernel of an operator, where `keys` are those that are left to dispatch.
+
+    Modes, transforms, views that conjugate or negate, zero tensors and every other kind of storage have keys.
+    """
+    is_wanted = x.requires_grad and torch.is_grad_enabled()
+    return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
+
+
+def in_transform() -> bool:
+    """True inside of a transform of torch.func that takes functions apart, and outside of a compiler."""
+    return not torch.compiler.is_compiling() and _transform() not in ("", "Functionalize")
+
+
+def refuse_derivative(call: str) -> None:
+    """Raise Unimplemented inside of a derivative of torch.func: no operator from Python can take part."""
+    if in_transform() and _transform() != "Vmap":
+        raise Unimplemented(
+            f"torch.ops.restride.{call} inside a derivative of torch.func",
+            code="RS-A17",
+            why="torch hides derivatives of operators that come from Python from its transforms",
+            hint=f"call restride.torch.{call}, which torch.func takes apart",
+        )
+
+
+def _transform() -> str:
+    """The innermost transform of torch.func, by torch's name for it; empty where there is none."""
+    innermost = _innermost()
+    if innermost is None:
+        return ""
+    return str(innermost.key().name) if hasattr(innermost, "key") else "unknown"

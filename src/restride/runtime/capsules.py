@@ -1,0 +1,175 @@
+"""DLPack capsules of the types that NumPy does not know by name: bf16 and the 8-bit floats (DLPack 1.1).
+
+NumPy makes and reads the capsules, of integers as wide: their lifetimes are its work. What is exchanged here
+is the type that the tensor's structure names, while the capsule is ours alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import InvalidArguments
+from .alloc import Array
+
+NumpyType = np.dtype[Any]
+
+# DLPack's code and bits of a type.
+_CODES: dict[NumpyType, tuple[int, int]] = {
+    np.dtype(ml_dtypes.bfloat16): (4, 16),
+    np.dtype(ml_dtypes.float8_e3m4): (7, 8),
+    np.dtype(ml_dtypes.float8_e4m3): (8, 8),
+    np.dtype(ml_dtypes.float8_e4m3b11fnuz): (9, 8),
+    np.dtype(ml_dtypes.float8_e4m3fn): (10, 8),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): (11, 8),
+    np.dtype(ml_dtypes.float8_e5m2): (12, 8),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): (13, 8),
+    np.dtype(ml_dtypes.float8_e8m0fnu): (14, 8),
+}
+_TYPES = {code: dtype for dtype, code in _CODES.items()}
+_UNSIGNED = 1
+# Where the tensor stands: in the versioned structure after version, context, deleter and flags.
+_VERSIONED = b"dltensor_versioned"
+_NAMES = {b"dltensor": 0, _VERSIONED: 32}
+_LONGEST = 200
+# The version that has codes for 8-bit floats; it stands at the begin of the versioned structure.
+_MAJOR, _MINOR, _MINOR_AT = 1, 1, 4
+
+# Functions of our own: those that ctypes.pythonapi keeps are shared, and other libraries change their types.
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+class _Tensor(ctypes.Structure):
+    """DLPack's DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+def is_named(dtype: NumpyType) -> bool:
+    """True for a type that DLPack names: NumPy's numbers, and those of ml_dtypes from 8 bits on."""
+    return dtype in _CODES or dtype.isbuiltin == 1
+
+
+def exported(x: Array, options: dict[str, Any]) -> Any:
+    """A capsule of an array, of any type that DLPack names; options as those of `__dlpack__`.
+
+    Raises BufferError as NumPy does: for types without a name, read-only data without a version to flag it.
+    """
+    code = _CODES.get(x.dtype)
+    if code is None:
+        return x.__dlpack__(**options)
+    capsule = x.view(f"u{x.itemsize}").__dlpack__(**options)
+    name = _name(capsule)
+    tensor = _tensor(capsule, name)
+    tensor.code, tensor.bits = code
+    if name == _VERSIONED:
+        minor = ctypes.c_uint32.from_address(_pointer(capsule, name) + _MINOR_AT)
+        minor.value = max(minor.value, _MINOR)
+    return capsule
+
+
+class Exported:
+    """An array of any type as a producer, for libraries' `from_dlpack`."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """A capsule over the array's bytes."""
+        return exported(self._array, options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name for the CPU."""
+        return 1, 0
+
+
+def imported(x: Any) -> Array:
+    """What has `__dlpack__` as an array over its bytes, of NumPy's types or those of ml_dtypes.
+
+    Raises whatever the producer raises, and NumPy's errors for capsules that it cannot read.
+    """
+    reader = _Reader(x)
+    found = np.from_dlpack(reader)
+    reader.restore()
+    return found if reader.dtype is None else found.view(reader.dtype)
+
+
+def not_imported(name: str, x: object, error: Exception) -> InvalidArguments:
+    """The error for a producer that fails, or whose capsule cannot be read."""
+    if not hasattr(x, "__dlpack__"):
+        why, hint = f"{type(x).__name__} has no __dlpack__", "pass an array of a library that exports DLPack"
+    else:
+        said = str(error) or type(error).__name__
+        why = f"{type(x).__name__}.__dlpack__: {said}"[:_LONGEST]
+        hint = "copy it to NumPy: np.asarray(x)"
+    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)
+
+
+class _Reader:
+    """A producer's capsule on its way to NumPy: what NumPy cannot name goes as unsigned integers."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self._tensor: Any = None
+        self.dtype: NumpyType | None = None
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self._producer.__dlpack__(**options)
+        name = _name(capsule)
+        if name not in _NAMES or (name == _VERSIONED and _major(capsule) != _MAJOR):
+            return capsule  # NumPy says what is wrong with it
+        tensor = self._tensor = _tensor(capsule, name)
+        _check_pointers(tensor)
+        self.dtype = _TYPES.get((tensor.code, tensor.bits))
+        if self.dtype is not None:
+            tensor.code = _UNSIGNED
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self._producer.__dlpack_device__()
+
+    def restore(self) -> None:
+        """The structure as the producer made it: it lives as long as the array, and may not be ours alone."""
+        if self.dtype is not None:
+            self._tensor.code = _CODES[self.dtype][0]
+
+
+def _name(capsule: object) -> bytes:
+    return next((name for name in _NAMES if _is_valid(capsule, name)), b"")
+
+
+def _tensor(capsule: object, name: bytes) -> Any:
+    return _Tensor.from_address(_pointer(capsule, name) + _NAMES[name])
+
+
+def _major(capsule: object) -> int:
+    return ctypes.c_uint32.from_address(_pointer(capsule, _VERSIONED)).value
+
+
+def _check_pointers(tensor: Any) -> None:
+    """Raise BufferError for a tensor without a shape or without data: NumPy would follow both blindly."""
+    if tensor.ndim > 0 and not tensor.shape:
+        raise BufferError("its tensor has axes, but no shape")
+    has_elements = all(tensor.shape[d] for d in range(tensor.ndim))
+    if has_elements and not tensor.data:
+        raise BufferError("its tensor has elements, but no data")

@@ -1,0 +1,91 @@
+"""The reference: every public name, and every public member of a class, has an example that is run."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import enum
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import restride as rs
+
+_REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+# Without an underscore for the sake of the package's other modules; not for its users.
+_INSIDE = {
+    *("allocated", "fields", "form", "freeze", "kind", "layout", "name", "of", "of_desc", "of_device"),
+    *("of_mds", "of_queue", "reads", "usage", "writes"),
+}
+_SYCL = ("execute", "get_context", "get_device", "get_memory_kind", "get_queue")
+_INNER = ("Desc", "PrimitiveDesc")
+
+
+@cache
+def _sources() -> str:
+    """All examples of the reference, and those of the docstrings of public names."""
+    blocks = [
+        block
+        for page in sorted(_REFERENCE.glob("*.md"))
+        for block in re.findall(r"^```(?:python|pycon)\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    ]
+    docs = [inspect.getdoc(getattr(rs, name)) or "" for name in rs.__all__]
+    examples = (doctest.DocTestParser().get_examples(text) for text in (*blocks, *docs))
+    return "".join(example.source for found in examples for example in found)
+
+
+@cache
+def _used() -> tuple[set[str], set[str]]:
+    """What is used as `rs.name`, and what as `anything.name`."""
+    nodes = [node for node in ast.walk(ast.parse(_sources())) if isinstance(node, ast.Attribute)]
+    public = {node.attr for node in nodes if isinstance(node.value, ast.Name) and node.value.id == "rs"}
+    return public, {node.attr for node in nodes}
+
+
+@pytest.mark.parametrize("name", rs.__all__)
+def test_every_public_name_has_an_example(name: str) -> None:
+    assert name in _used()[0]
+
+
+@pytest.mark.parametrize("name", rs.__all__)
+def test_every_public_name_is_described(name: str) -> None:
+    """By autodoc, or as data; the members of modules are listed one by one."""
+    text = "".join(page.read_text("utf-8") for page in _REFERENCE.glob("*.md"))
+    assert re.search(rf"^(?:\.\. \w+:?\w*:: | +)restride\.{name}\b", text, re.MULTILINE)
+
+
+def _classes() -> Iterator[tuple[str, type[Any]]]:
+    for name in rs.__all__:
+        value = getattr(rs, name)
+        if isinstance(value, types.ModuleType):
+            yield from ((f"{name}.{n}", c) for n in value.__all__ if inspect.isclass(c := getattr(value, n)))
+        elif inspect.isclass(value) and not issubclass(value, (enum.Enum, Exception)):
+            yield name, value
+            yield from ((f"{name}.{n}", getattr(value, n)) for n in _INNER if hasattr(value, n))
+
+
+def _members() -> list[str]:
+    return [
+        f"{name}.{member}"
+        for name, value in _classes()
+        for member in dir(value)
+        if not member.startswith("_") and member not in _INSIDE and not hasattr(tuple, member)
+    ]
+
+
+@pytest.mark.parametrize("member", _members())
+def test_every_public_member_has_an_example(member: str) -> None:
+    assert member.rpartition(".")[2] in _used()[1]
+
+
+@pytest.mark.parametrize(
+    "name", [f"{m}.{n}" for m in ("openvino", "sycl_interop") for n in getattr(rs, m).__all__]
+)
+def test_every_name_of_a_public_module_has_an_example(name: str) -> None:
+    assert re.search(rf"\brs\.{re.escape(name)}\b", _sources())

@@ -1,0 +1,162 @@
+"""Codes of errors: each that is raised has an entry, each entry is raised, and its example raises it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import restride as rs
+from restride.cli.main import main
+from restride.cli.refusals import PAGE, Refusal, is_like_a_code, refusals, spelt_out
+from restride.desc.tags import FormatTag
+from support.sycl import sycl_engine
+
+_SOURCES = Path(rs.__file__).parent
+_CODE = re.compile(r"RS-[A-Z]\d\d")
+_KINDS = ("InvalidArguments", "Unimplemented", "OutOfMemory", "RuntimeFailure", "Error")
+
+
+def _trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(_SOURCES.rglob("*.py")):
+        yield path, ast.parse(path.read_bytes())
+
+
+def _error_classes() -> set[str]:
+    """The names of all subclasses of `Error`, wherever they are defined."""
+    classes = [node for _, tree in _trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    found = set(_KINDS)
+    for _ in range(3):
+        found |= {c.name for c in classes if any(isinstance(b, ast.Name) and b.id in found for b in c.bases)}
+    return found
+
+
+def _constructions() -> Iterator[tuple[str, ast.Call]]:
+    """Every call that makes an error, with its place."""
+    kinds = _error_classes()
+    for path, tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
+                yield f"{path.relative_to(_SOURCES)}:{node.lineno}", node
+
+
+def _raised() -> set[str]:
+    texts = (node.value for _, tree in _trees() for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {text for text in texts if isinstance(text, str) and _CODE.fullmatch(text)}
+
+
+def test_every_error_that_is_made_has_a_code_a_reason_and_a_way_out() -> None:
+    made = [(place, {word.arg for word in call.keywords}) for place, call in _constructions()]
+    assert len(made) > 200
+    assert [place for place, words in made if not {"code", "why", "hint"} <= words] == []
+
+
+def test_every_code_has_an_entry_and_every_entry_a_code_that_is_raised() -> None:
+    assert _raised() == set(refusals())
+
+
+def test_every_heading_of_the_page_is_an_entry_and_stands_once() -> None:
+    headings = re.findall(r"^## (\S+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings == list(refusals())
+
+
+def test_the_page_of_the_documents_is_the_text_of_the_package() -> None:
+    page = Path(__file__).parents[1] / "docs" / "error-codes.md"
+    assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("entry", refusals().values(), ids=lambda entry: entry.code)
+def test_the_example_raises_the_code(entry: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "sycl" in entry.example and "get_device" not in entry.example:
+        sycl_engine()
+    if "restride.torch" in entry.example:
+        pytest.importorskip("torch")
+    run = _in_a_shell if entry.language == "sh" else _alone if "os.environ" in entry.example else _here
+    assert run(entry.script()) == entry.code
+
+
+def _here(script: str) -> str:
+    with pytest.raises(rs.Error) as caught:
+        exec(compile(script, "example", "exec"), {})
+    return caught.value.code
+
+
+def _alone(script: str) -> str:
+    """In a process of its own, whose environment and caches it may change."""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1
+    return done.stderr.split()[-1]
+
+
+def _in_a_shell(script: str) -> str:
+    python = f'"{sys.executable}"'
+    lines = [line.removeprefix("$ ") for line in script.splitlines()]
+    functions = [f'restride() {{ {python} -m restride "$@"; }}', f'python() {{ {python} "$@"; }}']
+    done = subprocess.run(
+        ["/bin/sh", "-c", "\n".join([*functions, *lines]) + " --json"], capture_output=True, text=True
+    )
+    assert done.returncode in (1, 2)
+    return str(json.loads(done.stdout)["error"]["code"])
+
+
+def _said(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    status = main(["explain", *words, "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert status == (2 if "error" in said else 0)
+    return said
+
+
+def test_explain_tells_a_code_in_any_spelling(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("RS-N09", "rs-n09", "RS-N9", "n9", "N09"):
+        assert _said(capsys, text)["code"] == "RS-N09"
+    assert main(["explain", "RS-N09"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("RS-N09  Source and destination overlap\n\n")
+    assert "    import restride as rs\n" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_explain_alone_lists_all_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _said(capsys)["codes"] == {code: entry.title for code, entry in refusals().items()}
+    assert main(["explain"]) == 0
+    assert re.findall(r"^(RS-\S+)  ", capsys.readouterr().out, re.MULTILINE) == list(refusals())
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"), [("RS-M12", "RS-M11"), ("RS-Q01", "RS-N01"), ("rs-r99", "RS-R34"), ("RS-", "RS-N01")]
+)
+def test_an_unknown_code_gives_the_nearest(capsys: pytest.CaptureFixture[str], typed: str, near: str) -> None:
+    error = _said(capsys, typed)["error"]
+    assert error["code"] == "RS-C01"
+    assert f"did you mean {near}" in error["hint"]
+
+
+def test_codes_and_formats_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _said(capsys, "nchw")["error"]["what"] == "DIMS is missing"
+    assert _said(capsys, "nchw8")["error"]["code"] == "RS-M11"
+    assert _said(capsys, "ab", "2x3")["strides"] == [3, 1]
+    assert "elements" in _said(capsys, "RS-M11", "--dtype", "s8")["error"]["why"]
+    assert [name for name in FormatTag.__members__ if is_like_a_code(name)] == []
+
+
+@pytest.mark.parametrize("letter", "abcdefghijklmnopqrstuvwxyz")
+def test_what_is_like_a_code_is_no_format(letter: str) -> None:
+    for text in (f"{letter}{n}" for n in range(100)):
+        assert is_like_a_code(text)
+        with pytest.raises(rs.InvalidArguments):
+            FormatTag.parse(text)
+    assert spelt_out(f"{letter}7") == f"RS-{letter.upper()}07"
+
+
+def test_the_texts_are_read_only_when_they_are_asked_for() -> None:
+    script = "import sys, restride; sys.exit('restride.cli.refusals' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], env=dict(os.environ)).returncode == 0
