@@ -196,3 +196,18 @@ def test_sums_of_an_execution_are_those_of_the_reference_engine(name: str) -> No
             primitive.execute(rs.Stream(engine), args)
         found.append([memory.data.tobytes() for memory in (dst, *outs)])
     assert found[0] == found[1]
+
+
+def test_sums_that_threads_share_are_put_together() -> None:
+    # Large enough for several parts on one thread too, each with sums of its own.
+    engine = rs.Engine("cpu")
+    x = np.random.default_rng(1).integers(-128, 128, (600, 400, 9)).astype(np.float32)
+    attr = rs.PrimitiveAttr()
+    attr.set_compensation(0, s8s8=False, zero_point=True)
+    src, dst = rs.Memory.from_numpy(x), rs.Memory(rs.MemoryDesc(x.shape, "s8", "acb"), engine)
+    around = np.full(64, 7, np.int32)
+    out = rs.Memory(rs.MemoryDesc((1,), "s32", "a"), engine, around[:1])
+    reorder = rs.Reorder(rs.Reorder.PrimitiveDesc(src, dst, attr))
+    reorder.execute(rs.Stream(engine), {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_DST_2: out})
+    assert int(around[0]) == -int(x.sum(dtype=np.int64))
+    assert (around[1:] == 7).all()
