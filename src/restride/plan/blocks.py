@@ -23,7 +23,9 @@ from .schedule import Schedule, asking_ahead, schedule
 _MOST_BOXES = 16
 # Work from here on is shared by threads, which takes more than a few blocks.
 _SHARED_BYTES = 1 << 18
-_FEWEST_BLOCKS = 4
+_FEWEST_BLOCKS = 8
+# Longer blocks would not be near when they are done, and leave no place to stop.
+_LONGEST_BLOCK_BYTES = 1 << 22
 # A block reads at least so long a run of each row of the source. Measured: runs of 256 bytes cost half of the
 # speed.
 _RUN_BYTES = 1 << 10
@@ -94,10 +96,12 @@ def cuts(nest: LoopNest) -> list[int]:
 
 
 def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
-    """A nest in blocks of one of its `cuts`; None where they are too few to share."""
+    """A nest in blocks of one of its `cuts`; None where they are too few to share, or too long."""
     nest = _cut_in_blocks(nest, cut, _block_positions(nest.axes[cut], nest.src_type.bits))
     axis = nest.axes[cut]
     if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= _SHARED_BYTES:
+        return None
+    if nest.moved_bytes > _LONGEST_BLOCK_BYTES * axis.extent:
         return None
     src, dst, *more = map(_int, (axis.src, axis.dst, *axis.more))
     poured = dst if _is_poured(nest, cut, machine) else 0
