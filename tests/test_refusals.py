@@ -8,10 +8,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import restride as rs
@@ -163,3 +164,21 @@ def test_what_is_like_a_code_is_no_format(letter: str) -> None:
 def test_the_texts_are_read_only_when_they_are_asked_for() -> None:
     script = "import sys, restride; sys.exit('restride.cli.refusals' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], env=dict(os.environ)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda x: rs.reorder(x, None, post_ops=["rellu"]), "reorder: post_ops: alg is 'rellu'"),
+        (
+            lambda x: rs.reorder(x, None, dtype="u8", zero_point=2**40),
+            "reorder: zero_point: zero_points[0] is 1099511627776",
+        ),
+        (lambda x: rs.dequantize(x, "half"), "dequantize: scale is 'half'"),
+    ],
+    ids=["post_ops", "zero_point", "dequantize"],
+)
+def test_a_refusal_names_the_call_that_was_made(call: Callable[[Any], object], what: str) -> None:
+    with pytest.raises(rs.InvalidArguments) as caught:
+        call(np.ones((2, 3), np.float32))
+    assert caught.value.what == what

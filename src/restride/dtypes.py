@@ -136,7 +136,7 @@ _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.nu
 
 def _unknown(value: object) -> InvalidArguments:
     foreign = _numpy_dtype(value)
-    known = None if foreign is None else _BY_NUMPY.get(foreign.newbyteorder("="))
+    known = None if foreign is None else _twin_of(foreign)
     if foreign is None:
         why, near = "restride has no element type of that name", _nearest(value)
     elif known is None:
@@ -176,3 +176,9 @@ def _nearest(value: object) -> str:
     words = {name: name for name in DataType.__members__ if name != "undef"} | _WORDS
     near = difflib.get_close_matches(value[:60].lower(), words, n=1) if isinstance(value, str) else []
     return words[near[0]] if near else ""
+
+
+def _twin_of(dtype: np.dtype[Any]) -> DataType | None:
+    """The data type of such elements, in either order of bytes."""
+    native = dtype if dtype.isnative else dtype.newbyteorder("=")
+    return _BY_NUMPY.get(native)
