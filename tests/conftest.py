@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import restride as rs
+from support.engines import KINDS, open_engine
 from support.golden import Golden
 
 # Machines that run the tests are shared: no deadlines. The fast tests try the same examples everywhere.
@@ -30,3 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compares a text with the file of that name in tests/golden."""
     return Golden(Path(__file__).parent / "golden", bool(request.config.getoption("--update-golden")))
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def engine(request: pytest.FixtureRequest) -> rs.Engine:
+    """Every engine in turn: what an engine does, all must do."""
+    return open_engine(request.param)

@@ -11,12 +11,14 @@ import pytest
 import restride as rs
 from support.attributed import LEVELS, Some, attr_of, capped, check, filled
 from support.attributes import BINARY, EXACT, Eltwise, Factor, Given, Sum
+from support.engines import allocated, from_numpy, memory_over, run, storage
 
 FLOATS = ("f64", "f32", "bf16", "f16", "f8_e5m2", "f8_e4m3")
 INTEGERS = ("s32", "s8", "u8", "s4", "u4")
 TYPES = (*FLOATS, *INTEGERS, "boolean")
 SCALE_TYPES = ("f32", "bf16", "f16", "e8m0", "f8_e5m2", "f8_e4m3")
 DIMS = (3, 17, 5)
+CPU = rs.Engine("cpu")
 
 
 def descs(src: str, dst: str, tags: str = "abc aBc16b", dims: tuple[int, ...] = DIMS):
@@ -39,7 +41,7 @@ FAST = {(src, TYPES[(5 * i + k) % 12]) for i, src in enumerate(TYPES) for k in (
 @pytest.mark.parametrize(
     ("src", "dst"), [pair if pair in FAST else pytest.param(*pair, marks=pytest.mark.slow) for pair in PAIRS]
 )
-def test_every_type_takes_every_attribute(src, dst):
+def test_every_type_takes_every_attribute(engine, src, dst):
     some = Some(1, DIMS)
     given = Given(
         src_scale=some.factor(2, "f32"),
@@ -48,7 +50,7 @@ def test_every_type_takes_every_attribute(src, dst):
         dst_zero=some.factor(4, "s32", known=True) if dst in INTEGERS else None,
         ops=(Sum(0.5), Eltwise("relu", 0.25), some.binary("add", rs.MemoryDesc((1, 17, 1), "bf16", "abc"))),
     )
-    check(*descs(src, dst), given)
+    check(*descs(src, dst), given, engine)
 
 
 @pytest.mark.parametrize("src", ["s8", "f32", "u4"])
@@ -59,7 +61,7 @@ def test_every_type_is_the_same_on_every_instruction_set(src, level):
         for dst in ("s8", "f32", "bf16", "u4", "f64"):
             zero = some.factor(2, "s8") if src in INTEGERS else None
             given = Given(src_scale=some.factor(6, "f16"), src_zero=zero, ops=(Sum(-2.0),))
-            assert check(*descs(src, dst), given, ("cpu",)).startswith(f"jit:{level}:")
+            assert check(*descs(src, dst), given, CPU).startswith(f"jit:{level}:")
 
 
 # --- masks and layouts -------------------------------------------------------------------------------------
@@ -91,30 +93,30 @@ def test_every_mask_reads_the_right_value_for_each_index(layout, level):
                 some.factor(mask, "f32"),
                 some.factor(other, "f32", known=mask % 2 > 0),
             )
-            check(src, dst, Given(src_scale=scale, dst_scale=divisor), ("cpu",))
+            check(src, dst, Given(src_scale=scale, dst_scale=divisor), CPU)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_reference_engine_reads_the_right_value_for_each_index(layout):
+def test_every_engine_reads_the_right_value_for_each_index(engine, layout):
     some = Some(4, DIMS)
     for mask in range(8):
         given = Given(output=some.factor(mask, "f32"), dst_scale=some.factor(mask ^ 6, "bf16"))
-        check(*LAYOUTS[layout], given, ("reference",))
+        check(*LAYOUTS[layout], given, engine)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("mask", [0, 2, 5])
-def test_output_scales_are_the_scales_of_the_source_by_their_older_name(mask, known):
+def test_output_scales_are_the_scales_of_the_source_by_their_older_name(engine, mask, known):
     some = Some(5, DIMS)
-    check(*descs("f32", "s8"), Given(output=some.factor(mask, "f32", known=known)))
+    check(*descs("f32", "s8"), Given(output=some.factor(mask, "f32", known=known)), engine)
 
 
-def test_four_and_more_dims_take_masks_that_skip_some():
+def test_four_and_more_dims_take_masks_that_skip_some(engine):
     dims = (2, 9, 3, 2, 4)
     some = Some(6, dims)
     for mask, tags in ((0b10101, "abcde acdeb"), (0b01010, "abcde aBcde8b"), (0b11001, "edcba abcde")):
         given = Given(src_scale=some.factor(mask, "f32"), dst_zero=some.factor(mask ^ 3, "s32"))
-        check(*descs("f32", "s8", tags, dims), given)
+        check(*descs("f32", "s8", tags, dims), given, engine)
 
 
 @pytest.fixture
@@ -131,24 +133,25 @@ def test_every_number_of_threads_writes_the_same(tags, threads):
     given = Given(src_scale=some.factor(2, "f32"), dst_scale=some.factor(1, "f32"), ops=(Sum(0.5),))
     for count in (1, 2, 5):
         threads(count)
-        check(*descs("f32", "s8", tags, dims), given, ("cpu",))
+        check(*descs("f32", "s8", tags, dims), given, CPU)
 
 
-def test_blocks_that_do_not_nest_and_guarded_kernels_take_attributes():
+def test_blocks_that_do_not_nest_and_guarded_kernels_take_attributes(engine):
     dims = (100, 6)
     some = Some(8, dims)
     given = Given(src_scale=some.factor(1, "f32"), dst_zero=some.factor(3, "s8"))
-    check(*descs("f32", "s8", "Ab32a Ab48a", dims), given)
+    check(*descs("f32", "s8", "Ab32a Ab48a", dims), given, engine)
     dims = (3,) * 6
     some = Some(8, dims)
     given = Given(src_scale=some.factor(0b101101, "f32"), ops=(Sum(0.5),))
-    assert "guarded" in check(*descs("f32", "s8", "fedcba ABCDEF2a2b2c2d2e2f", dims), given)
+    name = check(*descs("f32", "s8", "fedcba ABCDEF2a2b2c2d2e2f", dims), given, engine)
+    assert "guarded" in name or name.startswith("ref:")
 
 
 @pytest.mark.parametrize("dims", [(0, 17, 5), (3, 17, 0)])
-def test_empty_tensors_take_attributes(dims):
+def test_empty_tensors_take_attributes(engine, dims):
     some = Some(9, dims)
-    check(*descs("s8", "f32", "abc acb", dims), Given(src_scale=some.factor(2, "f32")))
+    check(*descs("s8", "f32", "abc acb", dims), Given(src_scale=some.factor(2, "f32")), engine)
 
 
 # --- scales and zero points --------------------------------------------------------------------------------
@@ -156,28 +159,28 @@ def test_empty_tensors_take_attributes(dims):
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("kind", SCALE_TYPES)
-def test_scales_of_every_type(kind, known):
+def test_scales_of_every_type(engine, kind, known):
     some = Some(10, DIMS)
     given = Given(src_scale=some.factor(2, kind, known=known), dst_scale=some.factor(5, kind, known=known))
-    check(*descs("f32", "s8"), given)
-    check(*descs("s8", "f64", "abc cba"), given)
+    check(*descs("f32", "s8"), given, engine)
+    check(*descs("s8", "f64", "abc cba"), given, engine)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("kind", INTEGERS)
-def test_zero_points_of_every_type(kind, known):
+def test_zero_points_of_every_type(engine, kind, known):
     some = Some(11, DIMS)
     given = Given(src_zero=some.factor(3, kind, known=known), dst_zero=some.factor(6, kind, known=known))
-    check(*descs("s8", "u8"), given)
-    check(*descs("u4", "s32", "abc cba"), given)
+    check(*descs("s8", "u8"), given, engine)
+    check(*descs("u4", "s32", "abc cba"), given, engine)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("name", ["output", "src_scale", "src_zero", "dst_scale", "dst_zero"])
-def test_one_value_for_the_whole_tensor(name, known):
+def test_one_value_for_the_whole_tensor(engine, name, known):
     some = Some(12, DIMS)
     kind = "s32" if name.endswith("zero") else "f32"
-    check(*descs("s8", "u8", "abc cab"), Given(**{name: some.factor(0, kind, known=known)}))
+    check(*descs("s8", "u8", "abc cab"), Given(**{name: some.factor(0, kind, known=known)}), engine)
 
 
 STRANGE = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38, -1.0])
@@ -185,27 +188,27 @@ STRANGE = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38, -1.0])
 
 @pytest.mark.parametrize("kind", ["s8", "s32", "f32", "f16"])
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
-def test_strange_scales_follow_f32_arithmetic(kind, known):
+def test_strange_scales_follow_f32_arithmetic(engine, kind, known):
     """Scale 0, infinities, NaN and subnormals: by each for a row, and by each for the whole tensor (R36)."""
     dims = (8, 21)
     each = Factor(1, rs.f32, STRANGE.view(np.uint32), known=known)
     for given in (Given(src_scale=each), Given(dst_scale=each)):
-        check(*descs("f32", kind, "ab ab", dims), given)
+        check(*descs("f32", kind, "ab ab", dims), given, engine)
     for value in STRANGE.view(np.uint32):
         one = Factor(0, rs.f32, np.array([value]), known=known)
-        check(*descs("f32", kind, "ab ba", dims), Given(src_scale=one, dst_scale=one))
+        check(*descs("f32", kind, "ab ba", dims), Given(src_scale=one, dst_scale=one), engine)
 
 
-def test_exponents_as_scales_reach_both_ends():
+def test_exponents_as_scales_reach_both_ends(engine):
     dims = (256, 3)
     scale = Factor(1, rs.e8m0, np.arange(256, dtype=np.uint8))
-    check(*descs("f32", "f32", "ab ba", dims), Given(src_scale=scale))
-    check(*descs("bf16", "f64", "ab ba", dims), Given(dst_scale=scale))
+    check(*descs("f32", "f32", "ab ba", dims), Given(src_scale=scale), engine)
+    check(*descs("bf16", "f64", "ab ba", dims), Given(dst_scale=scale), engine)
 
 
 @pytest.mark.parametrize("groups", [(8, 1), (1, 12), (4, 6), (32, 24), (1, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["s8", "u8", "s4", "u4"])
-def test_weights_are_decompressed_by_groups(kind, groups):
+def test_weights_are_decompressed_by_groups(engine, kind, groups):
     dims = (32, 24)
     some = Some(13, dims)
     scale_type, zero_type = {
@@ -219,22 +222,22 @@ def test_weights_are_decompressed_by_groups(kind, groups):
             src_scale=some.factor(3, scale_type, groups),
             src_zero=some.factor(3, zero_type, (2, 3)),
         )
-        check(*descs(kind, dst, tags, dims), given)
+        check(*descs(kind, dst, tags, dims), given, engine)
 
 
 @pytest.mark.parametrize("groups", [(8, 1), (1, 12), (4, 6), (1, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["s8", "u4", "bf16"])
-def test_weights_are_compressed_by_groups(kind, groups):
+def test_weights_are_compressed_by_groups(engine, kind, groups):
     dims = (32, 24)
     some = Some(23, dims)
     for turn, tags in enumerate(("ab ab", "ba ab", "ab BA16a16b2a")):
         known = turn == 1
         zero = some.factor(3, ("s32", "u4", "s4")[turn], (2, 3), known) if kind != "bf16" else None
         given = Given(dst_scale=some.factor(3, "f32", groups, known), dst_zero=zero, ops=(Sum(0.5),))
-        check(*descs("f32", kind, tags, dims), given)
+        check(*descs("f32", kind, tags, dims), given, engine)
     some = Some(24, (2, 20, 36))
     given = Given(src_scale=some.factor(7, "f32", (5, 1)), dst_scale=some.factor(6, "bf16", (1, 9)))
-    check(*descs("s8", kind, "abc aBC16b16c", (2, 20, 36)), given)
+    check(*descs("s8", kind, "abc aBC16b16c", (2, 20, 36)), given, engine)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -248,19 +251,19 @@ def test_groups_of_batched_weights_are_the_same_on_every_instruction_set(level):
             (7, (4, 18), "abc abc"),
         ):
             given = Given(src_scale=some.factor(mask, "f16", groups), src_zero=some.factor(6, "u4", (4, 4)))
-            check(*descs("u4", "bf16", tags, dims), given, ("cpu",))
+            check(*descs("u4", "bf16", tags, dims), given, CPU)
 
 
 @pytest.mark.parametrize("tags", ["abc abc", "abc cab", "cba acb", "aBc16b abc"])
 @pytest.mark.parametrize("dst", ["s4", "u4"])
-def test_4_bit_destinations_take_every_attribute(dst, tags):
+def test_4_bit_destinations_take_every_attribute(engine, dst, tags):
     some = Some(15, DIMS)
     given = Given(
         src_scale=some.factor(2, "f32"),
         dst_zero=some.factor(1, "s8"),
         ops=(Sum(0.5, 3, rs.DataType["u4" if dst == "s4" else "s4"]), Eltwise("abs")),
     )
-    check(*descs("f32", dst, tags), given)
+    check(*descs("f32", dst, tags), given, engine)
 
 
 # --- post-ops ----------------------------------------------------------------------------------------------
@@ -270,54 +273,59 @@ REREAD = "s8 u8,u8 s8,s8 f8_e4m3,f32 s32,s32 f32,bf16 f16,f16 bf16,f8_e5m2 s8,u8
 
 
 @pytest.mark.parametrize("types", REREAD.split(","))
-def test_a_sum_reads_the_old_bits_as_another_type(types):
+def test_a_sum_reads_the_old_bits_as_another_type(engine, types):
     dst, read = (*types.split(), None)[:2]
     kind = None if read is None else rs.DataType[read]
     zero = 3 if (kind or rs.DataType[dst]).is_integral else 0
     for beta in (1.0, 0.5, -2.0, float("nan")):
-        check(*descs("f32", dst, "abc aBc8b"), Given(ops=(Sum(beta, zero, kind),)))
+        check(*descs("f32", dst, "abc aBc8b"), Given(ops=(Sum(beta, zero, kind),)), engine)
 
 
 @pytest.mark.parametrize("dst", ["f32", "s8", "bf16", "u4"])
-def test_a_sum_of_0_does_not_read_the_destination(dst):
+def test_a_sum_of_0_does_not_read_the_destination(engine, dst):
     some = Some(16, DIMS)
-    check(*descs("f32", dst), Given(src_scale=some.factor(2, "f32"), ops=(Sum(0.0, 3 * (dst == "s8")),)))
+    check(
+        *descs("f32", dst), Given(src_scale=some.factor(2, "f32"), ops=(Sum(0.0, 3 * (dst == "s8")),)), engine
+    )
 
 
 PARAMETERS = {"linear": (0.37, -1.5), "clip": (-2.0, 7.5), "clip_v2": (-1.0, 1.0), "hardsigmoid": (0.2, 0.5)}
 
 
 @pytest.mark.parametrize("alg", EXACT)
-def test_functions_of_a_few_operations_have_the_one_right_answer(alg):
+def test_functions_of_a_few_operations_have_the_one_right_answer(engine, alg):
     alpha, beta = PARAMETERS.get(alg, (0.1, 0.5))
     for dst, scale in (("f32", 1.0), ("s8", 0.5), ("f64", -3.0)):
-        check(*descs("f32", dst, "abc cab"), Given(ops=(Eltwise(alg, alpha, beta, scale),)))
-    check(*descs("s32", "bf16"), Given(ops=(Eltwise(alg, 0.0, 0.0 if "clip" in alg else beta),)))
+        check(*descs("f32", dst, "abc cab"), Given(ops=(Eltwise(alg, alpha, beta, scale),)), engine)
+    check(*descs("s32", "bf16"), Given(ops=(Eltwise(alg, 0.0, 0.0 if "clip" in alg else beta),)), engine)
 
 
 @pytest.mark.parametrize("alg", BINARY)
-def test_operands_of_any_type_layout_and_broadcast(alg):
+def test_operands_of_any_type_layout_and_broadcast(engine, alg):
     some, turn = Some(17, DIMS), BINARY.index(alg)
     for number, (dims, tag) in enumerate(
         (((1, 17, 1), "abc"), (DIMS, "aBc16b"), ((3, 1, 5), "cba"), ((1, 1, 1), "abc"))
     ):
         kind = TYPES[(turn + 5 * number) % 12]
         op = some.binary(alg, rs.MemoryDesc(dims, kind, tag))
-        check(*descs("f32", ("f32", "s8", "f64", "f16")[(turn + number) % 4], "abc acb"), Given(ops=(op,)))
+        check(
+            *descs("f32", ("f32", "s8", "f64", "f16")[(turn + number) % 4], "abc acb"),
+            Given(ops=(op,)),
+            engine,
+        )
 
 
-def test_operands_may_be_windows_and_repeat_by_stride():
+def test_operands_may_be_windows_and_repeat_by_stride(engine):
     some = Some(18, DIMS)
     ops = (
         some.binary("add", window("s8", "aBc16b")),
         some.binary("mul", rs.MemoryDesc.from_strides(DIMS, "f32", (0, 3, 0))),
         some.binary("max", rs.MemoryDesc((7, 17, 5), "bf16", "cba").submemory_desc((1, 17, 5), (4, 0, 0))),
     )
-    check(*descs("f32", "u8"), Given(ops=ops))
+    check(*descs("f32", "u8"), Given(ops=ops), engine)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_chain_of_32_is_done_in_order(level):
+def chain_of_32():
     some = Some(19, DIMS)
     five = [
         some.binary("add", rs.MemoryDesc((1, 17, 1), "f32", "abc")),
@@ -328,36 +336,44 @@ def test_a_chain_of_32_is_done_in_order(level):
     ]
     ops = (*five * 3, Sum(0.5, 3), *five * 3, Eltwise("abs"))
     assert len(ops) == 32
+    return Given(src_scale=some.factor(2, "f32"), ops=ops)
+
+
+def test_a_chain_of_32_is_done_in_order(engine):
+    check(*descs("s32", "s8"), chain_of_32(), engine)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_chain_of_32_is_the_same_on_every_instruction_set(level):
     with capped(level):
-        check(*descs("s32", "s8"), Given(src_scale=some.factor(2, "f32"), ops=ops))
+        check(*descs("s32", "s8"), chain_of_32(), CPU)
 
 
-def test_the_order_of_post_ops_matters():
+def test_the_order_of_post_ops_matters(engine):
     some = Some(20, DIMS)
     ops = (Sum(2.0), Eltwise("relu"), some.binary("sub", rs.MemoryDesc((1, 17, 1), "f32", "abc")))
     for order in (ops, ops[::-1], (ops[1], ops[0], ops[2])):
-        check(*descs("f32", "f32"), Given(ops=order, dst_scale=some.factor(2, "f32")))
+        check(*descs("f32", "f32"), Given(ops=order, dst_scale=some.factor(2, "f32")), engine)
 
 
 # --- in place, and dims at execution -----------------------------------------------------------------------
 
 
-def test_in_place_requantising_reads_before_it_writes():
+def test_in_place_requantising_reads_before_it_writes(engine):
     some = Some(21, DIMS)
     md, to = rs.MemoryDesc(DIMS, "s8", "aBc16b"), rs.MemoryDesc(DIMS, "u8", "aBc16b")
     given = Given(src_scale=some.factor(2, "f32", known=True), dst_zero=some.factor(0, "s32", known=True))
-    apart, engine = rs.Memory(to, rs.Engine("cpu")), rs.Engine("cpu")
     data = filled(some.rng, rs.s8, md.size)
-    source, same = rs.Memory(md, engine, data.copy()), rs.Memory(to, engine, data)
+    apart, one = allocated(to, engine), storage(data, engine)
+    source, same = memory_over(md, engine, storage(data, engine)), memory_over(to, engine, one)
     primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, md, engine, to, attr_of(given)[0]))
-    primitive.execute(rs.Stream(engine), source, apart)
-    primitive.execute(rs.Stream(engine), rs.Memory(md, engine, data), same)
+    run(primitive, engine, source, apart)
+    run(primitive, engine, memory_over(md, engine, one), same)
     np.testing.assert_array_equal(same.data, apart.data)
 
 
-@pytest.mark.parametrize("kind", ["cpu", "reference"])
-def test_dims_that_only_an_execution_knows_take_attributes(kind):
-    rng, engine = np.random.default_rng(22), rs.Engine(kind)
+def test_dims_that_only_an_execution_knows_take_attributes(engine):
+    rng = np.random.default_rng(22)
     open_dim = rs.RUNTIME_DIM
     src, dst = (rs.MemoryDesc((3, open_dim, 5), t, (open_dim,) * 3) for t in ("s8", "f32"))
     attr = rs.PrimitiveAttr()
@@ -371,11 +387,11 @@ def test_dims_that_only_an_execution_knows_take_attributes(kind):
         scale, zero = rng.random(n, np.float32), rng.integers(-9, 9, 5).astype(np.int8)
         out = rs.Memory(rs.MemoryDesc(dims, "f32", "cab"), engine)
         brought = {
-            rs.ARG_ATTR_SCALES | rs.ARG_SRC: rs.Memory.from_numpy(scale, None, engine),
-            rs.ARG_ATTR_ZERO_POINTS | rs.ARG_SRC: rs.Memory.from_numpy(zero, None, engine),
+            rs.ARG_ATTR_SCALES | rs.ARG_SRC: from_numpy(scale, engine),
+            rs.ARG_ATTR_ZERO_POINTS | rs.ARG_SRC: from_numpy(zero, engine),
         }
-        held = {rs.ARG_SRC: rs.Memory.from_numpy(x, None, engine), rs.ARG_DST: out, **brought}
-        primitive.execute(rs.Stream(engine), held)
+        held = {rs.ARG_SRC: from_numpy(x, engine), rs.ARG_DST: out, **brought}
+        run(primitive, engine, held)
         wanted = (
             (x - zero.astype(np.float32))
             * scale[:, None]

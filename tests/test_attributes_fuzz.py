@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 
 import pytest
 from hypothesis import assume, given, seed, settings
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 import restride as rs
 from support.attributed import LEVELS, Some, capped, check
 from support.attributes import BINARY, EXACT, Binary, Eltwise, Given, Sum
-from support.descriptors import data_types, destinations, shapes, sources
+from support.descriptors import data_types, destinations, meet_soon, shapes, sources
 
+CPU = rs.Engine("cpu")
 _SCALE_TYPES = ("f32", "f32", "bf16", "f16", "e8m0", "f8_e5m2", "f8_e4m3")
 _ZERO_TYPES = ("s32", "s8", "u8", "s4", "u4")
 _OPERAND_TYPES = ("f32", "bf16", "f16", "f64", "s32", "s8", "u8", "boolean", "f8_e5m2")
@@ -55,17 +55,8 @@ def cases(draw: st.DrawFn) -> Case:
         ops=tuple(draw(_chains(some, dst))),
     )
     assume(not made.is_nothing)
-    assume(_meet_soon(src, dst, *(op.desc for op in made.ops if isinstance(op, Binary))))
+    assume(meet_soon(src, dst, *(op.desc for op in made.ops if isinstance(op, Binary))))
     return Case(src, dst, made, number)
-
-
-def _meet_soon(*mds):
-    """Blocks that meet again within the steps that are provided."""
-    for dim in range(mds[0].ndims):
-        blocks = [b for md in mds for b, d in zip(md.inner_blks, md.inner_idxs, strict=True) if d == dim]
-        if prod(blocks) > 1 << 13:
-            return False
-    return True
 
 
 @st.composite
@@ -112,8 +103,8 @@ def _binaries(draw, some):
 
 @settings(max_examples=80)
 @given(cases())
-def test_random_attributes_do_what_the_formula_says(case):
-    check(case.src, case.dst, case.given, seed=case.seed)
+def test_random_attributes_do_what_the_formula_says(engine, case):
+    check(case.src, case.dst, case.given, engine, seed=case.seed)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -121,7 +112,7 @@ def test_random_attributes_are_the_same_on_every_instruction_set(level):
     @settings(max_examples=25)
     @given(cases())
     def run(case):
-        assert check(case.src, case.dst, case.given, ("cpu",), case.seed).split(":")[1] in (level, "nothing")
+        assert check(case.src, case.dst, case.given, CPU, case.seed).split(":")[1] in (level, "nothing")
 
     with capped(level):
         run()
@@ -129,12 +120,12 @@ def test_random_attributes_are_the_same_on_every_instruction_set(level):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(16))
-def test_many_random_attributes_do_what_the_formula_says(batch):
+def test_many_random_attributes_do_what_the_formula_says(engine, batch):
     @seed(batch)
     @settings(settings.get_profile("explore"), max_examples=400)
     @given(cases())
     def run(case):
-        check(case.src, case.dst, case.given, seed=case.seed)
+        check(case.src, case.dst, case.given, engine, seed=case.seed)
 
     with capped(tuple(LEVELS)[batch % 3]):
         run()

@@ -6,41 +6,12 @@ import numpy as np
 import pytest
 
 import restride as rs
-from support.attributes import places
+from support.compensation import attr_of, reordered, totals
+from support.engines import allocated, from_numpy, memory_over, run, storage
 from support.errors import refused
 
-KINDS = ("cpu", "reference")
 DIMS = (20, 7, 3, 2)
-STREAM = {kind: rs.Stream(rs.Engine(kind)) for kind in KINDS}
-
-
-def attr_of(mask, s8s8=True, zero_point=True, scale=None):
-    attr = rs.PrimitiveAttr()
-    attr.set_compensation(mask, s8s8, zero_point)
-    if scale is not None:
-        attr.set_output_scales(1, scale)
-    return attr
-
-
-def reordered(kind, x, dst, attr):
-    """The destination and both sums, which were full of poison."""
-    engine = rs.Engine(kind)
-    source, target = rs.Memory.from_numpy(x, None, engine), rs.Memory(dst, engine)
-    pd = rs.Reorder.PrimitiveDesc(source, target, attr)
-    sums = [rs.Memory(pd.query_md("exec_arg_md", arg), engine) for arg in (rs.ARG_DST_1, rs.ARG_DST_2)]
-    for memory in (target, *sums):
-        memory.data.view(np.uint8)[:] = 0xA5
-    held = {rs.ARG_FROM: source, rs.ARG_TO: target, rs.ARG_DST_1: sums[0], rs.ARG_DST_2: sums[1]}
-    rs.Reorder(pd).execute(STREAM[kind], held)
-    return target, *(memory.data for memory in sums)
-
-
-def totals(memory, mask):
-    """Sums of what the destination holds, one element at a time, as Python's integers."""
-    md = memory.desc
-    stored = memory.data[places(md, md.padded_dims)].astype(object).reshape(md.padded_dims)
-    lost = tuple(d for d in range(md.ndims) if not mask >> d & 1)
-    return np.asarray(stored.sum(axis=lost)).reshape(-1)
+STREAM = rs.Stream(rs.Engine("cpu"))
 
 
 def wrapped(numbers):
@@ -49,12 +20,11 @@ def wrapped(numbers):
 
 @pytest.mark.parametrize("mask", [1, 2, 3, 5, 0, 15])
 @pytest.mark.parametrize("tag", ["ABcd4b16a4b", "abcd", "cdba", "AcdB16a4b", "Abcd8a"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_sums_are_of_what_was_written(kind, tag, mask):
+def test_sums_are_of_what_was_written(engine, tag, mask):
     x = np.random.default_rng(1).standard_normal(DIMS).astype(np.float32) * 90
     scale = np.linspace(0.5, 2.0, DIMS[0], dtype=np.float32)
     dst = rs.MemoryDesc(DIMS, "s8", tag)
-    target, s8s8, zero = reordered(kind, x, dst, attr_of(mask, scale=scale))
+    target, s8s8, zero = reordered(engine, x, dst, attr_of(mask, scale=scale))
     found = totals(target, mask)
     assert s8s8.tolist() == [-128 * n for n in found]
     assert zero.tolist() == [-n for n in found]
@@ -63,55 +33,50 @@ def test_sums_are_of_what_was_written(kind, tag, mask):
 
 
 @pytest.mark.parametrize("data_type", ["s8", "u8", "s32"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_sums_of_each_type_wrap_at_32_bits(kind, data_type):
+def test_sums_of_each_type_wrap_at_32_bits(engine, data_type):
     rng = np.random.default_rng(2)
     limits = np.iinfo(rs.DataType[data_type].numpy)
     x = rng.integers(limits.min, limits.max, (3, 65, 9), rs.DataType[data_type].numpy, endpoint=True)
-    target, s8s8, zero = reordered(kind, x, rs.MemoryDesc(x.shape, data_type, "aBc16b"), attr_of(3))
+    target, s8s8, zero = reordered(engine, x, rs.MemoryDesc(x.shape, data_type, "aBc16b"), attr_of(3))
     found = totals(target, 3)
     assert found.size == 3 * 80
     assert s8s8.tolist() == wrapped(-128 * n for n in found)
     assert zero.tolist() == wrapped(-n for n in found)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_sums_leave_gaps_out(kind):
-    engine = rs.Engine(kind)
-    whole = rs.Memory(rs.MemoryDesc((32, 9, 5), "s8", "abc"), engine)
+def test_sums_leave_gaps_out(engine):
+    whole = allocated(rs.MemoryDesc((32, 9, 5), "s8", "abc"), engine)
     whole.data[:] = 77
     window = whole.desc.submemory_desc((16, 7, 3), (8, 1, 2))
     x = np.random.default_rng(3).integers(-128, 128, window.dims).astype(np.int8)
-    sums = rs.Memory(rs.MemoryDesc((16,), "s32", "a"), engine)
-    source, target = rs.Memory.from_numpy(x, None, engine), rs.Memory(window, engine, whole)
+    sums = allocated(rs.MemoryDesc((16,), "s32", "a"), engine)
+    source, target = from_numpy(x, engine), rs.Memory(window, engine, whole)
     pd = rs.Reorder.PrimitiveDesc(source, target, attr_of(1, zero_point=False))
     held = {rs.ARG_FROM: source, rs.ARG_TO: target, rs.ARG_DST_1: sums}
-    rs.Reorder(pd).execute(STREAM[kind], held)
+    run(rs.Reorder(pd), engine, held)
     assert sums.data.tolist() == (-128 * x.astype(int).sum(axis=(1, 2))).tolist()
     assert (whole.to_numpy()[:8] == 77).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_sums_follow_dims_that_only_an_execution_knows(kind):
-    engine, open_dim = rs.Engine(kind), rs.RUNTIME_DIM
+def test_sums_follow_dims_that_only_an_execution_knows(engine):
+    open_dim = rs.RUNTIME_DIM
     src, dst = (rs.MemoryDesc((open_dim, 8), t, (8, 1)) for t in ("f32", "s8"))
     primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, src, engine, dst, attr_of(1, zero_point=False)))
     for n in (5, 1, 33):
         x = np.random.default_rng(n).integers(-9, 9, (n, 8)).astype(np.float32)
-        target = rs.Memory(rs.MemoryDesc((n, 8), "s8", "ab"), engine)
-        sums = rs.Memory(rs.MemoryDesc((n,), "s32", "a"), engine)
-        held = {rs.ARG_FROM: rs.Memory.from_numpy(x, None, engine), rs.ARG_TO: target, rs.ARG_DST_1: sums}
-        primitive.execute(STREAM[kind], held)
+        target = allocated(rs.MemoryDesc((n, 8), "s8", "ab"), engine)
+        sums = allocated(rs.MemoryDesc((n,), "s32", "a"), engine)
+        held = {rs.ARG_FROM: from_numpy(x, engine), rs.ARG_TO: target, rs.ARG_DST_1: sums}
+        run(primitive, engine, held)
         assert sums.data.tolist() == (-128 * x.sum(axis=1)).tolist()
         wrong = rs.Memory(rs.MemoryDesc((n + 1,), "s32", "a"), engine)
         with refused("argument 18 (ARG_DST_1)"):
-            primitive.execute(STREAM[kind], {**held, rs.ARG_DST_1: wrong})
+            run(primitive, engine, {**held, rs.ARG_DST_1: wrong})
 
 
 @pytest.mark.parametrize("tag", ["abcd", "ABcd4b16a4b", "cdba"])
 @pytest.mark.parametrize("data_type", ["s4", "u4"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_sums_of_4_bit_elements_are_of_what_was_written(kind, data_type, tag):
+def test_sums_of_4_bit_elements_are_of_what_was_written(engine, data_type, tag):
     x = np.random.default_rng(5).standard_normal(DIMS).astype(np.float32) * 9
     dst = rs.MemoryDesc(DIMS, data_type, tag)
     low, high = (-8, 7) if data_type == "s4" else (0, 15)
@@ -119,38 +84,37 @@ def test_sums_of_4_bit_elements_are_of_what_was_written(kind, data_type, tag):
     room = np.zeros(dst.padded_dims, int)
     room[tuple(map(slice, DIMS))] = written
     for mask, lost in ((1, (1, 2, 3)), (3, (2, 3)), (0, (0, 1, 2, 3))):
-        target, s8s8, zero = reordered(kind, x, dst, attr_of(mask))
+        target, s8s8, zero = reordered(engine, x, dst, attr_of(mask))
         found = room.sum(axis=lost).ravel()
         assert s8s8.tolist() == (-128 * found).tolist()
         assert zero.tolist() == (-found).tolist()
         np.testing.assert_array_equal(target.to_numpy().astype(int), written)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_sums_of_4_bit_elements_leave_gaps_out(kind):
-    engine = rs.Engine(kind)
-    whole = rs.Memory(rs.MemoryDesc((9, 9), "s4"), engine)
+def test_sums_of_4_bit_elements_leave_gaps_out(engine):
+    whole = allocated(rs.MemoryDesc((9, 9), "s4"), engine)
     whole.data[:] = 0x77
     window = whole.desc.submemory_desc((4, 5), (2, 3))
     x = np.random.default_rng(6).integers(-8, 8, window.dims).astype(np.int8)
-    sums = rs.Memory(rs.MemoryDesc((4,), "s32", "a"), engine)
-    source, target = rs.Memory.from_numpy(x, None, engine), rs.Memory(window, engine, whole)
+    sums = allocated(rs.MemoryDesc((4,), "s32", "a"), engine)
+    source, target = from_numpy(x, engine), rs.Memory(window, engine, whole)
     pd = rs.Reorder.PrimitiveDesc(source, target, attr_of(1, zero_point=False))
     held = {rs.ARG_FROM: source, rs.ARG_TO: target, rs.ARG_DST_1: sums}
-    rs.Reorder(pd).execute(STREAM[kind], held)
+    run(rs.Reorder(pd), engine, held)
     assert sums.data.tolist() == (-128 * x.astype(int).sum(axis=1)).tolist()
     assert (whole.to_numpy()[:2] == 7).all()
 
 
-def test_sums_may_lie_behind_the_destination_in_one_buffer():
-    engine, dst = rs.Engine("cpu"), rs.MemoryDesc(DIMS, "s8", "ABcd4b16a4b")
-    whole = np.full(dst.size + 4 * 32 + 64, 0xA5, np.uint8)
+@pytest.mark.parametrize("start", [0, 3])
+def test_sums_may_lie_behind_the_destination_in_one_buffer(engine, start):
+    dst = rs.MemoryDesc(DIMS, "s8", "ABcd4b16a4b")
+    whole = storage(np.full(start + dst.size + 4 * 32 + 64, 0xA5, np.uint8), engine)[start:]
     x = np.random.default_rng(4).integers(-128, 128, DIMS).astype(np.int8)
-    source, target = rs.Memory.from_numpy(x), rs.Memory(dst, engine, whole[: dst.size])
-    behind = rs.Memory(rs.MemoryDesc((32,), "s32", "a"), engine, whole[dst.size : dst.size + 128])
+    source, target = from_numpy(x, engine), memory_over(dst, engine, whole[: dst.size])
+    behind = memory_over(rs.MemoryDesc((32,), "s32", "a"), engine, whole[dst.size : dst.size + 128])
     pd = rs.Reorder.PrimitiveDesc(source, target, attr_of(1, False, True))
     held = {rs.ARG_FROM: source, rs.ARG_TO: target, rs.ARG_DST_2: behind}
-    rs.Reorder(pd).execute(STREAM["cpu"], held)
+    run(rs.Reorder(pd), engine, held)
     wanted = -x.astype(np.int32).sum(axis=(1, 2, 3))
     assert whole[dst.size : dst.size + 80].view(np.int32).tolist() == wanted.tolist()
     assert not whole[dst.size + 80 : dst.size + 128].any()
@@ -175,8 +139,8 @@ def test_a_mask_beyond_the_dims_says_which_there_are():
         rs.Reorder.PrimitiveDesc(engine, F32, engine, S8, attr_of(17))
 
 
-def made(kind="cpu"):
-    engine = rs.Engine(kind)
+def made():
+    engine = rs.Engine("cpu")
     source, target = rs.Memory(F32, engine), rs.Memory(S8, engine)
     sums = [rs.Memory(rs.MemoryDesc((20,), "s32", "a"), engine) for _ in range(2)]
     primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(source, target, attr_of(1)))
@@ -189,9 +153,9 @@ def test_a_memory_for_sums_that_is_missing_is_named(lost):
     primitive, held = made()
     del held[lost]
     with refused("bad number of outputs (expected 3 got 2)", "(ARG_DST_"):
-        primitive.execute(STREAM["cpu"], held)
+        primitive.execute(STREAM, held)
     with refused("bad number of outputs"):
-        primitive.execute(STREAM["cpu"], held[rs.ARG_FROM], held[rs.ARG_TO])
+        primitive.execute(STREAM, held[rs.ARG_FROM], held[rs.ARG_TO])
 
 
 def test_memories_for_sums_that_will_not_do_are_refused():
@@ -219,24 +183,20 @@ def test_memories_for_sums_that_will_not_do_are_refused():
         ),
     ):
         with refused(text):
-            primitive.execute(STREAM["cpu"], {**held, rs.ARG_DST_1: wrong})
+            primitive.execute(STREAM, {**held, rs.ARG_DST_1: wrong})
 
 
-@pytest.mark.parametrize("kind", STREAM)
-def test_sums_that_would_overwrite_scales_are_refused(kind):
-    engine = rs.Engine(kind)
+def test_sums_that_would_overwrite_scales_are_refused(engine):
     attr = rs.PrimitiveAttr()
     attr.set_compensation(1)
     attr.set_scales_mask(rs.ARG_SRC, 1)
     src, dst = (rs.Memory(rs.MemoryDesc((4, 8), t, "ab"), engine) for t in ("f32", "s8"))
-    shared = np.ones(4, np.float32)
-    scales = rs.Memory(rs.MemoryDesc((4,), "f32", "a"), engine, shared)
-    sums = rs.Memory(rs.MemoryDesc((4,), "s32", "a"), engine, shared.view(np.int32))
+    shared = storage(np.ones(4, np.float32), engine)
+    scales = memory_over(rs.MemoryDesc((4,), "f32", "a"), engine, shared)
+    sums = memory_over(rs.MemoryDesc((4,), "s32", "a"), engine, shared.view(np.int32))
     given = {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_DST_1: sums, rs.ARG_ATTR_SCALES | rs.ARG_SRC: scales}
     with refused("ARG_DST_1) overlap 4097 (ARG_ATTR_SCALES | ARG_SRC)", "(N9)"):
-        rs.Reorder(rs.Reorder.PrimitiveDesc(engine, src.desc, engine, dst.desc, attr)).execute(
-            STREAM[kind], given
-        )
+        run(rs.Reorder(rs.Reorder.PrimitiveDesc(engine, src.desc, engine, dst.desc, attr)), engine, given)
     assert (shared == 1).all()
 
 

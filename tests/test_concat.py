@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import restride as rs
 from support.by_offset import POISON, Guarded, guarded, random_bits
+from support.engines import allocated, from_numpy, memory_over, run
+from support.engines import storage as room
 from support.errors import refused
 from support.several import CPU, REF, check_concat, concat_expected, concats, filled, scaled, storage
-
-every_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=["cpu", "reference"])
 
 
 def desc(dims, data_type="f32", format=None):
@@ -31,22 +31,19 @@ def primitive(axis, srcs, dst=None, engine=CPU, attr=None):
 
 @settings(max_examples=30)
 @given(concats(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
-def test_any_sources_into_any_destination(case, src_start, dst_start):
+def test_any_sources_into_any_destination(engine, case, src_start, dst_start):
     mds, dst, axis, scales = case
-    for engine in (CPU, REF):
-        check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
+    check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
 
 
 @pytest.mark.slow
 @settings(max_examples=1500)
 @given(concats(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
-def test_many_sources_into_many_destinations(case, src_start, dst_start):
+def test_many_sources_into_many_destinations(engine, case, src_start, dst_start):
     mds, dst, axis, scales = case
-    for engine in (CPU, REF):
-        check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
+    check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
 
 
-@every_engine
 @pytest.mark.parametrize("first", [1, 5, 11, 16, 17, 30, 33])
 @pytest.mark.parametrize("tags", ["aBc16b aBc16b", "abc aBc16b", "aBc16b abc", "aBc8b aBc16b", "acb ABc4b4a"])
 def test_windows_that_cut_blocks(first, tags, engine):
@@ -55,7 +52,6 @@ def test_windows_that_cut_blocks(first, tags, engine):
     check_concat(mds, desc((3, first + 43, 5), "f32", dst), 1, engine)
 
 
-@every_engine
 @pytest.mark.parametrize("data_type", ["s4", "u4"])
 @pytest.mark.parametrize("first", [1, 2, 7])
 def test_halves_of_bytes(first, data_type, engine):
@@ -64,31 +60,26 @@ def test_halves_of_bytes(first, data_type, engine):
     check_concat(mds, desc((3, first + 13), "f32", "ba"), 1, engine)
 
 
-@every_engine
 def test_blocks_of_48_into_blocks_of_32(engine):
     mds = [desc((n, 3), "bf16", "Ab48a") for n in (5, 200, 40)]
     check_concat(mds, desc((245, 3), "bf16", "Ab32a"), 0, engine)
 
 
-@every_engine
 def test_sources_of_different_types_saturate_once(engine):
     mds = [desc((2, 4), t) for t in ("f32", "s32", "u8", "f64", "bf16")]
     check_concat(mds, desc((2, 20), "s8"), 1, engine, [0.5, 1.0, 2.0, 3.0, 1.0])
 
 
-@every_engine
 def test_a_source_without_elements_leaves_no_trace(engine):
     mds = [desc((2, n, 3)) for n in (0, 5, 0, 12, 0)]
     check_concat(mds, desc((2, 17, 3), "f32", "aBc16b"), 1, engine)
 
 
-@every_engine
 def test_nothing_at_all_is_joined(engine):
     check_concat([desc((0, 3)), desc((0, 4))], desc((0, 7)), 1, engine)
     check_concat([desc((2, 0)), desc((2, 0))], desc((2, 0)), 1, engine)
 
 
-@every_engine
 def test_one_source_is_a_reorder(engine):
     check_concat([desc((2, 17, 5))], desc((2, 17, 5), "s8", "aBc16b"), 1, engine)
 
@@ -105,7 +96,6 @@ def test_sources_of_the_same_shape_share_a_kernel():
     assert len(kernels) == 1
 
 
-@every_engine
 def test_crowded_destinations(engine):
     dims = (3, 3, 3, 3, 3, 3)
     dst = desc((6, *dims[1:]), "f32", "FEDCBA2f2e2d2c2b2a")
@@ -132,7 +122,6 @@ def windows(dst, axis, extents):
     return found
 
 
-@every_engine
 @pytest.mark.parametrize("tag", ["abc", "acb", "aBc16b", "ABc2b8a"])
 def test_sources_in_place_are_not_copied_and_padding_becomes_zero(tag, engine):
     dst_md = desc((3, 48 + 5, 7), "f32", tag)
@@ -142,7 +131,7 @@ def test_sources_in_place_are_not_copied_and_padding_becomes_zero(tag, engine):
     srcs = [rs.Memory(md, engine, held.memory) for md in mds]
     before = storage(held).copy()
     wanted = concat_expected([_moment(md, before) for md in mds], before, dst_md, 1, [1.0] * 3)
-    primitive(1, mds, dst_md, engine).execute(rs.Stream(engine), srcs, held.memory)
+    run(primitive(1, mds, dst_md, engine), engine, srcs, held.memory)
     np.testing.assert_array_equal(storage(held), wanted)
     held.check_canaries()
 
@@ -162,7 +151,6 @@ def test_bytes_in_place_are_neither_read_nor_written():
     assert solved.parts[0].padding == ()
 
 
-@every_engine
 def test_one_source_in_place_and_one_from_elsewhere(engine):
     dst_md = desc((2, 21, 3), "s8", "aBc16b")
     held = guarded(dst_md, engine)
@@ -172,11 +160,10 @@ def test_one_source_in_place_and_one_from_elsewhere(engine):
     before = storage(held).copy()
     wanted = concat_expected([_moment(mine, before), other], before, dst_md, 1, [1.0, 1.0])
     pd = rs.Concat.PrimitiveDesc(engine, 1, [mine, other.memory.desc], dst_md)
-    rs.Concat(pd).execute(rs.Stream(engine), [there, other.memory], held.memory)
+    run(rs.Concat(pd), engine, [there, other.memory], held.memory)
     np.testing.assert_array_equal(storage(held), wanted)
 
 
-@every_engine
 def test_a_source_in_place_may_change_its_type_or_be_scaled(engine):
     dst_md = desc((4, 6), "s32")
     held = guarded(dst_md, engine)
@@ -184,33 +171,33 @@ def test_a_source_in_place_may_change_its_type_or_be_scaled(engine):
     floats = windows(dst_md, 0, (2, 2))[0].as_type("f32")
     half, other = rs.Memory(floats, engine, held.memory), filled(desc((2, 6), "s32"), engine, 5)
     pd = rs.Concat.PrimitiveDesc(engine, 0, [floats, other.memory.desc], dst_md, scaled([2.0, 1.0]))
-    rs.Concat(pd).execute(rs.Stream(engine), [half, other.memory], held.memory)
+    run(rs.Concat(pd), engine, [half, other.memory], held.memory)
     assert held.memory.data[:12].tolist() == [2 * i + 1 for i in range(12)]
     np.testing.assert_array_equal(held.memory.data[12:], other.memory.data)
 
 
-@every_engine
 def test_overlap_anywhere_else_is_refused(engine):
     dst_md = desc((4, 6))
     mds = windows(dst_md, 0, (2, 2))
-    dst = rs.Memory(dst_md, engine, np.full(24, 7, np.float32))
+    whole = room(np.full(24, 7, np.float32), engine)
+    dst = memory_over(dst_md, engine, whole)
     first, second = (rs.Memory(md, engine, dst) for md in mds)
     plain = desc((2, 6))
     made = primitive(0, [plain, mds[1]], dst_md, engine)
-    for source in (rs.Memory(plain, engine, dst.data[1:]), rs.Memory(plain, engine, dst.data[12:])):
+    for source in (memory_over(plain, engine, whole[1:]), memory_over(plain, engine, whole[12:])):
         with refused("source 0 and the destination overlap", "(N9)", where=(plain, dst_md)):
-            made.execute(rs.Stream(engine), [source, second], dst)
+            run(made, engine, [source, second], dst)
     with refused("source 1 and the destination overlap"):
-        primitive(0, [mds[0], mds[0]], dst_md, engine).execute(rs.Stream(engine), [first, first], dst)
+        run(primitive(0, [mds[0], mds[0]], dst_md, engine), engine, [first, first], dst)
     assert (dst.data == 7).all()
 
 
-def test_a_source_without_elements_may_lie_anywhere():
+def test_a_source_without_elements_may_lie_anywhere(engine):
     dst_md = desc((4, 6))
-    dst = rs.Memory(dst_md, CPU)
-    none = rs.Memory(desc((0, 6)), CPU, dst.data[6:])
-    whole = rs.Memory.from_numpy(np.ones((4, 6), np.float32))
-    primitive(0, [none.desc, whole.desc], dst_md).execute(rs.Stream(CPU), [none, whole], dst)
+    dst = allocated(dst_md, engine)
+    none = memory_over(desc((0, 6)), engine, dst.data[6:])
+    whole = from_numpy(np.ones((4, 6), np.float32), engine)
+    run(primitive(0, [none.desc, whole.desc], dst_md, engine), engine, [none, whole], dst)
     assert (dst.data == 1).all()
 
 

@@ -16,7 +16,7 @@ from restride.primitives.problem import Problem
 from support.attributed import LEVELS, Some, attr_of, capped, check
 from support.attributes import Given, Sum
 
-CPU = ("cpu",)
+CPU = rs.Engine("cpu")
 DIMS = (3, 17, 5)
 MATRIX = (16, 256)
 
@@ -61,10 +61,10 @@ def moved(move, dims=DIMS):
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("layout", operands("s4"))
-def test_operands_of_4_bits_lie_in_any_layout(layout, move):
+def test_operands_of_4_bits_lie_in_any_layout(engine, layout, move):
     some = Some(1, DIMS)
     signed, unsigned = (some.binary("add", operands(kind)[layout]) for kind in ("s4", "u4"))
-    check(*moved(move), Given(src_scale=some.factor(2, "f32"), ops=(unsigned, Sum(0.5), signed)))
+    check(*moved(move), Given(src_scale=some.factor(2, "f32"), ops=(unsigned, Sum(0.5), signed)), engine)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -119,7 +119,9 @@ def test_the_reference_engine_reads_zero_points_of_4_bits():
     some = Some(4, DIMS)
     for mask in range(8):
         given = Given(src_zero=some.factor(mask, "s4"), dst_zero=some.factor(mask ^ 5, "u4"))
-        check(rs.MemoryDesc(DIMS, "u8", "abc"), rs.MemoryDesc(DIMS, "s8", "cab"), given, ("reference",))
+        check(
+            rs.MemoryDesc(DIMS, "u8", "abc"), rs.MemoryDesc(DIMS, "s8", "cab"), given, rs.Engine("reference")
+        )
 
 
 GROUPS = ((1, 1), (1, 2), (1, 16), (1, 32), (1, 128), (1, 256), (2, 1), (16, 4))

@@ -13,7 +13,7 @@ import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.compute import Compute
 from restride.plan.nest import LoopNest
-from restride.plan.nibbles import has_nibbles, moves_whole_bytes, spread
+from restride.plan.nibbles import moves_whole_bytes, spread
 from restride.plan.reorder import reorder_nest
 from support.by_offset import check_reorder
 from support.descriptors import pairs
@@ -99,8 +99,8 @@ def test_spreading_begins_at_a_whole_byte() -> None:
     made = spread(_nest(src, MemoryDesc((3, 4), "f32")), (1, 15), (0, 12))
     assert (made.src, made.dst) == ((0, 15), None)
     assert (made.nest.src_type, made.nest.src_base) == (rs.s8, 1)
-    assert has_nibbles(_nest(src, src))
-    assert not has_nibbles(made.nest)
+    assert _nest(src, src).has_nibbles
+    assert not made.nest.has_nibbles
     assert moves_whole_bytes([])
 
 

@@ -10,8 +10,9 @@ import pytest
 
 import restride as rs
 from restride.plan.compute import Compute, Step, linear
+from restride.plan.machine import Device
+from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
-from restride.plan.work_items import Device
 from restride.targets.ptx import lower, ptx_text
 
 GPU = Device(group=256, sub_group=32, local_bytes=48 << 10)
@@ -32,12 +33,16 @@ def text_of(case):
     return ptx_text(lower(reorder_nest(*mds, compute), GPU))
 
 
-@pytest.mark.parametrize("case", CASES)
+def sums_text():
+    return ptx_text(lower(reduction_of(rs.MemoryDesc(DIMS, "s8", "nhwc"), 2, Op.total), GPU))
+
+
+@pytest.mark.parametrize("case", [*CASES, "sums"])
 def test_the_assembler_takes_it(case, tmp_path):
     if shutil.which("ptxas") is None:
         pytest.skip("there is no ptxas")
     source = tmp_path / "kernel.ptx"
-    source.write_text(text_of(case))
+    source.write_text(sums_text() if case == "sums" else text_of(case))
     command = ["ptxas", "-arch=sm_90", str(source), "-o", str(tmp_path / "kernel.cubin")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The shuffle primitives: every format and type, forward and backward, on both engines (S01 to S20, N11)."""
+"""The shuffle primitives: every format and type, forward and backward, on every engine (S01 to S20, N11)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import restride as rs
 from support.by_offset import POISON, guarded, random_bits
+from support.engines import allocated, memory_over, run, storage
 from support.errors import refused
 from support.shuffles import backward, by_offset, check_both, forward
 
@@ -18,8 +19,6 @@ CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
 FPD, BPD = rs.ShuffleForward.PrimitiveDesc, rs.ShuffleBackward.PrimitiveDesc
 MD = rs.MemoryDesc((2, 36, 3, 5), "f32", "nChw16c")
 NCHW = rs.MemoryDesc((2, 36, 3, 5), "f32", "nchw")
-
-each_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=lambda engine: engine.kind)
 
 # S19, then S12: tails, double blocks, blocks of other axes, gaps, any rank, any axis.
 PROBLEMS = [
@@ -53,7 +52,6 @@ WIDE = ["f32", "bf16", "u8", "f64"]
 OTHERS = ["f16", "s32", "s8", "boolean", "f8_e5m2", "f8_e4m3", "e8m0"]
 
 
-@each_engine
 @pytest.mark.parametrize(
     ("dims", "layout", "axis", "group"), PROBLEMS, ids=[f"{d} {t} axis {a} g{g}" for d, t, a, g in PROBLEMS]
 )
@@ -62,14 +60,12 @@ def test_shuffles_move_every_element_and_zero_the_padding(dims, layout, axis, gr
         check_both(rs.MemoryDesc(dims, kind, layout), axis, group, engine, (4, 8))
 
 
-@each_engine
 @pytest.mark.parametrize("kind", OTHERS)
 def test_every_other_type_moves_as_bits(kind, engine):
     for tag in ("nchw", "nhwc", "nChw16c", "nChw8c"):
         check_both(rs.MemoryDesc((2, 36, 7, 5), kind, tag), 1, 4, engine)
 
 
-@each_engine
 @pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw16c", "nChw8c", "nChw4c"])
 @pytest.mark.parametrize(("channels", "group"), [(36, 4), (36, 9), (34, 2), (48, 3), (64, 16), (39, 13)])
 def test_larger_tensors_take_the_way_through_stages(channels, group, tag, engine):
@@ -77,15 +73,13 @@ def test_larger_tensors_take_the_way_through_stages(channels, group, tag, engine
         check_both(rs.MemoryDesc((2, channels, 17, 19), kind, tag), 1, group, engine, (0, 4))
 
 
-def test_windows_and_offsets_are_shuffled_in_place_of_the_whole():
+def test_windows_and_offsets_are_shuffled_in_place_of_the_whole(engine):
     whole = rs.MemoryDesc((4, 48, 6, 6), "f32", "nChw16c")
     window = whole.submemory_desc((2, 32, 3, 3), (1, 16, 2, 2))
-    for engine in (CPU, REF):
-        check_both(window, 1, 8, engine)
-        check_both(window, 2, 3, engine)
+    check_both(window, 1, 8, engine)
+    check_both(window, 2, 3, engine)
 
 
-@each_engine
 @pytest.mark.parametrize("kind", ["s4", "u4", "f4_e2m1", "f4_e3m0"])
 def test_4_bit_elements_move_too(kind, engine):
     for dims, layout, axis, group in (
@@ -102,8 +96,8 @@ def test_4_bit_elements_move_too(kind, engine):
 
 
 def _run(primitive, md, data, engine=CPU):
-    src, dst = rs.Memory(md, engine, data.copy()), rs.Memory(md, engine)
-    primitive.execute(rs.Stream(engine), src, dst)
+    src, dst = memory_over(md, engine, storage(data, engine)), allocated(md, engine)
+    run(primitive, engine, src, dst)
     return dst.data.view(np.uint8).copy()
 
 
@@ -150,19 +144,17 @@ def test_the_factors_one_and_all_move_nothing():
     check_both(one, 1, 1, CPU)
 
 
-def test_nothing_is_done_where_another_dim_is_zero():
+def test_nothing_is_done_where_another_dim_is_zero(engine):
     md = rs.MemoryDesc((0, 12, 3), "f32", "abc")
-    for engine in (CPU, REF):
-        src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
-        forward(md, 1, 4, engine).execute(rs.Stream(engine), src, dst)
+    src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
+    run(forward(md, 1, 4, engine), engine, src, dst)
 
 
-def test_nans_keep_their_payload():
+def test_nans_keep_their_payload(engine):
     md = rs.MemoryDesc((1, 4), "f32", "ab")
     bits = np.array([0x7FC00001, 0xFFC12345, 0x7F800001, 0x80000000], np.uint32)
-    for engine in (CPU, REF):
-        moved = _run(forward(md, 1, 2, engine), md, bits.view(np.uint8), engine).view(np.uint32)
-        assert moved.tolist() == bits[[0, 2, 1, 3]].tolist()
+    moved = _run(forward(md, 1, 2, engine), md, bits.view(np.uint8), engine).view(np.uint32)
+    assert moved.tolist() == bits[[0, 2, 1, 3]].tolist()
 
 
 # --- descriptors: forms, queries, formats -----------------------------------------------------------------
@@ -409,14 +401,13 @@ def test_what_must_not_be_written_is_refused():
     check_refused((src, rs.Memory(MD, CPU, rs.NO_DATA)), "the memory has no buffer")
 
 
-def test_no_shuffle_is_done_in_place():
-    room = np.zeros(MD.size + 256, np.uint8)
-    for engine in (CPU, REF):
-        one, other = (rs.Memory(MD, engine, room[at : at + MD.size]) for at in (0, 64))
-        for src, dst in ((one, one), (one, other), (other, one)):
-            check_refused(
-                (src, dst), "overlap", "(S18)", primitive=forward(MD, 1, 4, engine), stream=rs.Stream(engine)
-            )
+def test_no_shuffle_is_done_in_place(engine):
+    room = storage(np.zeros(MD.size + 256, np.uint8), engine)
+    one, other = (memory_over(MD, engine, room[at : at + MD.size]) for at in (0, 64))
+    for src, dst in ((one, one), (one, other), (other, one)):
+        check_refused(
+            (src, dst), "overlap", "(S18)", primitive=forward(MD, 1, 4, engine), stream=rs.Stream(engine)
+        )
 
 
 def test_eight_threads_share_a_primitive():

@@ -8,8 +8,8 @@ import pytest
 
 import restride as rs
 from restride.plan.compute import Compute, Step, linear
+from restride.plan.machine import Device
 from restride.plan.reorder import reorder_nest
-from restride.plan.work_items import Device
 from restride.targets.spirv import has_unique_numbers, lower, renumbered, spirv_code
 
 MAGIC = 0x07230203

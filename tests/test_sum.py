@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import restride as rs
 from support.by_offset import guarded, random_bits
+from support.engines import allocated, memory_over, run
+from support.engines import storage as room
 from support.errors import refused
 from support.several import CPU, REF, check_sum, filled, storage, sum_expected, sums
-
-every_engine = pytest.mark.parametrize("engine", [CPU, REF], ids=["cpu", "reference"])
 
 
 def desc(dims, data_type="f32", format=None):
@@ -25,11 +25,11 @@ def desc(dims, data_type="f32", format=None):
 def added(mds, values, scales=None, dst=None, engine=CPU):
     """The sum of row-major arrays of one dim, by the primitive."""
     pd = rs.Sum.PrimitiveDesc(engine, scales, mds, dst)
-    srcs = [rs.Memory(md, engine) for md in mds]
+    srcs = [allocated(md, engine) for md in mds]
     for memory, value in zip(srcs, values, strict=True):
         memory.data[:] = value
-    out = rs.Memory(pd.dst_desc(), engine)
-    rs.Sum(pd).execute(rs.Stream(engine), srcs, out)
+    out = allocated(pd.dst_desc(), engine)
+    run(rs.Sum(pd), engine, srcs, out)
     return out.data
 
 
@@ -38,30 +38,26 @@ def added(mds, values, scales=None, dst=None, engine=CPU):
 
 @settings(max_examples=30)
 @given(sums(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
-def test_any_sources_into_any_destination(case, src_start, dst_start):
+def test_any_sources_into_any_destination(engine, case, src_start, dst_start):
     mds, dst, scales = case
-    for engine in (CPU, REF):
-        check_sum(mds, dst, engine, scales, (src_start, dst_start))
+    check_sum(mds, dst, engine, scales, (src_start, dst_start))
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(sums(40))
-def test_sources_for_several_passes(case):
+def test_sources_for_several_passes(engine, case):
     mds, dst, scales = case
-    for engine in (CPU, REF):
-        check_sum(mds, dst, engine, scales)
+    check_sum(mds, dst, engine, scales)
 
 
 @pytest.mark.slow
 @settings(max_examples=1000)
 @given(sums(20), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
-def test_many_sources_into_many_destinations(case, src_start, dst_start):
+def test_many_sources_into_many_destinations(engine, case, src_start, dst_start):
     mds, dst, scales = case
-    for engine in (CPU, REF):
-        check_sum(mds, dst, engine, scales, (src_start, dst_start))
+    check_sum(mds, dst, engine, scales, (src_start, dst_start))
 
 
-@every_engine
 @pytest.mark.parametrize("data_type", ["f32", "bf16", "s8", "f64", "s4"])
 @pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 32, 33])
 def test_every_number_of_sources(count, data_type, engine):
@@ -77,7 +73,6 @@ def test_a_large_sum_is_shared_by_threads():
     check_sum([desc((4, 61, 28, 28))] * 2, desc((4, 61, 28, 28), "f32", "nChw16c"), CPU)
 
 
-@every_engine
 def test_a_dim_of_one_is_no_broadcast(engine):
     with refused("different shapes", "a sum never broadcasts"):
         rs.Sum.PrimitiveDesc(engine, None, [desc((2, 3)), desc((2, 1))])
@@ -85,7 +80,6 @@ def test_a_dim_of_one_is_no_broadcast(engine):
     check_sum([desc((2, 3)), repeated, repeated], desc((2, 3)), engine)
 
 
-@every_engine
 def test_no_elements(engine):
     check_sum([desc((0, 3)), desc((0, 3))], desc((0, 3)), engine)
 
@@ -93,7 +87,6 @@ def test_no_elements(engine):
 # --- the contract -------------------------------------------------------------------------------------------
 
 
-@every_engine
 def test_integers_added_as_they_are_add_exactly_and_saturate_once(engine):
     one = desc((2,), "s32")
     most = 2**31 - 1
@@ -105,7 +98,6 @@ def test_integers_added_as_they_are_add_exactly_and_saturate_once(engine):
     assert added([desc((1,), "u8")] * 3, (200, 100, 7), [1.0, 1.0, -1.0], None, engine).tolist() == [255]
 
 
-@every_engine
 def test_a_double_among_them_makes_doubles_of_all(engine):
     floats, double = desc((1,)), desc((1,), "f64")
     tiny = 2.0**-40
@@ -115,7 +107,6 @@ def test_a_double_among_them_makes_doubles_of_all(engine):
     assert third[0] == np.float32(tiny)
 
 
-@every_engine
 def test_the_sum_is_rounded_once(engine):
     halves = desc((1,), "bf16")
     # 1 + 2**-8 is a tie that bf16 rounds to 1: added twice, rounded each time, nothing would change.
@@ -123,14 +114,12 @@ def test_the_sum_is_rounded_once(engine):
     assert float(added([halves] * 3, values, None, halves, engine)[0]) == 1 + 2.0**-7
 
 
-@every_engine
 def test_the_order_is_that_of_the_sources(engine):
     floats = desc((1,))
     assert added([floats] * 3, (1e8, -1e8, 1.0), None, None, engine)[0] == 1
     assert added([floats] * 3, (1e8, 1.0, -1e8), None, None, engine)[0] == 0
 
 
-@every_engine
 def test_one_source_with_scale_one_is_a_copy_of_bits(engine):
     nan = np.uint32(0x7F812345).view(np.float32)
     assert added([desc((1,))], [nan], [1.0], None, engine).view(np.uint32)[0] == 0x7F812345
@@ -138,7 +127,6 @@ def test_one_source_with_scale_one_is_a_copy_of_bits(engine):
     assert quiet == 0x7FC00000
 
 
-@every_engine
 def test_scales_of_either_zero_are_told_apart(engine):
     signs = [np.signbit(added([desc((1,))], [5.0], [zero], None, engine)[0]) for zero in (0.0, -0.0)]
     assert signs == [False, True]
@@ -147,7 +135,6 @@ def test_scales_of_either_zero_are_told_apart(engine):
 # --- in place -----------------------------------------------------------------------------------------------
 
 
-@every_engine
 @pytest.mark.parametrize("tag", ["abc", "acb", "aBc16b"])
 @pytest.mark.parametrize(("index", "count"), [(0, 3), (1, 3), (2, 3), (3, 40), (20, 40), (39, 40)])
 @pytest.mark.parametrize("data_type", ["f32", "s8"])
@@ -160,30 +147,28 @@ def test_the_destination_may_be_a_source(tag, index, count, data_type, engine):
     scales = [0.5] * count
     wanted = sum_expected(held, storage(target), dst_md, scales)
     pd = rs.Sum.PrimitiveDesc(engine, scales, mds, dst_md)
-    rs.Sum(pd).execute(rs.Stream(engine), [h.memory for h in held], target.memory)
+    run(rs.Sum(pd), engine, [h.memory for h in held], target.memory)
     np.testing.assert_array_equal(storage(target), wanted)
     target.check_canaries()
 
 
-@every_engine
 def test_a_source_of_another_type_may_be_in_place(engine):
     floats, integers = desc((4, 5)), desc((4, 5), "s32")
     held = filled(integers, engine, 1)
     held.memory.data[:] = np.arange(20)
     made = rs.Sum(rs.Sum.PrimitiveDesc(engine, None, [integers, integers], floats))
-    made.execute(rs.Stream(engine), [held.memory] * 2, rs.Memory(floats, engine, held.memory))
+    run(made, engine, [held.memory] * 2, rs.Memory(floats, engine, held.memory))
     assert held.memory.data.view(np.float32).tolist() == [2 * i for i in range(20)]
 
 
-@every_engine
 def test_overlap_anywhere_else_is_refused(engine):
     md, turned = desc((4, 4)), desc((4, 4), "f32", "ba")
-    whole = np.zeros(32, np.float32)
-    dst = rs.Memory(md, engine, whole[:16])
+    whole = room(np.zeros(32, np.float32), engine)
+    dst = memory_over(md, engine, whole[:16])
     for kind, data in ((turned, whole[:16]), (md, whole[1:17])):
         made = rs.Sum(rs.Sum.PrimitiveDesc(engine, None, [md, kind], md))
         with refused("source 1 and the destination overlap", "(N9)", where=(kind, md)):
-            made.execute(rs.Stream(engine), [rs.Memory(md, engine), rs.Memory(kind, engine, data)], dst)
+            run(made, engine, [rs.Memory(md, engine), memory_over(kind, engine, data)], dst)
 
 
 # --- the programming model ----------------------------------------------------------------------------------

@@ -117,6 +117,17 @@ def test_usm_of_dpctl_is_wrapped_without_a_copy(engine, dpctl):
         rs.Memory(rs.MemoryDesc((65, 48), "f32", "ab"), engine, usm)
 
 
+def test_dpctl_takes_a_memory_as_usm(engine, dpctl):
+    memory = on_device(rs.Memory.from_numpy(values(6)), engine)
+    usm = pytest.importorskip("dpctl.memory").as_usm_memory(memory)
+    assert (usm._pointer, usm.nbytes) == (memory.get_data_handle(), MD.size)
+    assert (usm.copy_to_host().view(np.float32).reshape(MD.dims) == values(6)).all()
+    again = rs.Memory(MD, engine, usm)
+    assert (again.to_numpy() == values(6)).all()
+    for none in (rs.Memory(rs.MemoryDesc((4, 4), "f32", "aB8b"), engine), rs.Memory.from_numpy(values())):
+        assert not hasattr(none, "__sycl_usm_array_interface__")
+
+
 @pytest.mark.parametrize("data", [np.zeros(64 * 48, np.float32), bytearray(MD.size)], ids=["array", "bytes"])
 def test_memory_of_the_host_is_refused(engine, data):
     with pytest.raises(InvalidArguments, match="memory of the host") as caught:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.errors import InvalidArguments, Unimplemented
+from restride.errors import InvalidArguments
 from support.sycl import filled, host, on_device, raw_bytes, sycl_engine
 
 pytestmark = pytest.mark.sycl
@@ -217,14 +217,6 @@ def test_dims_that_are_known_at_execution(engine):
     dst = rs.Memory(rs.MemoryDesc((4, 3), "s8", "ab"), engine)
     rs.Reorder(pd).execute(rs.Stream(engine), src, dst)
     assert dst.to_numpy().shape == (4, 3)
-
-
-def test_compensations_are_refused(engine):
-    attr = rs.PrimitiveAttr()
-    attr.set_compensation(1, s8s8=True)
-    md = rs.MemoryDesc((4, 3), "s8", "ab")
-    with pytest.raises(Unimplemented, match="compensation on a SYCL engine"):
-        rs.Reorder.PrimitiveDesc(engine, md, engine, md, attr)
 
 
 def test_overlap_is_refused(engine):

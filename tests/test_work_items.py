@@ -6,10 +6,12 @@ import pytest
 
 import restride as rs
 from restride.plan.compute import Compute
+from restride.plan.machine import Device
 from restride.plan.reorder import reorder_nest
-from restride.plan.work_items import Device, Square, plan_items
+from restride.plan.work_items import plan_items
 
-GPU, CPU = Device(256, 32, 1 << 16), Device(256, 64, 0)
+GPU = Device(256, 32, 1 << 16)
+NO_LOCAL, CPU = Device(256, 64), Device(1, 1, vector_bytes=16)
 
 
 def plan_of(dims, src, dst, device=GPU, types=("f32", "f32")):
@@ -22,27 +24,76 @@ def plan_of(dims, src, dst, device=GPU, types=("f32", "f32")):
     [
         (((4, 32, 8, 8), "nchw", "nchw"), "copy"),
         (((4, 64, 32, 32), "nchw", "nhwc"), "transpose"),
-        (((4, 64, 32, 32), "nchw", "nhwc", CPU), "strided"),
+        (((4, 64, 32, 32), "nchw", "nhwc", NO_LOCAL), "strided"),
+        (((4, 64, 32, 32), "nchw", "nhwc", CPU), "transpose"),
+        (((4, 64, 32, 32), "nchw", "nhwc", CPU, ("f32", "f16")), "strided"),
         (((4, 3, 32, 32), "nhwc", "nchw"), "strided"),
         (((4, 64, 32, 32), "nchw", "nhwc", GPU, ("s4", "s4")), "strided"),
     ],
-    ids=["same", "turned", "no local memory", "three channels", "halves of bytes"],
+    ids=[
+        "same",
+        "turned",
+        "no local memory",
+        "a CPU",
+        "a CPU that converts",
+        "three channels",
+        "halves of bytes",
+    ],
 )
 def test_the_kind_of_a_plan(args, kind):
     assert plan_of(*args).kind == kind
 
 
 def test_a_square_has_a_column_to_spare():
-    (box,) = plan_of((4, 64, 32, 32), "nchw", "nhwc").boxes
-    assert box.square is not None
-    assert (box.square.src_side, box.square.dst_side, box.square.row) == (32, 32, 33)
-    assert box.local_bytes == 33 * 32 * 4
+    plan = plan_of((4, 64, 32, 32), "nchw", "nhwc")
+    (box,) = plan.boxes
+    square = box.plan.square
+    assert square is not None
+    assert (square.src_side, square.dst_side, square.row) == (32, 32, 33)
+    assert box.local_bytes == plan.local_bytes == 33 * 32 * 4
     assert box.groups(256) == 4 * 2 * 32
+    assert "a group for each 32 x 32 through local memory" in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("sub_group", "data_type", "side"),
+    [(8, "f32", 16), (16, "f32", 16), (32, "f32", 32), (64, "f32", 64), (16, "u8", 64), (16, "f16", 32)],
+)
+def test_a_side_is_as_long_as_a_sub_group_is_wide(sub_group, data_type, side):
+    device = Device(256, sub_group, 1 << 16)
+    (box,) = plan_of((4, 64, 64, 64), "nchw", "nhwc", device, (data_type, data_type)).boxes
+    square = box.plan.square
+    assert square is not None
+    assert (square.src_side, square.dst_side) == (side, side)
 
 
 def test_a_square_must_find_room():
-    assert plan_of((4, 64, 32, 32), "nchw", "nhwc", Device(256, 32, 33 * 32 * 4 - 1)).kind == "strided"
-    assert Square(0, 1, 32, 16).elements == 33 * 16
+    sides = []
+    for room in (33 * 32 * 4, 33 * 32 * 4 - 1, 17 * 16 * 4 - 1):
+        square = plan_of((4, 64, 32, 32), "nchw", "nhwc", Device(256, 32, room)).boxes[0].plan.square
+        sides.append(square and square.dst_side)
+    assert sides == [32, 16, None]
+
+
+def test_a_cpu_runs_the_tiles_of_a_thread():
+    plan = plan_of((4, 64, 32, 32), "nchw", "nhwc", CPU)
+    assert max(plan.boxes[0].plan.chunks) > 1
+    assert plan.boxes[0].plan.steps() == plan.groups > 4
+    assert "by tile of" in str(plan)
+    computing = plan_of((4, 64, 32, 32), "nchw", "nhwc", CPU, ("f32", "s8"))
+    assert set(computing.boxes[0].plan.chunks) == {1}
+    assert computing.groups < 4 * 64 * 32 * 32 // 256
+    assert "by element" in str(computing)
+
+
+def test_bounds_are_checked_by_few_items_on_a_cpu():
+    mds = (rs.MemoryDesc((5,) * 6, "f32", tag) for tag in ("abcdef", "ABCDef4a4b4c4d"))
+    nest = reorder_nest(*mds, Compute())
+    for device, items in ((CPU, 256), (GPU, 8**4 * 25)):
+        plan = plan_items(nest, device)
+        assert plan.kind == "guarded"
+        assert plan.groups * device.group >= items
+    assert plan_items(nest, CPU).guarded_axes < len(nest.axes)
 
 
 def test_every_position_has_one_item():

@@ -26,6 +26,7 @@ from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
 from .runtime.alloc import Array, address_of
+from .runtime.brought import reached, settled
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
@@ -52,7 +53,7 @@ def reorder(
     beta: Any = _NO_BETA,
     post_ops: Any = None,
     out: Any = None,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
 ) -> Any:
     """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
@@ -70,7 +71,8 @@ def reorder(
             point; operands broadcast
     out     where to write: an array or `Memory` of the same dims, or the physical array of a blocked `dst`;
             it is returned
-    engine  the CPU, unless given
+    engine  an `Engine` or its name; that of a `Memory` among the arguments, else the CPU, unless given. A
+            SYCL engine takes arrays of the host to its device; without `out`, the result is a `Memory` there
 
     Dims are logical and do not change: `reorder(x, "nhwc")` of an (N, C, H, W) array is an (N, C, H, W) array
     whose memory is NHWC. A plain destination gives an array of the kind of `x`, of NumPy for a `Memory`; a
@@ -137,7 +139,7 @@ def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) ->
 
 
 def _attributed(
-    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | str | None
 ) -> Any:
     """The result of a call that computes; None, with nothing written, where only the general path knows."""
     is_plain = type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES
@@ -183,7 +185,7 @@ class _Shown(NamedTuple):
 
 
 def _general(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     if is_nibbles(x):
         # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
@@ -199,17 +201,31 @@ def _general(
         target = Memory(target_desc(source.desc, dst, dtype), device)
     else:
         target = _as_target(source.desc, dst, dtype, out, device)
+    if device.is_sycl and not target.engine.is_sycl and not source.engine.is_sycl:
+        return _by_way_of(device, source, target, given, out)
+    # A device that holds one of the two does the work.
+    device = next((held.engine for held in (target, source) if held.engine.is_sycl), device)
     bound = bind(given, source.desc, target.desc, device)
     if out is None and bound.attr.freeze().sum is not None:
         raise _beta_without_out()
     _run_primitive(source, target, bound, device)
     if out is not None:
         return out
-    return target if target.desc.inner_blks or target.desc.data_type.bits < 8 else np.asarray(target)
+    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and not target.engine.is_sycl
+    return np.asarray(target) if is_array else target
+
+
+def _by_way_of(device: Engine, source: Memory, target: Memory, given: Arithmetic, out: Any) -> Any:
+    """Done on a device for memories of the host: `out` is brought there, written, and brought back."""
+    there = Memory(target.desc, device)
+    _general(target, None, None, None, Arithmetic(), there, device)
+    _general(source, None, None, None, given, there, device)
+    _general(there, None, None, None, Arithmetic(), target, device)
+    return out
 
 
 def _of_others(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
     target = None if out is None else as_target(out, "reorder: out")
@@ -241,7 +257,7 @@ def is_nibbles(x: Any) -> bool:
 
 
 def _into_nibbles(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Array, engine: Engine | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Array, engine: Engine | str | None
 ) -> Array:
     """Pack, and give NumPy its elements one to a byte."""
     kind = DataType.parse(out.dtype)
@@ -273,17 +289,21 @@ def _into_nibbles(
 def _run_primitive(source: Memory, target: Memory, bound: Bound, device: Engine) -> None:
     if overlaps(source, target):
         raise overlapping(Problem(source.desc, target.desc, bound.attr.freeze()))
-    made = Reorder(source, target, bound.attr)
+    made, stream = Reorder(source, target, bound.attr), Stream(device)
+    settled(source, target, *bound.extras.values())
     if bound.extras:
-        made.execute(Stream(device), {ARG_FROM: source, ARG_TO: target, **bound.extras})
+        made.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     else:
-        made.execute(Stream(device), source, target)
+        made.execute(stream, source, target)
+    stream.wait()
 
 
 def engine_of(x: object, out: object, engine: object) -> Engine:
     """The engine that runs a call: the one given, else that of a `Memory` among them, else the CPU."""
     if isinstance(engine, Engine):
         return engine
+    if isinstance(engine, str):
+        return Engine(engine)
     if engine is not None:
         raise InvalidArguments(
             "reorder: engine is no engine",
@@ -298,7 +318,7 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
 def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
     if not isinstance(x, Memory):
         described = describe(x, src, SOURCE)
-        return Memory(described.desc, engine, described.buffer_of(x))
+        return Memory(described.desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
         raise InvalidArguments(
             "reorder: src with a Memory",
@@ -313,16 +333,16 @@ def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
             why="it has neither descriptor nor data",
             hint="give it a descriptor and an engine",
         )
-    return _on_engine(x, engine)
+    return reached(x, engine)
 
 
 def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
     if isinstance(out, Memory) and out:
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
-        return _on_engine(out, engine)
+        return reached(out, engine)
     if isinstance(out, np.ndarray):
         target = out_desc(src, describe(out, None, TARGET), dst, dtype)
-        return Memory(target.desc, engine, target.buffer_of(out))
+        return Memory(target.desc, _host_of(engine), target.buffer_of(out))
     empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
     raise InvalidArguments(
         "reorder: out is no array",
@@ -332,9 +352,9 @@ def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) 
     )
 
 
-def _on_engine(memory: Memory, engine: Engine) -> Memory:
-    """The same bytes on an engine, as all are on the host. What is mapped stays its holder's (M38)."""
-    return memory if memory.engine is engine or memory._mapped else Memory(memory.desc, engine, memory)
+def _host_of(engine: Engine) -> Engine:
+    """Where an array of the host lies for an engine; a device is reached from the CPU."""
+    return _CPU if engine.is_sycl else engine
 
 
 # --- errors -----------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ from .primitives.base import DEFAULT_ATTR
 from .primitives.concat import find_concat
 from .primitives.several import check_run
 from .primitives.several_checks import Names
+from .primitives.submitting import run_now
 from .primitives.sum import find_sum, parse_scales
+from .runtime.brought import brought, refuse_host_out
 from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -209,7 +211,7 @@ class _Given:
         check_run(self.names, (self.sources, target, {}), impl, self.engine)
         impl.prepare()
         start = time.perf_counter()
-        impl.run(self.sources, target, {})
+        run_now(impl, self.engine, [*self.sources, target], (self.sources, target, {}))
         if flags.profile_exec:
             write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
         if kind is not None:
@@ -218,7 +220,7 @@ class _Given:
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
-        if isinstance(self.first, Memory) or not is_array:
+        if isinstance(self.first, Memory) or self.engine.is_sycl or not is_array:
             return target
         array = np.asarray(target) if self.moved is None else np.asarray(target).view(self.moved)
         return back_to(self.first, array) if is_foreign(self.first) else array
@@ -242,13 +244,14 @@ class _Given:
     def _wrapped(self, x: Any, subject: Subject) -> tuple[Described, Memory]:
         array = x if self.moved is None else x.view(carried(self.moved))
         described = describe(array, None, subject)
-        return described, Memory(described.desc, self.engine, described.buffer_of(array))
+        return described, brought(described.desc, self.engine, described.buffer_of(array))
 
     def _target_of(self, out: Any) -> Memory:
         """`out` as a memory, which says the layout and the type."""
         if isinstance(out, Memory):
             target = on_engine(out, self.engine, f"{self.call}: out")
         else:
+            refuse_host_out(f"{self.call}: out will not do", out, self.engine)
             described, target = self._wrapped(out, Subject.target(self.call))
             self.out_below = described.below
         self._check_layout(target.desc)

@@ -29,6 +29,7 @@ from .runtime.stream import Stream
 from .runtime.timing import Measured, available_memory, quartiles, time_call
 from .targets.cpu import Lowered, machine_of
 from .targets.jit import assembly
+from .targets.spirv import Spirv
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
 
@@ -55,14 +56,25 @@ class _Job:
         made = Reorder.PrimitiveDesc(
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
-        src, dst = (Memory(md, self.engine) for md in (made.src_desc(), made.dst_desc()))
-        for held in (src.data, dst.data):
-            if held is not None:
-                held.view(np.uint8)[...] = _FILLED
+        src, dst = (_filled(Memory(md, self.engine)) for md in (made.src_desc(), made.dst_desc()))
         primitive, stream = Reorder(made), Stream(self.engine)
-        if not self.bound.extras:
-            return partial(primitive.execute, stream, src, dst)
-        return partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
+        call = partial(primitive.execute, stream, src, dst)
+        if self.bound.extras:
+            call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
+        return partial(_to_its_end, call, stream) if self.engine.is_sycl else call
+
+
+def _filled(memory: Memory) -> Memory:
+    mapped = memory.map_data()
+    if mapped is not None:
+        mapped.view(np.uint8)[...] = _FILLED
+    memory.unmap_data(mapped)
+    return memory
+
+
+def _to_its_end(call: Callable[[], None], stream: Stream) -> None:
+    call()
+    stream.wait()
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,7 @@ class Plan:
 
     `src`, `dst`: descriptors. `bytes_moved`: bytes read and written, padding included. `padding`: elements of
     padding written as zero. `impl` and `why`: the kernel and the reason for it. `threads`: how many may share
-    it. `nest`: the loop nest as pseudo-code.
+    it; on a SYCL device the work-items. `nest`: the loop nest as pseudo-code.
     """
 
     src: MemoryDesc
@@ -82,17 +94,17 @@ class Plan:
     why: str
     threads: int
     nest: str
-    _lowered: Lowered | None = field(repr=False)
+    _lowered: Lowered | Spirv | None = field(repr=False)
     _job: _Job = field(repr=False, compare=False)
 
     @property
     def predicted(self) -> Prediction | None:
-        """How long an execution should take; None where nothing is compiled.
+        """How long an execution should take; None where nothing is compiled, and on a SYCL device.
 
         Foretold by `plan/cost.py` from rates of another machine: for comparing plans, not for quoting.
         """
         lowered, job = self._lowered, self._job
-        if lowered is None:
+        if not isinstance(lowered, Lowered):
             return None
         written = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
         functions = job.problem.work_bytes - self.bytes_moved
@@ -135,18 +147,21 @@ class Plan:
 
     @property
     def asm(self) -> str:
-        """The kernel as assembly; empty where nothing is compiled."""
-        return assembly(self.ir, self._lowered.isa) if self._lowered else ""
+        """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
+        return assembly(self.ir, self._lowered.isa) if isinstance(self._lowered, Lowered) else ""
 
     def __str__(self) -> str:
         head = [
             f"src      {self.src}",
             f"dst      {self.dst}",
             f"moves    {self.bytes_moved} bytes; {self.padding} elements of padding written as zero",
-            f"kernel   {self.impl}: {self.why}; {_threads(self.threads)}",
+            f"kernel   {self.impl}: {self.why}; {self._shared()}",
             f"speed    {_foretold(self.predicted)}; {_found(self.measured)}",
         ]
         return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
+
+    def _shared(self) -> str:
+        return f"{self.threads} work-items" if self._job.engine.is_sycl else _threads(self.threads)
 
 
 def _foretold(found: Prediction | None) -> str:
@@ -198,7 +213,7 @@ def plan(
     beta: Any = 0.0,
     post_ops: Any = None,
     out: Any = None,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
 ) -> Plan:
     """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 

@@ -18,7 +18,9 @@ from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives.base import check_destination, check_memory
 from .primitives.execution import share_bytes
 from .primitives.shuffle_problem import ShuffleProblem
+from .primitives.submitting import run_now
 from .runtime.alloc import Array, address_of
+from .runtime.brought import brought, refuse_host_out
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -160,7 +162,7 @@ def _is_array(value: object) -> bool:
 def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:
     if not isinstance(value, Memory):
         described = describe(value, None, subject)
-        return Memory(described.desc, engine, described.buffer_of(value))
+        return brought(described.desc, engine, described.buffer_of(value))
     if not value:
         hint = "give it a descriptor and an engine"
         raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
@@ -168,9 +170,10 @@ def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:
 
 
 def _target(source: MemoryDesc, out: Any, engine: Engine, subject: Subject) -> Memory:
-    return (
-        Memory(target_desc(source, None, None), engine) if out is None else _as_memory(out, engine, subject)
-    )
+    if out is None:
+        return Memory(target_desc(source, None, None), engine)
+    refuse_host_out(subject.refused, out, engine)
+    return _as_memory(out, engine, subject)
 
 
 def _run_memories(
@@ -183,6 +186,6 @@ def _run_memories(
     if share_bytes(*memories):
         raise overlapping(rule, problem)
     start = time.perf_counter()
-    impl.run(*memories, {})
+    run_now(impl, engine, memories, (*memories, {}))
     if flags.profile_exec:
         write(fields("exec", engine, impl, problem, (time.perf_counter() - start) * 1e3))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import restride as rs
+from support.engines import from_numpy, run
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
-ENGINES = pytest.mark.parametrize("engine", [CPU, REF], ids=str)
 DIMS = (2, 17, 3)
 X = np.arange(102, dtype=np.float32).reshape(DIMS)
 F32, S8 = rs.MemoryDesc(DIMS, "f32"), rs.MemoryDesc(DIMS, "s8")
@@ -48,7 +48,6 @@ BECOME = {
 
 
 @pytest.mark.parametrize("dtype", BECOME)
-@ENGINES
 def test_13_strange_values_become_the_integers_of_the_contract_after_any_attribute(dtype, engine):
     x = np.array([VALUES] * 9, np.float32)
     one = rs.MemoryDesc((1, 11), "f32", "ab")
@@ -60,14 +59,12 @@ def test_13_strange_values_become_the_integers_of_the_contract_after_any_attribu
         (attr_of(ops=[("binary", "mul", one)]), {rs.arg_attr_multiple_post_op(0) | rs.ARG_SRC_1: np.ones}),
     ):
         source, target = (
-            rs.Memory.from_numpy(x, None, engine),
+            from_numpy(x, engine),
             rs.Memory(rs.MemoryDesc((9, 11), dtype, "ba"), engine),
         )
-        held = {
-            arg: rs.Memory.from_numpy(fill((1, 11), np.float32), None, engine) for arg, fill in extra.items()
-        }
+        held = {arg: from_numpy(fill((1, 11), np.float32), engine) for arg, fill in extra.items()}
         primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(source, target, attr))
-        primitive.execute(rs.Stream(engine), {rs.ARG_FROM: source, rs.ARG_TO: target, **held})
+        run(primitive, engine, {rs.ARG_FROM: source, rs.ARG_TO: target, **held})
         assert values_of(target) == BECOME[dtype] * 9
 
 
@@ -77,7 +74,6 @@ ROWS = np.float32([[1, -1, 0, np.inf], [1, -1, 0, np.inf], [1, -1, 0, np.inf], [
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
-@ENGINES
 def test_14_scales_of_0_infinity_and_nan_follow_f32_arithmetic(engine, known):
     scales = np.float32([0, np.inf, np.nan, -1])
     multiplied = [[0, 0, 0, 0], [127, -128, 0, 127], [0, 0, 0, 0], [-3, 3, -100, 127]]
@@ -85,13 +81,12 @@ def test_14_scales_of_0_infinity_and_nan_follow_f32_arithmetic(engine, known):
     for arg, wanted in ((rs.ARG_SRC, multiplied), (rs.ARG_DST, divided)):
         attr = attr_of(("set_scales", arg, 1, scales if known else None))
         source, target = (
-            rs.Memory.from_numpy(ROWS, None, engine),
+            from_numpy(ROWS, engine),
             rs.Memory(rs.MemoryDesc((4, 4), "s8"), engine),
         )
-        held = {} if known else {rs.ARG_ATTR_SCALES | arg: rs.Memory.from_numpy(scales, None, engine)}
-        rs.Reorder(rs.Reorder.PrimitiveDesc(source, target, attr)).execute(
-            rs.Stream(engine), {rs.ARG_FROM: source, rs.ARG_TO: target, **held}
-        )
+        held = {} if known else {rs.ARG_ATTR_SCALES | arg: from_numpy(scales, engine)}
+        primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(source, target, attr))
+        run(primitive, engine, {rs.ARG_FROM: source, rs.ARG_TO: target, **held})
         assert target.to_numpy().tolist() == wanted
 
 

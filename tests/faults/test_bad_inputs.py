@@ -10,6 +10,7 @@ import pytest
 
 import restride as rs
 from restride.runtime import cpu
+from support.engines import allocated, from_numpy, memory_over, run, storage
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -83,12 +84,12 @@ def test_01_a_blocked_axis_in_lower_case_is_unambiguous():
 
 
 @pytest.mark.parametrize("dims", [(0,), (3, 0), (0, 5, 8, 8), (2, 0, 3, 3)])
-def test_02_dims_of_zero_read_and_write_nothing(dims):
+def test_02_dims_of_zero_read_and_write_nothing(engine, dims):
     md = rs.MemoryDesc(dims, "f32")
     assert md.size == 0
-    bytes_ = np.full(64, POISON, np.uint8)
-    src, dst = rs.Memory(md, CPU, bytes_), rs.Memory(md, CPU, bytes_)
-    rs.Reorder(src, dst).execute(STREAM, src, dst)
+    bytes_ = storage(np.full(64, POISON, np.uint8), engine)
+    src, dst = memory_over(md, engine, bytes_), memory_over(md, engine, bytes_)
+    run(rs.Reorder(src, dst), engine, src, dst)
     assert rs.reorder(np.empty(dims, np.float32), None).shape == dims
     check_untouched(bytes_)
 
@@ -118,10 +119,10 @@ def test_04_sizes_past_2_to_the_63_are_refused_before_anything_is_allocated(dims
             rs.MemoryDesc(dims, data_type, format)
 
 
-def test_04_sizes_that_the_system_has_not_are_out_of_memory(nothing_compiles):
+def test_04_sizes_that_the_system_has_not_are_out_of_memory(engine, nothing_compiles):
     md = rs.MemoryDesc((2**46, 2**10), "u8")
     with refused("cannot allocate", kind=rs.OutOfMemory):
-        rs.Memory(md, CPU)
+        rs.Memory(md, engine)
     with refused("cannot allocate", kind=rs.OutOfMemory):
         rs.reorder(np.broadcast_to(np.zeros(1, np.uint8), md.dims), "ba")
 
@@ -299,22 +300,23 @@ def test_16_elements_that_are_no_numbers_of_ours_are_refused_with_what_to_do(dty
 # 24, 25, 26: the wrong partner
 
 
-def make():
-    src, dst = rs.Memory.from_numpy(X), rs.Memory(rs.MemoryDesc(DIMS, "f32", "nhwc"), CPU)
+def make(engine):
+    src, dst = from_numpy(X, engine), allocated(rs.MemoryDesc(DIMS, "f32", "nhwc"), engine)
     dst.data.view(np.uint8)[:] = POISON
     return rs.Reorder(src, dst), src, dst
 
 
-def test_24_memories_streams_and_descriptors_of_others_are_refused_before_anything_runs():
-    r, src, dst = make()
+def test_24_memories_streams_and_descriptors_of_others_are_refused_before_anything_runs(engine):
+    r, src, dst = make(engine)
+    stream, other = rs.Stream(engine), REF if engine is CPU else CPU
     wrong = [
-        (rs.Stream(REF), src, dst),
-        (STREAM, rs.Memory.from_numpy(X, None, REF), dst),
-        (STREAM, src, rs.Memory(dst.desc, REF, dst)),
-        (STREAM, dst, dst),
-        (STREAM, src, src),
-        (STREAM, rs.Memory.from_numpy(X.view(np.int32)), dst),
-        (STREAM, rs.Memory.from_numpy(X[:1].copy()), dst),
+        (rs.Stream(other), src, dst),
+        (stream, rs.Memory.from_numpy(X, None, other), dst),
+        (stream, src, rs.Memory(dst.desc, other)),
+        (stream, dst, dst),
+        (stream, src, src),
+        (stream, from_numpy(X.view(np.int32), engine), dst),
+        (stream, from_numpy(X[:1].copy(), engine), dst),
     ]
     for args in wrong:
         with refused():
@@ -325,8 +327,8 @@ def test_24_memories_streams_and_descriptors_of_others_are_refused_before_anythi
     np.testing.assert_array_equal(src.to_numpy(), X)
 
 
-def test_25_missing_extra_and_repeated_arguments_are_refused():
-    r, src, dst = make()
+def test_25_missing_extra_and_repeated_arguments_are_refused(engine):
+    r, src, dst = make(engine)
     for args in (
         {},
         {rs.ARG_FROM: src},
@@ -335,22 +337,23 @@ def test_25_missing_extra_and_repeated_arguments_are_refused():
         [(rs.ARG_FROM, src), (rs.ARG_TO, dst), (rs.ARG_TO, dst)],
     ):
         with refused("Reorder.execute"):
-            r.execute(STREAM, args)
+            r.execute(rs.Stream(engine), args)
     check_untouched(dst.data)
 
 
-def test_26_empty_things_and_any_are_refused_by_what_is_missing():
-    r, src, dst = make()
+def test_26_empty_things_and_any_are_refused_by_what_is_missing(engine):
+    r, src, dst = make(engine)
+    stream = rs.Stream(engine)
     with refused("the primitive is empty"):
-        rs.Reorder().execute(STREAM, src, dst)
+        rs.Reorder().execute(stream, src, dst)
     with refused("descriptor is empty"):
         rs.Reorder(rs.Reorder.PrimitiveDesc())
     with refused("the memory is empty"):
-        r.execute(STREAM, rs.Memory(), dst)
+        r.execute(stream, rs.Memory(), dst)
     with refused("format 'any' is a placeholder"):
-        rs.Memory(rs.MemoryDesc(DIMS, "f32", "any"), CPU)
+        rs.Memory(rs.MemoryDesc(DIMS, "f32", "any"), engine)
     with refused("'any'"):
         rs.reorder(X, "any")
     with refused("zero descriptor"):
-        rs.Memory(rs.MemoryDesc(), CPU)
+        rs.Memory(rs.MemoryDesc(), engine)
     check_untouched(dst.data)

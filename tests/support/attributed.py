@@ -13,6 +13,7 @@ import restride as rs
 from restride.dtypes import DataType
 from restride.targets.isa import host_isa
 from support.attributes import Binary, Bytes, Eltwise, Factor, Given, Shape, group_of, written
+from support.engines import memory_over, run, storage
 from support.packed import bytes_of, elements_of
 
 _CANARY, _POISON, _MARGIN = 0xA5, 0xFF, 128
@@ -115,46 +116,31 @@ def factors_of(given: Given) -> Iterator[tuple[Factor, int, str]]:
 
 
 def check(
-    src_md: rs.MemoryDesc,
-    dst_md: rs.MemoryDesc,
-    given: Given,
-    kinds: tuple[str, ...] = ("cpu", "reference"),
-    seed: int = 0,
+    src_md: rs.MemoryDesc, dst_md: rs.MemoryDesc, given: Given, engine: rs.Engine, seed: int = 0
 ) -> str:
-    """Every engine writes what N1 says, zero into padding, and nothing else; the CPU's kernel by name."""
+    """An engine writes what N1 says, zero into padding, and nothing else; its kernel by name."""
     rng = np.random.default_rng(seed)
     src, old = (filled(rng, md.data_type, room_of(md)) for md in (src_md, dst_md))
     wanted = bytes_of(written(src, src_md, old, dst_md, given), dst_md.data_type)
-    names = [_checked(kind, (src_md, src), (dst_md, old), given, wanted) for kind in kinds]
-    return names[0]
-
-
-def _checked(
-    kind: str,
-    source: tuple[rs.MemoryDesc, Bytes],
-    target: tuple[rs.MemoryDesc, Bytes],
-    given: Given,
-    wanted: Bytes,
-) -> str:
-    engine = rs.Engine(kind)
     attr, brought = attr_of(given)
-    held = {arg: _Guarded(data) for arg, (_, data) in {1: source, 17: target, **brought}.items()}
-    pd = rs.Reorder.PrimitiveDesc(engine, source[0], engine, target[0], attr)
+    found = {1: (src_md, src), 17: (dst_md, old), **brought}
+    held = {arg: _Guarded(data, engine) for arg, (_, data) in found.items()}
+    pd = rs.Reorder.PrimitiveDesc(engine, src_md, engine, dst_md, attr)
     memories = {
-        arg: rs.Memory(pd.query_md("exec_arg_md", arg), engine, one.inside) for arg, one in held.items()
+        arg: memory_over(pd.query_md("exec_arg_md", arg), engine, one.inside) for arg, one in held.items()
     }
-    rs.Reorder(pd).execute(rs.Stream(engine), memories)
+    run(rs.Reorder(pd), engine, memories)
     for arg, one in held.items():
-        one.check(wanted if arg == rs.ARG_DST else None, target[0].data_type, f"{pd.impl_info_str} arg {arg}")
+        one.check(wanted if arg == rs.ARG_DST else None, dst_md.data_type, f"{pd.impl_info_str} arg {arg}")
     return pd.impl_info_str
 
 
 class _Guarded:
     """A copy of some bytes in the midst of canaries."""
 
-    def __init__(self, data: Bytes) -> None:
+    def __init__(self, data: Bytes, engine: rs.Engine) -> None:
         self._before = data
-        self._whole = np.full(data.size + 2 * _MARGIN, _CANARY, np.uint8)
+        self._whole = storage(np.full(data.size + 2 * _MARGIN, _CANARY, np.uint8), engine)
         self.inside = self._whole[_MARGIN : _MARGIN + data.size]
         self.inside[:] = data
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import restride as rs
 from restride.plan.compute import linear
 from restride.plan.contract import Inputs, convert
+from support.engines import memory_over, run, storage
 from support.kernels import factors_of
 from support.packed import elements_of
 
@@ -83,11 +84,11 @@ def guarded(md: rs.MemoryDesc, engine: rs.Engine, start: int = 0, fill: int = PO
     """A memory of `md` that holds `fill` in every byte."""
     low, high = md.extent_range() if md.nelems else (0, 0)
     nbytes = md.data_type.nbytes(max(high, low + md.size * 8 // md.data_type.bits))
-    whole = np.full(nbytes + 3 * _MARGIN, _CANARY, np.uint8)
+    whole = storage(np.full(nbytes + 3 * _MARGIN, _CANARY, np.uint8), engine)
     first = -whole.ctypes.data % 64 + 64 + start
     inside = whole[first : first + nbytes]
     inside[:] = fill
-    return Guarded(whole, rs.Memory(md, engine, inside))
+    return Guarded(whole, memory_over(md, engine, inside))
 
 
 def random_bits(held: Guarded, seed: int) -> None:
@@ -114,7 +115,7 @@ def check_reorder(
     wanted = expected(src.elements, src_md, dst.elements, dst_md, alpha, beta)
     before = src.elements.copy()
     primitive = rs.Reorder(src.memory, dst.memory, attr_of(alpha, beta))
-    primitive.execute(rs.Stream(engine), src.memory, dst.memory)
+    run(primitive, engine, src.memory, dst.memory)
     np.testing.assert_array_equal(dst.elements, wanted)
     np.testing.assert_array_equal(src.elements, before)
     src.check_canaries()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import lcm, prod
 
 from hypothesis import strategies as st
 
@@ -17,6 +17,7 @@ _EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 
 _BLOCKS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 _MOST_ELEMENTS = 20_000
 _MOST_PADDED = 60_000
+_MOST_STEPS = 4096
 
 
 @st.composite
@@ -128,3 +129,12 @@ def pairs(draw: st.DrawFn, max_ndims: int = 6, most: int = _MOST_ELEMENTS) -> tu
     """A source and a destination of equal dims."""
     dims = draw(shapes(max_ndims, most))
     return draw(sources(dims, draw(data_types))), draw(destinations(dims, draw(data_types)))
+
+
+def meet_soon(*mds: MemoryDesc) -> bool:
+    """True where the blocks of all meet again within the steps that are provided."""
+    return all(lcm(*(_block(md, dim) for md in mds)) <= _MOST_STEPS for dim in range(mds[0].ndims))
+
+
+def _block(md: MemoryDesc, dim: int) -> int:
+    return prod(size for size, axis in zip(md.inner_blks, md.inner_idxs, strict=True) if axis == dim)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import restride as rs
@@ -13,7 +14,8 @@ from restride.plan.contract import Inputs, convert, from_real, storage_dtype, to
 from restride.plan.interpret import gather, scatter
 
 from .by_offset import Array, Guarded, guarded, positions, random_bits
-from .descriptors import data_types, destinations, sources
+from .descriptors import data_types, destinations, meet_soon, sources
+from .engines import run
 from .kernels import tame
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -85,7 +87,7 @@ def check_concat(
     wanted = concat_expected(srcs, storage(dst), dst_md, axis, factors)
     before = [storage(held).copy() for held in srcs]
     pd = rs.Concat.PrimitiveDesc(engine, axis, mds, dst_md, scaled(factors))
-    rs.Concat(pd).execute(rs.Stream(engine), [held.memory for held in srcs], dst.memory)
+    run(rs.Concat(pd), engine, [held.memory for held in srcs], dst.memory)
     np.testing.assert_array_equal(storage(dst), wanted)
     for held, old in zip([*srcs, dst], [*before, wanted], strict=True):
         np.testing.assert_array_equal(storage(held), old)
@@ -146,7 +148,7 @@ def check_sum(
     wanted = sum_expected(srcs, storage(dst), dst_md, factors)
     before = [storage(held).copy() for held in srcs]
     pd = rs.Sum.PrimitiveDesc(engine, factors, mds, dst_md)
-    rs.Sum(pd).execute(rs.Stream(engine), [held.memory for held in srcs], dst.memory)
+    run(rs.Sum(pd), engine, [held.memory for held in srcs], dst.memory)
     np.testing.assert_array_equal(storage(dst), wanted)
     for held, old in zip([*srcs, dst], [*before, wanted], strict=True):
         np.testing.assert_array_equal(storage(held), old)
@@ -178,7 +180,9 @@ def concats(draw: st.DrawFn) -> tuple[list[rs.MemoryDesc], rs.MemoryDesc, int, l
     ]
     has_scales = draw(st.booleans())
     scales = [draw(st.sampled_from(_SCALES)) if has_scales else 1.0 for _ in mds]
-    return mds, draw(destinations(whole, draw(data_types))), axis, scales
+    dst = draw(destinations(whole, draw(data_types)))
+    assume(all(meet_soon(md, dst) for md in mds))
+    return mds, dst, axis, scales
 
 
 @st.composite
@@ -190,4 +194,6 @@ def sums(draw: st.DrawFn, most: int = 5) -> tuple[list[rs.MemoryDesc], rs.Memory
     mds = [draw(sources(dims, kinds or draw(data_types))) for _ in range(count)]
     has_scales = draw(st.booleans())
     scales = [draw(st.sampled_from(_SCALES)) if has_scales else 1.0 for _ in mds]
-    return mds, draw(destinations(dims, kinds or draw(data_types))), scales
+    dst = draw(destinations(dims, kinds or draw(data_types)))
+    assume(meet_soon(*set(mds), dst))
+    return mds, dst, scales

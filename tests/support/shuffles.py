@@ -20,6 +20,7 @@ from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
 
 from .by_offset import guarded, positions, random_bits
+from .engines import run
 from .kernels import COMMON, Kernel
 
 Array = npt.NDArray[np.generic]
@@ -231,15 +232,14 @@ def check_both(
     random_bits(src, seed)
     before = src.elements.copy()
     wanted = by_offset(src.elements, md, dst.elements, md, axis, group_size)
-    stream = rs.Stream(engine)
     args = {rs.ARG_SRC: src.memory, rs.ARG_DST: dst.memory}
-    forward(md, axis, group_size, engine).execute(stream, args)
+    run(forward(md, axis, group_size, engine), engine, args)
     np.testing.assert_array_equal(dst.elements, wanted)
     elements = positions(md, md.dims)
     restored = by_offset(dst.elements, md, back.elements, md, axis, md.dims[axis] // group_size)
     np.testing.assert_array_equal(restored[elements], before[elements])
     args = {rs.ARG_DIFF_DST: dst.memory, rs.ARG_DIFF_SRC: back.memory}
-    backward(md, axis, group_size, engine).execute(stream, args)
+    run(backward(md, axis, group_size, engine), engine, args)
     np.testing.assert_array_equal(back.elements, restored)
     np.testing.assert_array_equal(src.elements, before)
     for held in (src, dst, back):

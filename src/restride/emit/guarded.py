@@ -28,15 +28,16 @@ class GuardedWriter(NestWriter):
         """The outermost axis in shares, the others whole."""
         low, high = self.share(self.nest.axes[0].extent)
         zero: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
-        self._guarded_loop(0, low, high, self.start(), zero)
+        self.guarded_loop(0, low, high, self.start(), zero)
 
-    def _guarded_loop(
+    def guarded_loop(
         self, index: int, low: Value, high: Value, cursor: Cursor, at: tuple[Value, ...]
     ) -> None:
+        """Positions from `low` to `high` of an axis, and all of the axes inside it."""
         with self.b.loop(low, high) as position:
             moved, here = self.stepped(index, position, cursor, at)
             if index + 1 < len(self.nest.axes):
-                self._guarded_loop(index + 1, i64(0), i64(self.nest.axes[index + 1].extent), moved, here)
+                self.guarded_loop(index + 1, i64(0), i64(self.nest.axes[index + 1].extent), moved, here)
             else:
                 self.element(moved, here)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 from ..plan.schedule import Schedule
 from ..plan.work_items import ItemPlan, Items
@@ -23,7 +24,8 @@ from .tile import Places, emit_tile
 
 ENTRY = "restride"
 
-# Every value is one lane wide, two for the halves of a byte: the device's compiler makes vectors of items.
+# What items in step do is one lane wide, two for the halves of a byte: the device's compiler makes vectors of
+# items. SPIR-V has vectors of 16 lanes at most: no register is longer than so many bytes.
 _STYLE = Style(vector_bytes=16, permute_cost=1, byte_permute_cost=1, can=Abilities(round_even=True))
 _LOCAL = "ptr addrspace(3)"
 
@@ -42,7 +44,10 @@ class Dialect:
     group_id: Callable[[Builder], Value]
     local_id: Callable[[Builder], Value]
     barrier: Callable[[Builder], None]
-    tail: str = ""
+    # Adds a value to an integer in memory, in one step: `{out}` and `{value}` with their types.
+    add_to: str = "atomicrmw add {out}, {value} monotonic, align 4"
+    # How a function says of how many items a group is.
+    group_size: str = "!reqd_work_group_size !1"
 
 
 def emit_items(plan: ItemPlan, dialect: Dialect) -> str:
@@ -50,14 +55,23 @@ def emit_items(plan: ItemPlan, dialect: Dialect) -> str:
     b = Builder(dialect.table_pointer)
     writer = _KernelWriter(b, plan, dialect)
     writer.emit()
+    room = f"@restride.tile = internal addrspace(3) global [{plan.local_bytes} x i8] undef, align 16"
+    return module_of(b, dialect, writer.signature(), plan.device.group, room if plan.local_bytes else "")
+
+
+def module_of(b: Builder, dialect: Dialect, signature: str, size: int, room: str = "") -> str:
+    """The text of a module: the kernel whose body is written, what it calls, and its local memory.
+
+    `size` is how many items a group has; a device's compiler that knows of one item looks for no neighbours.
+    """
     b.line("ret void")
-    room = [f"@restride.tile = internal addrspace(3) global [{plan.local_bytes} x i8] undef, align 16"]
     # One lane of a function is short, and LLVM has no SPIR-V for arguments of one lane: all become inline.
     functions = [text.replace(" noinline {", " alwaysinline {") for text in b.defined.values()]
-    outside = room * bool(plan.local_bytes), b.constants, sorted(b.declared.values()), functions
-    head = f"define {dialect.kernel} void @{ENTRY}({writer.signature()}) nounwind {{\nentry:\n"
+    outside = [room] * bool(room), b.constants, sorted(b.declared.values()), functions
+    head = f"define {dialect.kernel} void @{ENTRY}({signature}) nounwind {dialect.group_size} {{\nentry:\n"
+    notes = ["!0 = !{i32 1}", f"!1 = !{{i32 {size}, i32 1, i32 1}}"]
     lines = [line for part in outside for line in part]
-    return "\n".join([*lines, head + b.body() + "\n}", "!0 = !{i32 1}", dialect.tail]) + "\n"
+    return "\n".join([*lines, head + b.body() + "\n}", *notes]) + "\n"
 
 
 class _KernelWriter:
@@ -85,9 +99,8 @@ class _KernelWriter:
         group, local = self.dialect.group_id(self.b), self.dialect.local_id(self.b)
         places = Places(src, dst, operands)
         if self.plan.guarded is not None:
-            _GuardedItem(self.b, _guarded_plan(self.plan), _STYLE, params).emit_item(
-                self._item(group, local), places
-            )
+            writer = _GuardedItem(self.b, _guarded_plan(self.plan), _STYLE, params)
+            writer.emit_item(self._item(group, local), places, self.plan.guarded_axes)
             return
         first = 0
         for box in self.plan.boxes:
@@ -107,7 +120,7 @@ class _KernelWriter:
         return self.b.op("add", self.b.op("mul", group, i64(self.plan.device.group)), local)
 
     def _box(self, box: Items, group: Value, local: Value, params: Params, places: Places) -> None:
-        if box.square is not None:
+        if box.plan.square is not None:
             _SquareItem(self.b, box, _STYLE, params).emit_group(
                 group, local, places, (self.plan.device.group, self.dialect.barrier)
             )
@@ -132,7 +145,7 @@ def _begun(writer: NestWriter, places: Places) -> Cursor:
     return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
 
 
-def _decoded(b: Builder, number: Value, extents: list[int]) -> list[Value]:
+def decoded(b: Builder, number: Value, extents: list[int]) -> list[Value]:
     """The digits of a number, the last the fastest."""
     digits: list[Value] = []
     for place in range(len(extents) - 1, -1, -1):
@@ -151,23 +164,27 @@ class _Item(NestWriter):
         """The tile number `item`, where there is one."""
         plan = self.plan
         with self.b.when("ult", item, i64(plan.steps())):
-            digits = _decoded(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
+            digits = decoded(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
             steps = {grid.axis: digit for grid, digit in zip(plan.grid, digits, strict=True)}
-            self._loops(list(steps), steps, _begun(self, places))
+            order = [grid.axis for grid in plan.grid if grid.axis not in plan.inner]
+            self._loops([*order, *plan.inner], steps, _begun(self, places))
 
 
 class _GuardedItem(GuardedWriter):
     """Writes what one item does that checks bounds itself."""
 
-    def emit_item(self, item: Value, places: Places) -> None:
-        """The position number `item`, where there is one."""
-        axes = self.nest.axes
-        with self.b.when("ult", item, i64(self.nest.positions)):
+    def emit_item(self, item: Value, places: Places, count: int) -> None:
+        """The position number `item` of the first `count` axes, where there is one, and all of the others."""
+        extents = [axis.extent for axis in self.nest.axes]
+        with self.b.when("ult", item, i64(prod(extents[:count]))):
             at: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
             cursor = _begun(self, places)
-            for index, digit in enumerate(_decoded(self.b, item, [axis.extent for axis in axes])):
+            for index, digit in enumerate(decoded(self.b, item, extents[:count])):
                 cursor, at = self.stepped(index, digit, cursor, at)
-            self.element(cursor, at)
+            if count < len(extents):
+                self.guarded_loop(count, i64(0), i64(extents[count]), cursor, at)
+            else:
+                self.element(cursor, at)
 
 
 class _SquareItem(NestWriter):
@@ -175,15 +192,15 @@ class _SquareItem(NestWriter):
 
     def __init__(self, b: Builder, box: Items, style: Style, params: Params) -> None:
         super().__init__(b, box.plan, style, params)
-        assert box.square is not None
-        self._box, self._square = box, box.square
+        assert box.plan.square is not None
+        self._box, self._square = box, box.plan.square
 
     def emit_group(
         self, group: Value, local: Value, places: Places, how: tuple[int, Callable[[Builder], None]]
     ) -> None:
         """Square number `group`; `how` is the number of items, and what makes them meet."""
         size, barrier = how
-        digits = _decoded(self.b, group, self._box.group_extents())
+        digits = decoded(self.b, group, self._box.group_extents())
         origin = _begun(self, places).places
         for index, digit in enumerate(digits):
             side = self._side(index)

@@ -27,6 +27,7 @@ from ..primitives.args import (
     ARG_SRC_1,
     arg_attr_multiple_post_op,
 )
+from ..runtime.brought import brought
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -85,7 +86,7 @@ def _bind_scale(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine)
     with np.errstate(all="ignore"):
         exact = np.ascontiguousarray(values, np.float32)
     made.attr.set_output_scales(1 << _axis(given.axis, "scale", dst), RUNTIME_F32_VAL)
-    made.extras[ARG_ATTR_OUTPUT_SCALES] = Memory.from_numpy(exact, engine=engine)
+    made.extras[ARG_ATTR_OUTPUT_SCALES] = _at(exact, engine)
 
 
 def _bind_zero_point(
@@ -112,7 +113,7 @@ def _bind_zero_point(
         return
     values = _integers(_one_per_index("zero_point", given.zero_point, given.axis, dst))
     made.attr.set_zero_points(arg, 1 << _axis(given.axis, "zero_point", dst), None)
-    made.extras[ARG_ATTR_ZERO_POINTS | arg] = Memory.from_numpy(values, engine=engine)
+    made.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
 
 
 def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -310,7 +311,13 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
     described = describe(array, None, _OPERAND)
-    return Memory(described.desc, engine, described.buffer_of(array))
+    return brought(described.desc, engine, described.buffer_of(array))
+
+
+def _at(values: np.ndarray[Any, Any], engine: Engine) -> Memory:
+    """One value for each index, on the engine that runs the call."""
+    described = describe(values, None, _OPERAND)
+    return brought(described.desc, engine, described.buffer_of(values))
 
 
 def _no_chain(entry: Any) -> InvalidArguments:

@@ -20,3 +20,18 @@ class Machine:
     line: int = 64
     page: int = 4096
     ways: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of work-items: items of a group, and of a sub-group, which run in step.
+
+    `local_bytes` is the memory that a group has of its own; 0 where that is no faster than any other memory.
+    `vector_bytes` are the registers that an item has to itself where items do not run in step, as on a CPU;
+    else 0.
+    """
+
+    group: int = 256
+    sub_group: int = 32
+    local_bytes: int = 0
+    vector_bytes: int = 0

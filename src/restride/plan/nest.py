@@ -105,6 +105,11 @@ class LoopNest:
         return any(a.valid == 0 for a in self.axes)
 
     @property
+    def has_nibbles(self) -> bool:
+        """True where a side is of a 4-bit type."""
+        return min(self.src_type.bits, self.dst_type.bits) < 8
+
+    @property
     def positions(self) -> int:
         """Number of loop iterations."""
         return prod(a.extent for a in self.axes)

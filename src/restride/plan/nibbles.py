@@ -20,11 +20,6 @@ Span = tuple[int, int]
 _WIDE = {DataType.s4: DataType.s8, DataType.u4: DataType.u8}
 
 
-def has_nibbles(nest: LoopNest) -> bool:
-    """True where a side is of a 4-bit type."""
-    return nest.src_type in _WIDE or nest.dst_type in _WIDE
-
-
 def moves_whole_bytes(plans: Iterable[Schedule]) -> bool:
     """True where every tile begins at a whole byte, and no byte of the destination has two tiles."""
     return all(_reads_bytes(plan) and _writes_bytes(plan) for plan in plans)

@@ -5,9 +5,9 @@ zero point of its source shifts it. Both are taken back by one s32 for each outp
 of its weights, and -1 times it. Behind the bytes of the weights, in this order, is where oneDNN looks for
 them.
 
-On the CPU one kernel does both, a block at a time (`plan/summed.py`). Where the outermost axis of the
-destination gives no such blocks, and for 4-bit types, the sums are found in a second pass over what the first
-left in the caches.
+On the CPU one kernel does both, a block at a time (`plan/summed.py`). Where no axis of the destination
+gives such blocks, and for 4-bit types, the sums are found in a second pass over what the first left in the
+caches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from ..desc.attr import Compensation
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments
 from ..plan.compute import Compute
 from ..plan.nest import LoopNest
 from ..plan.nibbles import wide_type
@@ -40,6 +40,8 @@ from .args import ARG_DST_1, ARG_DST_2, name_of
 from .base import check_destination, check_memory
 from .feeding import Entry, Extras
 
+FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
+"""By what the sums are multiplied."""
 _TYPES = (DataType.s8, DataType.u8, DataType.s32, DataType.s4, DataType.u4)
 
 
@@ -60,18 +62,6 @@ def check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> Non
             where=where,
             why=f"the destination has dims 0 to {dst.ndims - 1} (N10)",
             hint="bit i keeps dim i: 1 for OIhw weights, 3 for gOIhw",
-        )
-
-
-def check_uncompensated(wanted: Compensation | None, where: str) -> None:
-    """Raise Unimplemented where a SYCL device is asked for compensations."""
-    if wanted is not None:
-        raise Unimplemented(
-            "reorder: compensation on a SYCL engine",
-            code="RS-D05",
-            where=where,
-            why="sums of the destination are found on the CPU and the reference engine",
-            hint='reorder with rs.Engine("cpu"), and bring the result over by a second reorder',
         )
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..plan.concat import Move
-from ..plan.nibbles import has_nibbles
 from ..runtime.joined import JoinedProgram, joined_program
 from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
@@ -134,7 +133,7 @@ class _Compiled:
 
 def _compiled(move: Move) -> _Compiled:
     nest = move.nest
-    if has_nibbles(nest):
+    if nest.has_nibbles:
         return _Compiled(make_program(nest, nest.moved_bytes, move.read, move.written))
     # Sources of the same shape share a kernel, as where they begin is not in it.
     src, dst = nest.src_base * nest.src_type.bits // 8, nest.dst_base * nest.dst_type.bits // 8

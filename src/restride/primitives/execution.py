@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
@@ -19,7 +18,7 @@ from .feeding import Entry
 from .handle import PrimitiveHandle
 from .known import MOST_KNOWN, Known, known_of
 from .scratchpad import check_scratchpad
-from .submitting import check_sycl, checked_deps, run_on
+from .submitting import run_on
 
 
 class MovingPrimitive(PrimitiveHandle):
@@ -30,7 +29,6 @@ class MovingPrimitive(PrimitiveHandle):
 
     reads: ClassVar[int]
     writes: ClassVar[int]
-    usage: ClassVar[str]
 
     __slots__ = (
         "_call",
@@ -92,17 +90,6 @@ class MovingPrimitive(PrimitiveHandle):
             return
         # The buffers are held by name: another thread may give the memories others meanwhile.
         self._call(read[0], written[0], self._params)
-
-    def execute_sycl(
-        self, stream: Stream, src: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
-    ) -> Any:
-        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
-
-        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
-        Raises InvalidArguments on every other engine, and for what is no event (P08).
-        """
-        check_sycl(self.kind, self._check_usable(), self._pd.get_engine())
-        return self._execute_checked(stream, src, dst, checked_deps(self.kind, deps))
 
     def _run_known(self, stream: Stream, src: Any, dst: Any) -> bool:
         """Run what has been checked before; False, with nothing touched, where all has to be checked."""
@@ -173,16 +160,6 @@ class MovingPrimitive(PrimitiveHandle):
         assert self._src_engine is not None
         assert self._dst_engine is not None
         return self._engine, self._src_engine, self._dst_engine
-
-    def _check_usable(self) -> Any:
-        if self._impl is None:
-            raise InvalidArguments(
-                f"{self.kind}.execute: the primitive is empty",
-                code="RS-R04",
-                why="it was made without a primitive descriptor (R05)",
-                hint=f"make it with {self.usage}",
-            )
-        return self._impl
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         """Raise InvalidArguments where writing could change the source before it is read."""

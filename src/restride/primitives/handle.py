@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from ..errors import InvalidArguments
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
 from .base import PrimitiveDescBase
 from .calls import own
+from .submitting import check_sycl, checked_deps
 
 
 class PrimitiveHandle:
     """Truth, text, copies and descriptor of a primitive; empty ones are False."""
 
     kind: ClassVar[str]
+    # How one makes it, for errors.
+    usage: ClassVar[str] = ""
 
     __slots__ = ("_impl", "_pd")
     _impl: Any
@@ -33,6 +39,31 @@ class PrimitiveHandle:
     def __reduce__(self) -> tuple[Any, ...]:
         # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
         return type(self), ((self._pd,) if self else ())
+
+    def execute_sycl(
+        self, stream: Stream, src: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
+    ) -> Any:
+        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
+
+        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
+        Raises InvalidArguments on every other engine, and for what is no event (P08).
+        """
+        check_sycl(self.kind, self._check_usable(), self._pd.get_engine())
+        return self._execute_checked(stream, src, dst, checked_deps(self.kind, deps))
+
+    def _execute_checked(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Any:
+        """Check everything, run, and give the event; `src` and `dst` as `execute` takes them."""
+        raise NotImplementedError
+
+    def _check_usable(self) -> Any:
+        if self._impl is None:
+            raise InvalidArguments(
+                f"{self.kind}.execute: the primitive is empty",
+                code="RS-R04",
+                why="it was made without a primitive descriptor (R05)",
+                hint=f"make it with {self.usage or f'rs.{self.kind}(pd)'}",
+            )
+        return self._impl
 
     def get_primitive_desc(self) -> Any:
         """The primitive descriptor."""

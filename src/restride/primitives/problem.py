@@ -23,10 +23,10 @@ from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, chain_of
-from .compensation import Compensated, Sums, check_compensation, check_uncompensated
+from .compensation import Compensated, Sums, check_compensation
 from .feeding import Entry, Extras, fill_params, operand_arrays
 from .scratchpad import scratch_address
-from .sycl_reorder import SyclReorder
+from .sycl_reorder import SyclCompensated, SyclReorder
 
 # A function of one element takes as long as to move so many bytes (measured: 1 to 5 ns, at 10 bytes a ns).
 _FUNCTION_BYTES = 32
@@ -226,9 +226,8 @@ def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | S
     """The implementation of a checked, concrete problem on an engine."""
     wanted = problem.attr.compensation
     if engine._device is not None:
-        check_uncompensated(wanted, problem.where())
-        chain = problem.chain()
-        return SyclReorder(problem, problem.nest(chain), chain, engine, solve)
+        kind, chain = SyclReorder if wanted is None else SyclCompensated, problem.chain()
+        return kind(problem, problem.nest(chain), chain, engine, solve)
     try:
         made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
     except Unimplemented as error:

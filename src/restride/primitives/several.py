@@ -26,7 +26,7 @@ from .given import parse_engine
 from .handle import PrimitiveHandle, described
 from .scratchpad import check_scratchpad
 from .several_checks import Names
-from .submitting import check_sycl, checked_deps, run_on
+from .submitting import run_on
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
@@ -149,7 +149,7 @@ class SeveralPrimitive(PrimitiveHandle):
             *read, written = buffers
             self._run_apart([buffer[0] for buffer in read], written[0])
             return
-        self._execute_checked(stream, srcs, dst, ())
+        self._execute_checked(stream, srcs, dst)
 
     def _fitting(self, stream: Stream, srcs: Any, dst: Memory | None) -> list[Buffer] | None:
         """The buffers of sources and destination where all is surely right; None where it must be sorted out.
@@ -177,20 +177,9 @@ class SeveralPrimitive(PrimitiveHandle):
             found.append(buffer)
         return [*found, written]
 
-    def execute_sycl(
-        self, stream: Stream, srcs: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
-    ) -> Any:
-        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
-
-        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
-        Raises InvalidArguments on every other engine, and for what is no event (P08).
-        """
-        check_sycl(self.kind, self._check_usable(), self._pd.get_engine())
-        return self._execute_checked(stream, srcs, dst, checked_deps(self.kind, deps))
-
-    def _execute_checked(self, stream: Stream, srcs: Any, dst: Memory | None, deps: Sequence[Any]) -> Any:
+    def _execute_checked(self, stream: Stream, src: Any, dst: Memory | None, deps: Sequence[Any] = ()) -> Any:
         impl, engine = self._check_usable(), self._pd.get_engine()
-        args = srcs if dst is None else self._numbered(srcs, dst)
+        args = src if dst is None else self._numbered(src, dst)
         sources, dst, extras = self._parse(args)
         check_stream(self.kind, stream, engine)
         check_run(Names(f"{self.kind}.execute"), (sources, dst, extras), impl, engine)
@@ -223,16 +212,6 @@ class SeveralPrimitive(PrimitiveHandle):
             why=f"{wanted} sources are wanted, {got} given (R06)",
             hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
         )
-
-    def _check_usable(self) -> Any:
-        if self._impl is None:
-            raise InvalidArguments(
-                f"{self.kind}.execute: the primitive is empty",
-                code="RS-R04",
-                why="it was made without a primitive descriptor (R05)",
-                hint=f"make it with rs.{self.kind}(pd)",
-            )
-        return self._impl
 
 
 def _buffer_of(memory: Memory | None, desc: MemoryDesc, engine: Engine | None) -> Buffer | None:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ..errors import InvalidArguments
+from ..runtime.brought import settled
 from ..runtime.engine import Engine
 from ..runtime.event import COMPLETED, Event
+from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.sycl_program import Run
 
@@ -30,6 +32,16 @@ def run_on(impl: Any, stream: Stream, deps: Sequence[Any], args: tuple[Any, ...]
     device = stream.engine._device
     assert device is not None
     return impl.submit(Run(device, stream._queue, list(deps)), *args)
+
+
+def run_now(impl: Any, engine: Engine, memories: Sequence[Memory], args: tuple[Any, ...]) -> None:
+    """Run an implementation on checked memories to its end; on a device after all that works on them."""
+    device = engine._device
+    if device is None:
+        impl.run(*args)
+        return
+    settled(*memories)
+    impl.submit(Run(device, device.queue, []), *args).wait()
 
 
 def check_sycl(kind: str, impl: Any, engine: Engine) -> None:

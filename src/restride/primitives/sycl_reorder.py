@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +15,11 @@ from ..runtime.alloc import Buffer, extent
 from ..runtime.device_memory import check_alive
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.sycl import Place, SyclDevice, pending
+from ..runtime.sycl import Place, SyclDevice, pending, readable
 from ..runtime.sycl_program import Given, Run, SyclProgram, spread_whole
+from ..runtime.sycl_sums import SyclSums
 from .chain import Chain, Feed
+from .compensation import FACTORS, compensation_descs
 
 Extras = Mapping[int, Memory]
 
@@ -25,7 +28,8 @@ class SyclMove:
     """A nest on a device: reorders and shuffles whose memories are both there."""
 
     is_on_device: ClassVar[bool] = True
-    outputs: ClassVar[dict[int, MemoryDesc]] = {}
+    # What is written beside the destination.
+    outputs: Mapping[int, MemoryDesc] = MappingProxyType({})
     params = 0
 
     def __init__(self, problem: Any, nest: LoopNest, chain: Chain, device: SyclDevice) -> None:
@@ -85,6 +89,38 @@ class SyclReorder(SyclMove):
         return run.end()
 
 
+class SyclCompensated(SyclReorder):
+    """A reorder that also writes the sums of its destination, found on the device."""
+
+    def __init__(
+        self,
+        problem: Any,
+        nest: LoopNest,
+        chain: Chain,
+        engine: Engine,
+        solve: Callable[[Any, Engine], Any],
+    ) -> None:
+        super().__init__(problem, nest, chain, engine, solve)
+        wanted = problem.attr.compensation
+        self.outputs = compensation_descs(wanted, problem.dst)
+        self._sums = SyclSums(problem.dst, wanted.mask, self.device)
+
+    def prepare(self) -> None:
+        """Compile both."""
+        super().prepare()
+        self._sums.prepare()
+
+    def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
+        """Submit on checked memories; the event of both."""
+        event = super().submit(run, src, dst, extras)
+        if not dst.engine.is_sycl:
+            return event
+        places = {FACTORS[arg]: place_of(run, extras[arg]) for arg in self.outputs}
+        outputs = {factor: place for factor, place in places.items() if place is not None}
+        self._sums.submit(run, place_of(run, dst) or Place(None), outputs)
+        return run.end()
+
+
 def fetched(run: Run, memory: Memory, engine: Engine) -> Memory:
     """A memory of the host with the same bytes, there when `run`'s dependencies are done."""
     if not memory.engine.is_sycl:
@@ -129,9 +165,7 @@ def _brought(run: Run, md: MemoryDesc, buffer: Buffer) -> Place | None:
     if high <= low:
         return None
     room = run.room(high - low)
-    held = buffer.bytes()[low:high]
-    # dpctl copies from what it could write to, too: what must not be written is copied on the host first.
-    run.copy(room.usm, held if held.flags.writeable else held.copy(), high - low)
+    run.copy(room.usm, readable(buffer.bytes()[low:high]), high - low)
     return Place(room.usm, -low)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from . import exports
 from .alloc import NO_DATA, Buffer, acquire, extent
 from .engine import Engine
 from .sycl import SyclDevice, pending
@@ -94,7 +95,19 @@ def settled(buffer: Buffer | None, engine: Engine | None, image: Buffer) -> None
     """Write an image back into device memory."""
     if buffer is not None and engine is not None:
         check_alive(buffer, engine)
-        device_of(engine).upload(image, buffer)
+        device_of(engine).upload(image, buffer, buffer.nbytes)
+
+
+def usm_interface(md: MemoryDesc, buffer: Buffer, engine: Engine) -> dict[str, Any]:
+    """What dpctl takes a memory by, once nothing works on it."""
+    pending.wait_for(buffer.owner)
+    return exports.usm_interface(md, buffer, device_of(engine).queue)
+
+
+def settle(buffer: Buffer | None, engine: Engine) -> None:
+    """Block until nothing submitted works on a buffer."""
+    if buffer is not None and engine.is_sycl:
+        pending.wait_for(buffer.owner)
 
 
 def check_alive(buffer: Buffer, engine: Engine) -> None:

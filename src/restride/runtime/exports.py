@@ -65,9 +65,7 @@ def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
 
     Raises AttributeError, as the protocol wants it, for elements that it has no name for.
     """
-    twin = md.data_type.numpy
-    if twin is None or twin.isbuiltin != 1:
-        raise AttributeError(f"__array_interface__ has no name for {md.data_type}: use np.asarray(mem)")
+    twin = _twin(md)
     # Bytes in place of an address: whoever takes them keeps the buffer, whatever the memory attaches later.
     return {
         "version": 3,
@@ -77,6 +75,29 @@ def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
         "data": held.bytes(),
         "offset": md.offset0 * twin.itemsize if md.nelems else 0,
     }
+
+
+def usm_interface(md: MemoryDesc, held: Buffer, queue: Any) -> dict[str, Any]:
+    """`__sycl_usm_array_interface__` of a plain layout in USM; AttributeError as `interface`.
+
+    Strides and the offset count elements there. `queue` is one of the memory's context.
+    """
+    return {
+        "version": 1,
+        "typestr": _twin(md).str,
+        "shape": md.dims,
+        "strides": md.strides,
+        "data": (held.address, held.readonly),
+        "offset": md.offset0 if md.nelems else 0,
+        "syclobj": queue,
+    }
+
+
+def _twin(md: MemoryDesc) -> np.dtype[Any]:
+    twin = md.data_type.numpy
+    if twin is None or twin.isbuiltin != 1:
+        raise AttributeError(f"the array interfaces have no name for {md.data_type}: use np.asarray(mem)")
+    return twin
 
 
 def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:

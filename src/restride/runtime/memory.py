@@ -15,7 +15,7 @@ from . import exports, views
 from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, at_pointer, extent, wrap
 from .capsules import imported, not_imported
 from .describe import describe
-from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled
+from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled, usm_interface
 from .engine import Engine
 
 __all__ = ["NO_DATA", "Memory"]
@@ -234,6 +234,13 @@ class Memory:
         if self._desc.inner_blks or not self:
             raise AttributeError(f"__array_interface__: {self!r} has no strides; see Memory.physical and .to")
         return exports.interface(self._desc, self._held("__array_interface__"))
+
+    @property
+    def __sycl_usm_array_interface__(self) -> dict[str, Any]:
+        """dpctl's interface of USM, for a plain layout on a SYCL engine; AttributeError for all else."""
+        if self._engine is None or not self._engine.is_sycl or self._buffer is None or self._desc.inner_blks:
+            raise AttributeError(f"__sycl_usm_array_interface__: {self!r} is no USM with strides")
+        return usm_interface(self._desc, self._buffer, self._engine)
 
     def __dlpack__(self, **options: Any) -> Any:
         """A DLPack capsule of a plain layout, without a copy; the options are the Array API's.

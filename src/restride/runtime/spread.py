@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..plan.nest import LoopNest
-from ..plan.nibbles import Span, Spread, has_nibbles, line, spread, wide_type
+from ..plan.nibbles import Span, Spread, line, spread, wide_type
 from ..plan.staged import Chain, linear_chain
 from ..targets.isa import host_caches
 from .alloc import Array, address_of
@@ -61,7 +61,7 @@ def make_program(
 def _chain(nest: LoopNest) -> Chain | None:
     """The nest in stages where it is too large for the caches and of whole bytes."""
     is_large = not nest.is_empty and nest.moved_bytes >= host_caches().l3
-    return linear_chain(nest) if is_large and not has_nibbles(nest) else None
+    return linear_chain(nest) if is_large and not nest.has_nibbles else None
 
 
 class SpreadProgram:

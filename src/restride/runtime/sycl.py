@@ -5,12 +5,15 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
-from ..plan.work_items import Device, ItemPlan
+from ..plan.machine import Device
+from ..plan.work_items import ItemPlan
+from ..plan.work_sums import SumPlan
 from ..targets.spirv import ENTRY, Spirv, spirv_code
 from .alloc import Array, Buffer, address_of
 from .cache import LruCache, shared_cache
@@ -19,6 +22,8 @@ from .sycl_sdk import INSTALL, Sdk, find_sdk
 USM_KINDS = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
 # More items in a group bring nothing to kernels that only move.
 _GROUP = 256
+# SPIR-V has vectors of 16 lanes, and the narrowest elements are bytes.
+_VECTOR_BYTES = 16
 
 _kernels: LruCache[Any] = cast("LruCache[Any]", shared_cache("kernels"))
 
@@ -43,13 +48,7 @@ class SyclDevice:
         # Others cannot be opened again by their names.
         self.is_default = device.parent_device is None and context == default_context(sdk, device)
         self.has_double = bool(device.has_aspect_fp64)
-        widths = list(device.sub_group_sizes) or [1]
-        self.facts = Device(
-            group=min(_GROUP, int(device.max_work_group_size)),
-            sub_group=max(map(int, widths)),
-            # A CPU has no memory that only one group sees: a square would be copied once more for nothing.
-            local_bytes=0 if device.is_cpu else int(device.local_mem_size),
-        )
+        self.facts = _facts(device)
 
     def __repr__(self) -> str:
         return f"<{self.name}:{self.index} {self.device.name}>"
@@ -77,7 +76,8 @@ class SyclDevice:
 
         Raises InvalidArguments for memory of the host, of another context, or already freed.
         """
-        if not hasattr(data, "__sycl_usm_array_interface__"):
+        interface = getattr(data, "__sycl_usm_array_interface__", None)
+        if interface is None:
             raise InvalidArguments(
                 "Memory: the data is memory of the host",
                 code="RS-P08",
@@ -85,13 +85,26 @@ class SyclDevice:
                 why="the device reads USM memory alone (P08)",
                 hint='allocate with rs.Memory(md, engine), and reorder into it from one of rs.Engine("cpu")',
             )
+        if not all(self.sdk.is_usm(address, self.context) for address in self._ends(interface)):
+            raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
         try:
             usm = self.sdk.memory.as_usm_memory(data)
         except (TypeError, ValueError) as error:
             raise self._no_usm(str(error)) from error
-        if self.usm_type(usm) == "unknown":
-            raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
         return Buffer(usm._pointer, int(usm.nbytes), False, usm)
+
+    def _ends(self, interface: Any) -> tuple[int, int]:
+        """The addresses of the first and last byte of what an array interface describes."""
+        try:
+            width = np.dtype(interface["typestr"]).itemsize
+            start = interface["data"][0] + width * interface.get("offset", 0)
+            extents = [int(n) for n in interface["shape"]]
+            steps = interface.get("strides") or [prod(extents[i + 1 :]) for i in range(len(extents))]
+            reach = [(n - 1) * step * width for n, step in zip(extents, steps, strict=True) if n]
+            return start + sum(min(r, 0) for r in reach), start + sum(max(r, 0) for r in reach) + width - 1
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            why = f"its __sycl_usm_array_interface__ is malformed: {type(error).__name__} {error}"
+            raise self._no_usm(why[:300]) from error
 
     def _no_usm(self, why: str) -> InvalidArguments:
         hint = "make it with dpctl.memory on a queue of rs.sycl_interop.get_context(engine)"
@@ -115,11 +128,11 @@ class SyclDevice:
             self.queue.memcpy(copied, buffer.owner, buffer.nbytes)
         return Buffer(address_of(copied), buffer.nbytes, False, copied)
 
-    def upload(self, held: Buffer, buffer: Buffer) -> None:
-        """Write bytes of the host into the device's buffer of the same length."""
+    def upload(self, held: Buffer, buffer: Buffer, nbytes: int) -> None:
+        """Write the first bytes of a buffer of the host into the device's."""
         pending.wait_for(buffer.owner)
-        if buffer.nbytes:
-            self.queue.memcpy(buffer.owner, held.bytes(), buffer.nbytes)
+        if nbytes:
+            self.queue.memcpy(buffer.owner, readable(held.bytes()[:nbytes]), nbytes)
 
     def constant(self, values: Array) -> Place:
         """An array of the host, kept on the device."""
@@ -130,13 +143,13 @@ class SyclDevice:
 
     # --- kernels --------------------------------------------------------------------------------------------
 
-    def kernel(self, plan: ItemPlan) -> Any:
+    def kernel(self, plan: ItemPlan | SumPlan) -> Any:
         """The compiled kernel of a plan, from the cache of kernels or now."""
         key = ("spirv", plan, self.device, self.context)
         found, _ = _kernels.get_or_make(key, lambda: self._build(plan))
         return found
 
-    def _build(self, plan: ItemPlan) -> Any:
+    def _build(self, plan: ItemPlan | SumPlan) -> Any:
         code = spirv_code(Spirv(plan))
         try:
             return self.sdk.build(self.queue, code, ENTRY)
@@ -148,6 +161,21 @@ class SyclDevice:
                 why=str(error)[:500],
                 hint="update the device's driver; rs.Engine('cpu') needs none",
             ) from error
+
+
+def readable(held: Array) -> Array:
+    """Bytes that dpctl copies from: it takes what it could write to, too, so others are copied first."""
+    return held if held.flags.writeable else held.copy()
+
+
+def _facts(device: Any) -> Device:
+    """What schedules depend on."""
+    if device.is_cpu:
+        # Items run one after the other, with vector registers, and no memory is that of one group alone.
+        return Device(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
+    widths = [int(width) for width in device.sub_group_sizes]
+    group = min(_GROUP, int(device.max_work_group_size))
+    return Device(group, max(widths, default=1), int(device.local_mem_size))
 
 
 class Pending:
@@ -167,13 +195,13 @@ class Pending:
                 self._look_at = max(16, 2 * len(self._running))
 
     def wait_for(self, owner: object) -> None:
-        """Block until nothing submitted works on `owner` any more."""
-        where = getattr(owner, "_pointer", None)
+        """Block until nothing submitted works on a byte of `owner` any more."""
+        low, high = _span(owner)
         with self._lock:
             running = list(self._running)
-        events = [e for e, held in running if any(getattr(x, "_pointer", None) == where for x in held)]
-        for event in events:
-            event.wait()
+        for event, held in running:
+            if any(start < high and low < end for start, end in map(_span, held)):
+                event.wait()
 
     def wait_all(self) -> None:
         """Block until nothing submitted runs any more, and let go of everything."""
@@ -186,6 +214,12 @@ class Pending:
         """Let go of what is done."""
         with self._lock:
             self._running = [one for one in self._running if not is_done(one[0])]
+
+
+def _span(held: Any) -> tuple[int, int]:
+    """The addresses of USM, first and one past the last; none of anything else."""
+    start = getattr(held, "_pointer", None)
+    return (0, 0) if start is None else (start, start + int(held.nbytes))
 
 
 pending = Pending()

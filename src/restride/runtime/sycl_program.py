@@ -15,6 +15,7 @@ from ..plan.eltwise import ALGORITHMS
 from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
 from ..plan.work_items import ItemPlan, plan_items
+from ..targets.spirv import Spirv
 from .sycl import Place, SyclDevice, pending
 
 # Below 2**31 groups of 256 items: what every driver takes.
@@ -95,6 +96,16 @@ class SyclProgram:
         self.why = self.plan.why if self.plan else "there are no elements"
         if self._spread:
             self.why += "; through bytes, as 4-bit elements of one byte are apart"
+
+    @property
+    def lowered(self) -> Spirv | None:
+        """What is compiled; of several kernels the one that does the work."""
+        return Spirv(self.plan) if self.plan else None
+
+    @property
+    def threads(self) -> int:
+        """Number of work-items."""
+        return self.plan.groups * self.plan.device.group if self.plan else 1
 
     def prepare(self) -> None:
         """Compile."""

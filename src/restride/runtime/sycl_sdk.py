@@ -5,6 +5,7 @@ What dpctl has named differently from version to version is found here too.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import os
@@ -18,17 +19,23 @@ from typing import Any
 INSTALL = "pip install 'restride[sycl]', which brings dpctl and a driver for CPUs"
 _DRIVER, _DRIVER_PACKAGE = "libintelocl.so", "intel-opencl-rt"
 _SYSTEM_DRIVERS = Path("/etc/OpenCL/vendors")
+_C_LIBRARIES = ("libDPCTLSyclInterface.so*", "DPCTLSyclInterface.dll")
+_UNKNOWN = 0
 # OpenCL's loader reads it when it first looks for devices.
 _DRIVERS_VARIABLE = "OCL_ICD_FILENAMES"
 
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """What of dpctl is used. `build(queue, code, name)` makes the kernel `name` of SPIR-V."""
+    """What of dpctl is used. `build(queue, code, name)` makes the kernel `name` of SPIR-V.
+
+    `is_usm(address, context)` is False for memory of the host, of another context, or freed.
+    """
 
     dpctl: Any
     memory: Any
     build: Callable[[Any, bytes, str], Any]
+    is_usm: Callable[[int, Any], bool]
 
     def usm_type(self, usm: Any, queue: Any) -> str:
         """ "device", "shared" or "host"; "unknown" for memory that has been freed, or was never USM."""
@@ -45,8 +52,8 @@ def find_sdk() -> Sdk | None:
             warnings.simplefilter("ignore")
             dpctl = importlib.import_module("dpctl")
             memory = importlib.import_module("dpctl.memory")
-            return Sdk(dpctl, memory, _builder())
-    except (ImportError, OSError):
+            return Sdk(dpctl, memory, _builder(), _pointer_check(Path(str(dpctl.__file__)).parent))
+    except (ImportError, OSError, AttributeError, StopIteration):
         return None
 
 
@@ -57,6 +64,14 @@ def _builder() -> Callable[[Any, bytes, str], Any]:
     except ImportError:
         make = importlib.import_module("dpctl.program").create_program_from_spirv
     return lambda queue, code, name: make(queue, code, "").get_sycl_kernel(name)
+
+
+def _pointer_check(package: Path) -> Callable[[int, Any], bool]:
+    """A question to dpctl's C library; dpctl's Python aborts where a pointer is no USM."""
+    library = next(path for name in _C_LIBRARIES for path in sorted(package.glob(name)))
+    ask = ctypes.CDLL(str(library)).DPCTLUSM_GetPointerType
+    ask.argtypes, ask.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
+    return lambda address, context: ask(address, context.addressof_ref()) != _UNKNOWN
 
 
 def _point_at_driver() -> None:

@@ -18,7 +18,7 @@ from ..emit.staged import emit_staged
 from ..plan.blocks import Blocks, pour_boxes
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
-from ..plan.nibbles import has_nibbles, moves_whole_bytes
+from ..plan.nibbles import moves_whole_bytes
 from ..plan.schedule import Schedule, deals, schedule
 from ..plan.staged import Chain, Staged, stage, stream
 from . import kernel_files, store
@@ -62,7 +62,7 @@ class Lowered:
     @property
     def splits_bytes(self) -> bool:
         """True where 4-bit elements of one byte would meet in different tiles: it must not be compiled."""
-        if not has_nibbles(self.nest):
+        if not self.nest.has_nibbles:
             return False
         return not self.schedules or not moves_whole_bytes(self.schedules)
 
@@ -124,7 +124,7 @@ def lower(
 
 def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None:
     """Boxes in blocks that are poured, where they cannot all stream by themselves."""
-    if not may_stream or has_nibbles(direct.nest) or all(plan.streams for plan in direct.schedules):
+    if not may_stream or direct.nest.has_nibbles or all(plan.streams for plan in direct.schedules):
         return None
     if any(plan.kind == "strided" for plan in direct.schedules):
         # Reading one element of each line is all that takes time there.

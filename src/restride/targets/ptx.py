@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emit.builder import Builder, Value
-from ..emit.work_items import Dialect, emit_items
+from ..emit.work_items import Dialect
+from ..emit.work_sums import emit_any
 from ..errors import RuntimeFailure
+from ..plan.machine import Device
 from ..plan.nest import LoopNest
-from ..plan.work_items import Device, ItemPlan, plan_items
+from ..plan.reduction import Reduction
+from ..plan.work_items import ItemPlan, plan_items
+from ..plan.work_sums import SumPlan, plan_sums
 from .llvm import LLVM_LOCK, initialised, inlined_module
 
 __all__ = ["Ptx", "lower", "ptx_text"]
@@ -35,23 +39,24 @@ _DIALECT = Dialect(
     group_id=lambda b: _register(b, "ctaid"),
     local_id=lambda b: _register(b, "tid"),
     barrier=_barrier,
+    group_size="",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Ptx:
-    """A nest planned for a GPU: what would be compiled, and why it looks as it does."""
+    """A nest, or sums, planned for a GPU: what would be compiled, and why it looks as it does."""
 
-    plan: ItemPlan
+    plan: ItemPlan | SumPlan
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        return f'target triple = "{_TRIPLE}"\n' + emit_items(self.plan, _DIALECT)
+        return f'target triple = "{_TRIPLE}"\n' + emit_any(self.plan, _DIALECT)
 
 
-def lower(nest: LoopNest, device: Device) -> Ptx:
-    """Plan a nest that is not empty for a device with these facts."""
-    return Ptx(plan_items(nest, device))
+def lower(work: LoopNest | Reduction, device: Device) -> Ptx:
+    """Plan a nest, or sums, of at least one element for a device with these facts."""
+    return Ptx(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
 
 
 def ptx_text(lowered: Ptx, processor: str = "sm_90") -> str:

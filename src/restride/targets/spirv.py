@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..emit.builder import Builder, Value
-from ..emit.work_items import ENTRY, Dialect, emit_items
+from ..emit.work_items import ENTRY, Dialect
+from ..emit.work_sums import emit_any
 from ..errors import RuntimeFailure
+from ..plan.machine import Device
 from ..plan.nest import LoopNest
-from ..plan.work_items import Device, ItemPlan, plan_items
+from ..plan.reduction import Reduction
+from ..plan.work_items import ItemPlan, plan_items
+from ..plan.work_sums import SumPlan, plan_sums
 from .llvm import LLVM_LOCK, initialised, inlined_module
 
 __all__ = ["ENTRY", "Spirv", "lower", "spirv_code"]
@@ -54,18 +58,21 @@ _DIALECT = Dialect(
 
 @dataclass(frozen=True, slots=True)
 class Spirv:
-    """A nest planned for a SYCL device: what would be compiled, and why it looks as it does."""
+    """A nest, or sums, planned for a SYCL device: what would be compiled, and why it looks as it does."""
 
-    plan: ItemPlan
+    plan: ItemPlan | SumPlan
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        return f'target triple = "{_TRIPLE}"\n' + emit_items(self.plan, _DIALECT)
+        return f'target triple = "{_TRIPLE}"\n' + emit_any(self.plan, _DIALECT)
+
+    def __str__(self) -> str:
+        return str(self.plan)
 
 
-def lower(nest: LoopNest, device: Device) -> Spirv:
-    """Plan a nest that is not empty for a device with these facts."""
-    return Spirv(plan_items(nest, device))
+def lower(work: LoopNest | Reduction, device: Device) -> Spirv:
+    """Plan a nest, or sums, of at least one element for a device with these facts."""
+    return Spirv(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
 
 
 def spirv_code(lowered: Spirv) -> bytes:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ..emit.summed import emit_summed
 from ..plan.nest import LoopNest
-from ..plan.nibbles import has_nibbles
 from ..plan.reduction import Reduction
 from ..plan.summed import Summed, fuse_sums
 from .cpu import machine_of, style_of
@@ -42,7 +41,7 @@ class LoweredSums:
 
 def lower_sums(nest: LoopNest, reduction: Reduction, isa: Isa, caches: CacheSizes) -> LoweredSums | None:
     """A nest and the sums of its destination in one pass; None where it does not fall into such blocks."""
-    if has_nibbles(nest):
+    if nest.has_nibbles:
         return None
     summed = fuse_sums(nest, reduction, machine_of(isa, caches))
     return None if summed is None else LoweredSums(summed, isa)

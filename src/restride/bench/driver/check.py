@@ -13,7 +13,7 @@ from ...runtime.alloc import allocate
 from .fill import Array, Bytes
 from .work import Operand
 
-_GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alignment stays
+GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alignment stays
 _CANARY = 0xC7
 _SHOWN = 10
 _NAMES = {rs.ARG_DST: "DST", rs.ARG_DST_1: "DST_1", rs.ARG_DST_2: "DST_2", rs.ARG_DIFF_SRC: "DIFF_SRC"}
@@ -23,14 +23,14 @@ class Guarded:
     """Storage between canaries."""
 
     def __init__(self, nbytes: int) -> None:
-        self._whole: Bytes = allocate(nbytes + 2 * _GUARD).bytes()
-        self._whole[:_GUARD] = _CANARY
-        self._whole[_GUARD + nbytes :] = _CANARY
-        self.bytes: Bytes = self._whole[_GUARD : _GUARD + nbytes]
+        self.whole: Bytes = allocate(nbytes + 2 * GUARD).bytes()
+        self.whole[:GUARD] = _CANARY
+        self.whole[GUARD + nbytes :] = _CANARY
+        self.bytes: Bytes = self.whole[GUARD : GUARD + nbytes]
 
     def is_intact(self) -> bool:
         """False where something was written beside the storage."""
-        edges = self._whole[:_GUARD], self._whole[_GUARD + self.bytes.size :]
+        edges = self.whole[:GUARD], self.whole[GUARD + self.bytes.size :]
         return all(bool((edge == _CANARY).all()) for edge in edges)
 
 

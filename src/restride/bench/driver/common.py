@@ -67,13 +67,18 @@ class Common:
 
     @property
     def engine_kind(self) -> str:
-        """`cpu`, `gpu` or `reference`."""
-        return self.engine.partition(":")[0]
+        """`cpu`, `gpu`, `reference`, `sycl`, `sycl:opencl:cpu` and the like."""
+        return self.engine.rstrip("0123456789").rstrip(":")
+
+    @property
+    def is_sycl(self) -> bool:
+        """True for an engine with memory and queues of its own."""
+        return self.engine_kind == "gpu" or self.engine_kind.startswith("sycl")
 
     @property
     def engine_index(self) -> int:
         """Which engine of its kind."""
-        return int(self.engine.partition(":")[2] or 0)
+        return int(self.engine[len(self.engine_kind) + 1 :] or 0)
 
 
 def _printed() -> int:
@@ -160,7 +165,7 @@ def _with(common: Common, field: str, value: Any) -> Common:
 COMMON_KNOBS: dict[str, Callable[[Common, str], Common]] = {
     "mode": _parse_mode,
     "mode-modifier": _parse_modifier,
-    "engine": _text("engine", "(cpu|gpu|reference)(:[0-9]{1,3})?"),
+    "engine": _text("engine", "(cpu|gpu|reference|sycl(:[a-z]+(_[a-z]+)?){0,2})(:[0-9]{1,3})?"),
     "allow-enum-tags-only": _flag("allow_enum_tags_only"),
     "canonical": _flag("canonical"),
     "cold-cache": _text("cold_cache", r"(none|wei|all|custom)(\+tlb(:[0-9]+[MG]?)?)?"),

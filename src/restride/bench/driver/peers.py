@@ -28,7 +28,7 @@ Call = Callable[[], object]
 
 
 def beside(
-    case: Case, common: Common, call: Callable[[], None], md: rs.MemoryDesc, storages: tuple[Bytes, Bytes]
+    case: Case, common: Common, call: Callable[[], object], md: rs.MemoryDesc, storages: tuple[Bytes, Bytes]
 ) -> tuple[PeerTime, ...]:
     """Time restride and every peer in turn. `storages` are its source, of descriptor `md`, and its answer."""
     source, answer = _padded_with_zeros(md, storages[0]), storages[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,11 @@ from . import check, fill
 from .check import Guarded
 from .expand import Test
 from .peers import beside
+from .placed import Bound, Engines, Execute, place
 from .result import Perf, Result, Stages, Status
 from .skips import why_skipped, why_too_large
 from .timing import measure
 from .work import Operand, Work, make_work
-
-Execute = Callable[[Any, rs.Stream, dict[int, rs.Memory]], None]
 
 _MISTRUSTED_ZEROS = 0.8
 _LEAST_TRUSTED = 10  # elements; of fewer, many may be zero by chance
@@ -54,7 +53,7 @@ class _Made:
     """A primitive, ready to run, and what it is for."""
 
     work: Work
-    engine: rs.Engine
+    engines: Engines
     pd: Any
     primitive: Any
 
@@ -66,17 +65,18 @@ class _Made:
 def _created(test: Test, stages: Stages) -> _Made | Result:
     common, case = test.common, test.case
     engine = rs.Engine(common.engine_kind, common.engine_index)
+    engines = Engines.of(engine, getattr(case, "cross_engine", "none"))
     try:
         with _threads(case.ctx_init):
             with stages.timed("create_pd"):
                 work = make_work(case)
-                pd = work.create(engine)
+                pd = work.create(engines.src, engines.dst)
             hit = _filtered(test, str(pd.impl_info_str), work)
             too_large = why_too_large(work, common)
             if hit or too_large:
                 return Result(Status.SKIPPED, hit or too_large, impl=str(pd.impl_info_str))
             with stages.timed("create_prim"):
-                return _Made(work, engine, pd, work.primitive(pd))
+                return _Made(work, engines, pd, work.primitive(pd))
     except Unimplemented as error:
         return Result(Status.UNIMPLEMENTED, _why(error))
     except OutOfMemory as error:
@@ -133,7 +133,11 @@ class _Run:
     def _checked_impl(self) -> Result | None:
         """What --check-ref-impl and --attr-same-pd-check find."""
         impl = self.made.impl
-        if self.common.check_ref_impl and impl.startswith("ref") and self.made.engine.kind != "reference":
+        if (
+            self.common.check_ref_impl
+            and impl.startswith("ref")
+            and self.made.engines.runs.kind != "reference"
+        ):
             return Result(Status.FAILED, f"--check-ref-impl: the implementation is {impl}")
         if self.common.attr_same_pd_check and impl.startswith("ref") and self._is_fast_without_attr():
             return Result(Status.FAILED, f"--attr-same-pd-check: attributes lead to {impl}")
@@ -142,7 +146,8 @@ class _Run:
     def _is_fast_without_attr(self) -> bool:
         case = self.test.case
         plain = replace(case, attr_scales=(), attr_zero_points=(), attr_post_ops=())
-        return not str(make_work(plain).create(self.made.engine).impl_info_str).startswith("ref")
+        _, src, dst = self.made.engines
+        return not str(make_work(plain).create(src, dst).impl_info_str).startswith("ref")
 
     def _outcome(self) -> Result:
         try:
@@ -157,15 +162,16 @@ class _Run:
         with self.stages.timed("fill"):
             given = self._inputs()
             outputs = self._outputs(fill.POISON)
-        call = self._bound(self.made.primitive, self.made.engine, given, outputs, self._execute)
+        bound = self._bound(given, outputs)
         with self.stages.timed("execute"):
-            call()
+            bound.call()
+        bound.fetch()
         found = self._judged(given, outputs) if self.common.checks else Result(Status.EXECUTED)
         if self.common.mode == "B":
             found = self._repeated(given, outputs)
         if not self.common.times or found.status.is_failure:
             return found
-        return self._timed(found, call, given, outputs)
+        return self._timed(found, bound, given, outputs)
 
     def _inputs(self) -> dict[int, Guarded]:
         return {one.arg: _filled(one) for one in (self.work.src, *self.work.inputs)}
@@ -177,19 +183,10 @@ class _Run:
             made[self.work.dst.arg] = _filled(self.work.dst)
         return made
 
-    def _bound(
-        self,
-        primitive: Any,
-        engine: rs.Engine,
-        inputs: dict[int, Guarded],
-        outputs: dict[int, Guarded],
-        execute: Execute,
-    ) -> Callable[[], None]:
-        stored = {**inputs, **outputs}
-        operands = (self.work.src, *self.work.inputs, self.work.dst, *self.work.more)
-        args = {one.arg: rs.Memory(one.md, engine, stored[one.arg].bytes) for one in operands}
-        stream = rs.Stream(engine)
-        return lambda: execute(primitive, stream, args)
+    def _bound(self, inputs: dict[int, Guarded], outputs: dict[int, Guarded]) -> Bound:
+        placed = place(self.work, self.made.engines, {**inputs, **outputs}, self.common)
+        made = self.made
+        return Bound(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
 
     def _judged(self, inputs: dict[int, Guarded], outputs: dict[int, Guarded]) -> Result:
         with self.stages.timed("compute_ref"):
@@ -199,9 +196,10 @@ class _Run:
 
     def _reference(self, inputs: dict[int, Guarded]) -> dict[int, Guarded]:
         """What the reference engine answers into storage with another poison."""
-        engine, outputs = rs.Engine("reference"), self._outputs(fill.OTHER_POISON)
-        primitive = self.work.primitive(self.work.create(engine))
-        self._bound(primitive, engine, inputs, outputs, execute)()
+        engines, outputs = Engines.of(rs.Engine("reference")), self._outputs(fill.OTHER_POISON)
+        primitive = self.work.primitive(self.work.create(engines.src, engines.dst))
+        placed = place(self.work, engines, {**inputs, **outputs}, self.common)
+        Bound(primitive, engines, placed, execute).call()
         return outputs
 
     def _compared(
@@ -223,7 +221,9 @@ class _Run:
     def _repeated(self, inputs: dict[int, Guarded], first: dict[int, Guarded]) -> Result:
         """A second run has to give the same bits."""
         again = self._outputs(fill.POISON)
-        self._bound(self.made.primitive, self.made.engine, inputs, again, self._execute)()
+        bound = self._bound(inputs, again)
+        bound.call()
+        bound.fetch()
         for arg, storage in first.items():
             differ = int((storage.bytes != again[arg].bytes).sum())
             if differ:
@@ -231,9 +231,9 @@ class _Run:
         return Result(Status.PASSED)
 
     def _timed(
-        self, found: Result, call: Callable[[], None], inputs: dict[int, Guarded], outputs: dict[int, Guarded]
+        self, found: Result, bound: Bound, inputs: dict[int, Guarded], outputs: dict[int, Guarded]
     ) -> Result:
-        work, common = self.work, self.common
+        work, common, call = self.work, self.common, bound.call
         spent = [self.stages.seconds[stage] * 1e3 for stage in ("create_pd", "create_prim")]
         times = measure(call, common)
         sizes = int(work.src.md.size), int(work.dst.md.size)

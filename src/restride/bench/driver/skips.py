@@ -12,6 +12,7 @@ from ...plan.contract import PROVIDED
 from .cases import Case, ReorderCase
 from .common import Common
 from .expand import Test
+from .placed import USM_KINDS
 from .work import Work
 
 _OURS = tuple(kind.name for kind in PROVIDED)
@@ -23,6 +24,7 @@ def why_skipped(test: Test) -> str:
     reasons = [*_of_common(test.common), *_of_case(test.case)]
     if isinstance(test.case, ReorderCase):
         reasons += [*_of_types((test.case.sdt, test.case.ddt)), *_of_reorder(test.case)]
+        reasons += _of_crossing(test.case, test.common)
     else:
         reasons += _of_types((getattr(test.case, "dt", "f32"),))
     return reasons[0] if reasons else ""
@@ -39,13 +41,7 @@ def _no(what: str) -> str:
 
 
 def _of_common(common: Common) -> Iterator[str]:
-    kind = common.engine_kind
-    if common.engine_index >= rs.Engine.get_count(kind):
-        yield _no(f"there is no engine {common.engine}")
-    if common.memory_kind != "usm" and kind != "gpu":
-        yield _no(f"--memory-kind={common.memory_kind} is for SYCL and OpenCL engines")
-    if common.stream_kind == "out_of_order" and kind != "gpu":
-        yield _no("--stream-kind=out_of_order, streams of the CPU are in order")
+    yield from _of_engine(common)
     if common.num_streams > 1:
         yield _no(f"--num-streams={common.num_streams}, a run uses one stream")
     if common.cold_cache not in ("none", "all"):
@@ -56,6 +52,17 @@ def _of_common(common: Common) -> Iterator[str]:
         yield _no("--execution-mode=graph, there are no graphs to record")
     if common.buffer_prefix:
         yield _no("--buffer-prefix, data is made up")
+
+
+def _of_engine(common: Common) -> Iterator[str]:
+    if common.engine_index >= rs.Engine.get_count(common.engine_kind):
+        yield _no(f"there is no engine {common.engine}")
+    if common.memory_kind not in USM_KINDS:
+        yield _no(f"--memory-kind={common.memory_kind}, memory of SYCL is USM")
+    if not common.is_sycl and common.memory_kind != "usm":
+        yield _no(f"--memory-kind={common.memory_kind} is for SYCL engines")
+    if not common.is_sycl and common.stream_kind == "out_of_order":
+        yield _no("--stream-kind=out_of_order, streams of the CPU are in order")
 
 
 def _of_case(case: Case) -> Iterator[str]:
@@ -78,16 +85,19 @@ def _of_case(case: Case) -> Iterator[str]:
 
 
 def _of_reorder(case: ReorderCase) -> Iterator[str]:
-    if case.cross_engine != "none":
-        yield _no(f"--cross-engine={case.cross_engine}, no engine of this machine has a memory of its own")
     for factor in case.attr_zero_points:
         name = {"src": case.sdt, "dst": case.ddt}.get(factor.arg, "s32")
         if not DataType.parse(name if name in _OURS else "s32").is_integral:
             yield f"Invalid case: zero points of {factor.arg}, which is {name}"
-    if case.oflag and case.ddt not in ("s8", "u8", "s32"):
+    if case.oflag and case.ddt not in ("s8", "u8", "s32", "s4", "u4"):
         yield f"Invalid case: compensation of {case.ddt}"
     if len({flag.mask for flag in case.oflag}) > 1:
         yield _no("two kinds of compensation with different masks")
+
+
+def _of_crossing(case: ReorderCase, common: Common) -> Iterator[str]:
+    if case.cross_engine != "none" and not common.is_sycl:
+        yield _no(f"--cross-engine={case.cross_engine}, it is from or to a SYCL engine, which --engine names")
 
 
 def why_too_large(work: Work, common: Common) -> str:

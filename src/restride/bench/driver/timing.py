@@ -27,7 +27,7 @@ class Times(NamedTuple):
     rounds: int
 
 
-def measure(call: Callable[[], None], common: Common) -> Times:
+def measure(call: Callable[[], object], common: Common) -> Times:
     """Time `call`, which has been called before."""
     before = _flusher() if common.cold_cache == "all" else None
     once = _sample(call, 1, before)
@@ -50,7 +50,7 @@ def _is_done(samples: list[float], number: int, common: Common) -> bool:
     return len(samples) >= _LEAST_ROUNDS and sum(samples) * number >= common.max_ms_per_prb
 
 
-def _sample(call: Callable[[], None], number: int, before: Callable[[], None] | None) -> float:
+def _sample(call: Callable[[], object], number: int, before: Callable[[], None] | None) -> float:
     if before is not None:
         before()
     begin = time.perf_counter_ns()

@@ -33,12 +33,13 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a case runs. `create` makes the primitive descriptor on an engine, `primitive` the primitive.
+    """What a case runs. `create` makes the primitive descriptor, given the engines of source and destination,
+    `primitive` the primitive.
 
     `sums` is true where the old destination is read. `more` are the further outputs.
     """
 
-    create: Callable[[rs.Engine], Any]
+    create: Callable[[rs.Engine, rs.Engine], Any]
     primitive: Callable[[Any], Any]
     src: Operand
     dst: Operand
@@ -73,7 +74,7 @@ def _reorder(case: ReorderCase) -> Work:
     )
     attr, inputs = _attr(case)
     return Work(
-        lambda engine: rs.Reorder.PrimitiveDesc(engine, open_src, engine, open_dst, attr),
+        lambda here, there: rs.Reorder.PrimitiveDesc(here, open_src, there, open_dst, attr),
         rs.Reorder,
         Operand(rs.ARG_FROM, src, src_format, lambda nbytes: fill.values_for(src.data_type, nbytes)),
         Operand(rs.ARG_TO, dst, dst_format, lambda nbytes: fill.values_for(dst.data_type, nbytes)),
@@ -189,7 +190,7 @@ def _shuffle(case: ShuffleCase) -> Work:
     is_forward = case.dir != "BWD_D"
     reads, writes = (rs.ARG_SRC, rs.ARG_DST) if is_forward else (rs.ARG_DIFF_DST, rs.ARG_DIFF_SRC)
 
-    def create(engine: rs.Engine) -> Any:
+    def create(engine: rs.Engine, _: rs.Engine) -> Any:
         if not is_forward:
             desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
             return rs.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
