@@ -160,6 +160,10 @@ def test_whatever_is_planned_can_be_measured(x, kwargs):
     assert "measured" in str(plan)
 
 
+def test_an_engine_may_be_named():
+    assert rs.plan(X, "nhwc", engine="reference").impl == rs.plan(X, "nhwc", engine=REF).impl
+
+
 def test_the_reference_engine_foretells_nothing():
     assert rs.plan(X, "nhwc", engine=REF).predicted is None
     assert "nothing to predict" in str(rs.plan(X, "nhwc", engine=REF))
@@ -212,7 +216,8 @@ WRONG = [
     ((X, None), {"zero_point": 1}, rs.InvalidArguments),
     ((X, None), {"axis": 4}, rs.InvalidArguments),
     ((X, None), {"post_ops": "no such"}, rs.InvalidArguments),
-    ((X, None), {"engine": "cpu"}, rs.InvalidArguments),
+    ((X, None), {"engine": "tpu"}, rs.InvalidArguments),
+    ((X, None), {"engine": 7}, rs.InvalidArguments),
     ((X, None), {"src": "nhwc"}, rs.InvalidArguments),
     ((X, rs.MemoryDesc((3,), "f32")), {}, rs.InvalidArguments),
     ((rs.Memory(), None), {}, rs.InvalidArguments),
