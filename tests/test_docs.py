@@ -250,6 +250,23 @@ def test_files_that_are_named_exist(page: Path) -> None:
 # --- completeness --------------------------------------------------------------------------------------
 
 
+def _speeds(page: Path, column: int) -> dict[tuple[str, str], list[str]]:
+    """Row and dims to the five speeds that begin at a column."""
+    tables = [table for table in _tables(page) if table.header[:2] in (("reorder", "dims"), ("row", "dims"))]
+    return {cells[:2]: [*cells[column : column + 5]] for table in tables for cells in table.cells}
+
+
+def test_the_speeds_of_the_readme_are_those_of_the_benchmark() -> None:
+    told, measured = (
+        _speeds(_ROOT / "README.md", 2),
+        _speeds(_ROOT / "benchmarks" / "results" / "bench.md", 3),
+    )
+    assert len(told) > 10
+    assert {row: [cell.partition(" ")[0] for cell in cells] for row, cells in told.items()} == {
+        row: measured[row] for row in told
+    }
+
+
 def test_every_public_name_is_in_the_table_of_names() -> None:
     named = set(re.findall(r"`rs\.(\w+)", _text(_DOCS / "names.md")))
     assert set(rs.__all__) - named == set()

@@ -109,6 +109,31 @@ def test_what_is_no_type_is_refused_with_the_list_of_types(stranger):
 
 
 @pytest.mark.parametrize(
+    ("stranger", "why", "near"),
+    [
+        ("float33", "no element type of that name", "f32"),
+        ("BF16", "no element type of that name", "bf16"),
+        ("f4", "no element type of that name", "f32"),
+        (">f4", "in the other order", "f32"),
+        ("i8", "NumPy's int64", None),
+        (np.complex64, "NumPy's complex64", None),
+        ("qqq", "no element type of that name", None),
+    ],
+    ids=str,
+)
+def test_the_refusal_of_a_type_says_why_and_what_is_near(stranger, why, near):
+    with pytest.raises(rs.InvalidArguments) as caught:
+        rs.DataType.parse(stranger)
+    assert why in caught.value.why
+    assert caught.value.hint.startswith(f"did you mean '{near}'? use" if near else "use one of f16")
+
+
+def test_a_type_is_named_without_its_class():
+    with pytest.raises(rs.InvalidArguments, match=r"^unknown data type 'int64'"):
+        rs.DataType.parse(np.int64)
+
+
+@pytest.mark.parametrize(
     ("name", "count", "nbytes"), [("f32", 3, 12), ("u8", 0, 0), ("s4", 3, 2), ("u4", 4, 2)]
 )
 def test_bytes_are_counted_with_two_four_bit_elements_in_one(name, count, nbytes):

@@ -248,7 +248,29 @@ second = jax.device_put(x, jax.devices()[1])
 calls = (call, lambda y: rj.reorder(y, "ba"), lambda y: rs.reorder(y, "ba"), lambda y: rs.concat([y]))
 for made in (each(second) for each in calls):
     assert made.devices() == second.devices()
+# What lies in another layout there is read right by programs, too.
+for tag in ("ab", "ba"):
+    made = rs.reorder(second, tag)
+    assert np.array_equal(made, x) and (made == second).all() and np.array_equal(made + 0, x)
+    assert made.format.layout.major_to_minor == ((0, 1) if tag == "ab" else (1, 0))
 """
+
+
+@pytest.mark.parametrize("wrong", [[2], {2}, {}, np.array([2]), 2], ids=lambda wrong: type(wrong).__name__)
+def test_what_is_no_format_is_refused_whether_it_has_a_hash_or_not(wrong):
+    x = jnp.ones((2, 3))
+    for call in (rj.reorder, _traced):
+        with refused("a format tag is a string"):
+            call(x, wrong)
+
+
+def _traced(x, dst):
+    return jax.jit(lambda y: rj.reorder(y, dst))(x)
+
+
+def test_keys_are_refused():
+    with refused("elements of key", kind=rs.Unimplemented):
+        rj.reorder(jax.random.key(0))
 
 
 def test_arrays_on_several_devices():

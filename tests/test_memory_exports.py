@@ -324,3 +324,18 @@ def test_arrays_of_ml_dtypes_go_in_and_out(kind):
     back = made.to_numpy() if isinstance(made, rs.Memory) else made
     assert back.dtype == x.dtype
     np.testing.assert_array_equal(back.astype(np.float32), x.astype(np.float32))
+
+
+@pytest.mark.parametrize("stream", [1, -1, "a"])
+def test_dlpack_of_a_stream_is_refused_as_the_cpu_has_none(stream):
+    with not_exported("Memory.__dlpack__: a stream", "leave stream out"):
+        plain().__dlpack__(stream=stream)
+
+
+def test_dlpack_takes_a_device_as_a_list_and_no_word_for_yes():
+    memory = plain()
+    assert memory.__dlpack__(dl_device=[1, 0]) is not None
+    with refused("Memory.__dlpack__: copy is 'yes'"):
+        memory.__dlpack__(copy="yes")
+    with refused("Memory.from_dlpack: copy is 'yes'"):
+        rs.Memory.from_dlpack(np.zeros(3, np.float32), copy="yes")

@@ -68,7 +68,7 @@ def test_a_memory_is_read_by_torch():
     [
         (lambda: torch.ones(2, 4).to_sparse(), "x.to_dense()"),
         (lambda: torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8), "x.dequantize()"),
-        (lambda: torch.ones(2, 4, device="meta"), "the tensor is on meta"),
+        (lambda: torch.ones(2, 4, device="meta"), "torch.empty_like(x, device"),
         (lambda: torch.ones(2, 4, requires_grad=True), "x.detach()"),
         (lambda: torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)]), "x.unbind()"),
         (lambda: torch._neg_view(torch.ones(2, 4)), "x.resolve_neg()"),
@@ -422,6 +422,82 @@ def test_errors_are_those_of_restride():
         rt.reorder(x, "nhwc", dtype="s4")
     with refused("ndarray is no tensor"):
         rt.shuffle(np.zeros((1, 4)), group_size=2)
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recording gradients"])
+@pytest.mark.parametrize(
+    "wrong", [[2], {2}, {}, None, "2", 2.0, True, (2,), object], ids=lambda wrong: type(wrong).__name__
+)
+def test_wrong_arguments_are_refused_alike_with_and_without_gradients(wrong, recorded):
+    x = image().requires_grad_(recorded)
+    for name, call in (
+        ("shuffle: group_size", lambda: rt.shuffle(x, group_size=wrong)),
+        ("shuffle: axis", lambda: rt.shuffle(x, group_size=2, axis=wrong)),
+        ("shuffle_channels: group", lambda: rt.shuffle_channels(x, group=wrong)),
+        ("channel_shuffle: groups", lambda: rt.channel_shuffle(x, wrong)),
+        ("channel_shuffle: groups", lambda: rt.ChannelShuffle(wrong)(x)),
+        ("format tag", lambda: rt.reorder(x, wrong)),
+    ):
+        with refused(name):
+            call()
+    if wrong not in (None, 2.0):
+        with refused("scale is"):
+            rt.reorder(x, "nhwc", scale=wrong)
+
+
+def test_a_float_is_no_count_even_after_its_equal_was_one():
+    x = image()
+    rt.shuffle(x, group_size=4)
+    with refused("group_size is 4.0"):
+        rt.shuffle(x, group_size=4.0)
+
+
+def test_integers_of_numpy_and_torch_are_counts():
+    x, w = image(), image().requires_grad_()
+    for four in (np.int64(4), torch.tensor(4)):
+        for tensor in (x, w):
+            assert torch.equal(rt.shuffle(tensor, group_size=four), torch.nn.functional.channel_shuffle(x, 3))
+
+
+def test_formats_are_taken_as_members_too():
+    for x in (image(), image().requires_grad_()):
+        assert rt.reorder(x, rs.FormatTag.nhwc).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_complex_numbers_are_refused_with_a_way_that_keeps_both_parts():
+    with refused("elements of torch.complex64", "torch.view_as_real"):
+        rt.reorder(torch.ones(2, 4, dtype=torch.complex64), "ba")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nested_tensors_are_refused():
+    nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)])
+    for call in (lambda: rt.shuffle(nested, group_size=2), lambda: rt.reorder(nested, "abc")):
+        with refused("the tensor is nested", "x.unbind()"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, out: rs.reorder(x, None, out=out),
+        lambda x, out: rs.shuffle(x, group_size=4, out=out),
+        lambda x, out: rs.concat([x], axis=1, out=out),
+    ],
+    ids=["reorder", "shuffle", "concat"],
+)
+def test_a_backward_pass_notices_that_what_it_saved_was_written(write):
+    w, saved = image().requires_grad_(), image().clone()
+    product = (w * saved).sum()
+    assert write(torch.zeros_like(saved), saved) is saved
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_a_plan_writes_nothing_into_out():
+    out = image().clone()
+    rs.plan(image(), None, out=out)
+    assert out._version == image().clone()._version
 
 
 def test_verbose_lines_are_written_for_tensors_too(capfd):

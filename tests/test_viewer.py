@@ -73,6 +73,21 @@ def test_an_explanation_is_its_text_at_a_prompt() -> None:
     assert rs.MemoryDesc().explain().formula == ""
 
 
+@pytest.mark.parametrize(("tag", "code"), [("nc", "RS-M06"), ("<x>", "RS-M11"), ("nchv", "RS-M11")])
+def test_a_tag_that_names_none_of_the_axes_is_refused(tag: str, code: str) -> None:
+    for method in (_SMALL.show, _SMALL.explain):
+        with pytest.raises(rs.InvalidArguments) as caught:
+            method(tag=tag)
+        assert caught.value.code == code
+
+
+def test_a_format_that_lies_in_another_way_names_the_axes_and_not_the_layout() -> None:
+    md = rs.MemoryDesc((2, 3, 4, 5), "f32", "nchw")
+    assert md.explain(tag="nhwc").splitlines()[0] == "f32 2x3x4x5 abcd"
+    assert md.explain(tag="nhwc").names == "nchw"
+    assert md.explain(tag="nchw").splitlines()[0] == "f32 2x3x4x5 abcd (nchw)"
+
+
 def test_show_prints_the_picture(capsys: pytest.CaptureFixture[str]) -> None:
     assert _SMALL.show(tag="nChw16c") is None
     text = capsys.readouterr().out

@@ -21,7 +21,7 @@ from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
 from .frameworks.recipes import Recipe, overlapping
-from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps, verbose_fields
@@ -232,7 +232,7 @@ def _of_others(
     named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
     source = as_numpy(x, "reorder: x")
     made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
-    return back_to(x, made) if out is None else out
+    return back_to(x, made) if out is None else written(out)
 
 
 def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 from typing import Any, NamedTuple
 
@@ -133,18 +134,51 @@ class DataType(enum.Enum):
 _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.numpy is not None}
 
 
-def _shown(value: object) -> str:
-    try:
-        return repr(str(value)[:60])
-    except Exception:
-        return f"<{type(value).__name__}>"
-
-
 def _unknown(value: object) -> InvalidArguments:
+    foreign = _numpy_dtype(value)
+    known = None if foreign is None else _twin_of(foreign)
+    if foreign is None:
+        why, near = "restride has no element type of that name", _nearest(value)
+    elif known is None:
+        why, near = f"there are no elements of NumPy's {foreign.name}", ""
+    elif foreign.isnative:
+        why, near = "restride has no element type of that name", known.name
+    else:
+        why, near = "its bytes are in the other order", known.name
     names = ", ".join(name for name in DataType.__members__ if name != "undef")
     return InvalidArguments(
         f"unknown data type {_shown(value)}",
         code="RS-P15",
-        why="restride has no element type of that name",
-        hint=f"use one of {names}, or its NumPy / ml_dtypes twin",
+        why=why,
+        hint=f"{near and f'did you mean {near!r}? '}use one of {names}, or its NumPy / ml_dtypes twin",
     )
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value.__name__ if isinstance(value, type) else str(value)[:60])
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _numpy_dtype(value: object) -> np.dtype[Any] | None:
+    """What NumPy understands by a word or a type of its own: `"i8"` is int64."""
+    is_scalar = isinstance(value, type) and issubclass(value, np.generic)
+    if not is_scalar and not isinstance(value, str | np.dtype):
+        return None
+    try:
+        return np.dtype(value)  # type: ignore[call-overload, no-any-return]
+    except Exception:  # words, and kinds of numbers, that NumPy does not know either
+        return None
+
+
+def _nearest(value: object) -> str:
+    words = {name: name for name in DataType.__members__ if name != "undef"} | _WORDS
+    near = difflib.get_close_matches(value[:60].lower(), words, n=1) if isinstance(value, str) else []
+    return words[near[0]] if near else ""
+
+
+def _twin_of(dtype: np.dtype[Any]) -> DataType | None:
+    """The data type of such elements, in either order of bytes."""
+    native = dtype if dtype.isnative else dtype.newbyteorder("=")
+    return _BY_NUMPY.get(native)

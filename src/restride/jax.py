@@ -17,7 +17,7 @@ from .arrays import reorder as reorder_array
 from .desc.aliases import LETTERS
 from .dtypes import DataType
 from .errors import InvalidArguments
-from .frameworks.formats import parse_type, plain_order
+from .frameworks.formats import parse_type, plain_order, tag_text
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frameworks.jax_arrays import check_width
 from .frameworks.jax_kernels import check_type, factor_of, reorder_p, shuffle_p
@@ -37,7 +37,8 @@ def reorder(x: Any, dst: str | None = None, *, dtype: Any = None, scale: Any = N
     for 4-bit types, and for 64-bit ones unless JAX keeps them.
     """
     array = _array(x)
-    order = tuple(range(array.ndim)) if dst is None else plain_order("restride.jax.reorder", dst, array.ndim)
+    check_type("reorder", array.dtype)
+    order = tuple(range(array.ndim)) if dst is None else _order(dst, array.ndim)
     kind = np.dtype(array.dtype) if dtype is None else _type(dtype)
     factor = factor_of(scale)
     for each in (array.dtype, kind):
@@ -91,6 +92,10 @@ def _array(x: Any) -> Any:
         why="these functions take arrays of JAX and of NumPy",
         hint="use the function of the same name in restride, which takes any array",
     )
+
+
+def _order(dst: Any, ndims: int) -> tuple[int, ...]:
+    return plain_order("restride.jax.reorder", tag_text(dst), ndims)
 
 
 def _type(dtype: Any) -> np.dtype[Any]:

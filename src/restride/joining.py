@@ -19,7 +19,7 @@ from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
 from .frameworks.joining_recipes import JoiningRecipe
 from .frameworks.listed import listed, on_engine
-from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .primitives import concat_problem, sum_problem
 from .primitives.base import DEFAULT_ATTR
 from .primitives.concat import find_concat
@@ -216,7 +216,7 @@ class _Given:
             write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
         if kind is not None:
             recipes.keep(kind, JoiningRecipe(impl, self.below, self.out_below, self.moved))
-        return self._result(target) if self.out is None else self.out
+        return self._result(target) if self.out is None else written(self.out)
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8

@@ -11,7 +11,7 @@ from .arrays import reorder
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import Error, InvalidArguments
 from .frameworks.formats import parse_type
 from .frameworks.tensors import as_numpy, back_to, is_foreign
 from .primitives.base import check_memory
@@ -125,7 +125,10 @@ def dequantize(
             why="the result is of real numbers",
             hint='pass dtype="f32"',
         )
-    return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
+    try:
+        return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
+    except Error as error:
+        raise error.retold(error.what.replace("reorder: ", "dequantize: ", 1)) from None
 
 
 def _given(value: Any) -> Any:

@@ -14,7 +14,7 @@ from .frameworks import shuffle_recipes as recipes
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
-from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .primitives.base import check_destination, check_memory
 from .primitives.execution import share_bytes
 from .primitives.shuffle_problem import ShuffleProblem
@@ -145,7 +145,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
         if out is None:
             return back_to(x, _shuffled(rule, source_array, axis, number, None))
         _shuffled(rule, source_array, axis, number, as_target(out, f"{rule.call}: out"))
-        return out
+        return written(out)
     engine = engine_of(x, out, None)
     source = _as_memory(x, engine, Subject.source(rule.call))
     split = rule.split(source.desc.dims, axis, number)

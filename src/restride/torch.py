@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .errors import InvalidArguments
+from .frameworks.formats import tag_text
 from .frameworks.tensors import check_strided
 from .frameworks.torch_gradients import (
     Reordered,
@@ -23,7 +24,16 @@ from .frameworks.torch_gradients import (
     shuffled,
     tag_of_all,
 )
-from .frameworks.torch_kernels import dtype_of, empty, order_of, reorder_new, shuffle_new, tag_of
+from .frameworks.torch_kernels import (
+    dtype_of,
+    empty,
+    order_of,
+    parse_counts,
+    parse_scale,
+    reorder_new,
+    shuffle_new,
+    tag_of,
+)
 from .frameworks.torch_modes import NO_KEYS, is_only_data, is_plain, refuse_derivative
 
 __all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
@@ -161,13 +171,16 @@ def reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) 
     Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`.
     """
     kind = None if dtype is None else dtype_of(dtype)
+    tag = dst if type(dst) is str else tag_text(dst)
     if is_plain(x):
-        return reorder_new(x, dst, kind, scale)
-    return reordered(_tensor(x), dst, kind, scale)
+        return reorder_new(x, tag, kind, scale)
+    return reordered(_tensor(x), tag, kind, parse_scale(scale))
 
 
 def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
     """oneDNN's shuffle of a tensor, in the layout of `x` (S04); as `rs.shuffle`."""
+    if type(group_size) is not int or type(axis) is not int:
+        group_size, axis = parse_counts("shuffle", group_size, axis)
     if is_plain(x):
         return shuffle_new("shuffle", x, group_size, axis)
     return shuffled("shuffle", _tensor(x), group_size, axis)
@@ -175,6 +188,8 @@ def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
 
 def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1) -> Any:
     """OpenVINO's ShuffleChannels of a tensor, in the layout of `x`; as `rs.shuffle_channels`."""
+    if type(group) is not int or type(axis) is not int:
+        group, axis = parse_counts("shuffle_channels", group, axis)
     if is_plain(x):
         return shuffle_new("shuffle_channels", x, group, axis)
     return shuffled("shuffle_channels", _tensor(x), group, axis)
@@ -182,7 +197,11 @@ def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1) -> Any:
 
 def channel_shuffle(x: Any, groups: int) -> Any:
     """`torch.nn.functional.channel_shuffle`, in the layout of `x`."""
-    return shuffle_channels(x, group=groups)
+    if type(groups) is not int:
+        groups, _ = parse_counts("channel_shuffle", groups, 1)
+    if is_plain(x):
+        return shuffle_new("channel_shuffle", x, groups, 1)
+    return shuffled("shuffle_channels", _tensor(x), groups, 1)
 
 
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]

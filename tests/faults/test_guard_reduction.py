@@ -1,4 +1,6 @@
-"""No reduction touches a byte outside its tensor and its outputs: forbidden pages on both sides of each.
+"""No reduction touches a byte outside its tensor and its outputs, alone or with the reorder that it sums.
+
+There are forbidden pages on both sides of each.
 
 A stray access kills the process that runs the kernels; here that is a failed test.
 """
@@ -18,8 +20,9 @@ _TESTS = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("level", [isa_id(isa) for isa in runnable()])
-def test_reductions_stay_within_their_buffers(level: str) -> None:
-    command = [sys.executable, "-m", "support.guarded_reductions", level]
+@pytest.mark.parametrize("program", ["support.guarded_reductions", "support.guarded_summed"])
+def test_reductions_stay_within_their_buffers(program: str, level: str) -> None:
+    command = [sys.executable, "-m", program, level]
     done = subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=600)
     last = done.stdout.rstrip().rpartition("\n")[2]
     assert last == "done", f"{last} ended with {done.returncode}\n{done.stderr[-2000:]}"

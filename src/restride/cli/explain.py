@@ -63,7 +63,9 @@ def _entry(code: str) -> Refusal:
 
 def _unknown(code: str) -> UsageError:
     near = min(refusals(), key=lambda known: _distance(known, code))
-    hint = f"did you mean {near}: {refusals()[near].title}?"
+    # Of a letter that no code has, nothing is near.
+    is_near = near[:4] == code[:4]
+    hint = f"did you mean {near}: {refusals()[near].title}?" if is_near else "a code looks like RS-M11"
     return wrong_usage(f"no code {code!r}", why="restride explain lists those that there are", hint=hint)
 
 

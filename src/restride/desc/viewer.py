@@ -71,7 +71,8 @@ class Viewed:
         """Print where every element lies, from low offsets to high: padding hatched, inner blocks outlined.
 
         Coloured on a terminal, unless NO_COLOR is set; large layouts are drawn in part. `tag`: a format whose
-        letters name the axes, as "nChw16c"; "abcd" unless given.
+        letters name the axes, as "nChw16c"; "abcd" unless given. Raises InvalidArguments for a tag that
+        cannot be read, or has another rank.
         """
         _viewer().show(self, tag)
 

@@ -6,6 +6,7 @@ only `x` is, `scale * (x - zero_point)`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr
 from ..desc.post_ops import BINARY, BinaryOp, PostOps
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import Error, InvalidArguments
 from ..primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_ZERO_POINTS,
@@ -105,7 +106,10 @@ def _bind_zero_point(
             hint='leave it out, or ask for dtype="s8"',
         )
     if not _is_list(given.zero_point):
-        made.attr.set_zero_points(arg, 0, [parse_int(given.zero_point, "reorder: zero_point")])
+        try:
+            made.attr.set_zero_points(arg, 0, [parse_int(given.zero_point, "reorder: zero_point")])
+        except Error as error:
+            raise _told_of("zero_point", error) from None
         return
     values = _integers(_one_per_index("zero_point", given.zero_point, given.axis, dst))
     made.attr.set_zero_points(arg, 1 << _axis(given.axis, "zero_point", dst), None)
@@ -202,8 +206,17 @@ def _chain(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine) -> P
     if isinstance(given.post_ops, PostOps):
         return _copied(chain, given.post_ops)
     for entry in entries_of(given.post_ops):
-        _append(chain, made, entry, dst, engine)
+        try:
+            _append(chain, made, entry, dst, engine)
+        except Error as error:
+            raise _told_of("post_ops", error) from None
     return chain
+
+
+def _told_of(name: str, error: Error) -> Error:
+    """The refusal of an attribute's call, which the user did not make, under the argument of `reorder`."""
+    what = re.sub(r"^\w+: ", "", error.what)
+    return error if error.what.startswith("reorder: ") else error.retold(f"reorder: {name}: {what}")
 
 
 def _copied(chain: PostOps, given: PostOps) -> PostOps:

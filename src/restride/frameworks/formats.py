@@ -41,6 +41,11 @@ def format_key(dst: object) -> Hashable:
     )
 
 
+def tag_text(dst: object) -> str:
+    """`dst` as the text of a tag. Raises InvalidArguments for what is none, whether it has a hash or not."""
+    return dst if type(dst) is str else str(FormatTag.parse(dst))  # type: ignore[arg-type]
+
+
 @lru_cache(maxsize=256)
 def plain_order(call: str, dst: str, ndims: int) -> tuple[int, ...]:
     """The axes of a plain format, outermost first.

@@ -71,7 +71,7 @@ def to_jax(x: Array, like: Any) -> Any:
         return jax.numpy.asarray(x)
     made = jax.dlpack.from_dlpack(Exported(_aligned(x)))
     (device,) = like.devices() if len(like.devices()) == 1 else made.devices()
-    return made if device in made.devices() else jax.device_put(made, device)
+    return made if device in made.devices() else _moved(x, made.format, device)
 
 
 def check_width(dtype: np.dtype[Any]) -> None:
@@ -93,6 +93,18 @@ def refuse_out(name: str) -> InvalidArguments:
         why="arrays of JAX never change",
         hint="leave out out: the result is an array of JAX",
     )
+
+
+def _moved(x: Array, wanted: Any, device: Any) -> Any:
+    """`x` on another device, in the layout `wanted`.
+
+    It goes there row-major: programs of JAX 0.10 misread what was moved in another layout.
+    """
+    jax = sys.modules["jax"]
+    there = jax.device_put(np.ascontiguousarray(x), device)
+    if x.flags.c_contiguous:
+        return there
+    return jax.device_put(there, type(wanted)(wanted.layout, there.sharding))
 
 
 def _is_dense(x: Array) -> bool:

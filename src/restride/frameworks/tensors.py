@@ -68,6 +68,13 @@ def as_target(out: Any, name: str) -> Any:
     return as_numpy(out, name)
 
 
+def written(out: Any) -> Any:
+    """An `out` after it was written. Autograd is told, or a backward pass would take it for what it saved."""
+    if is_torch(out):
+        sys.modules["torch"].autograd.graph.increment_version(out)
+    return out
+
+
 def as_numpy(x: Any, name: str) -> Any:
     """A tensor of torch, an array of JAX, or what has `__dlpack__`, as a NumPy array over its bytes.
 
@@ -91,7 +98,8 @@ def as_numpy(x: Any, name: str) -> Any:
 
 def _of_torch(x: Any, name: str) -> Array:
     if x.device.type != "cpu":
-        raise _unreadable(name, f"the tensor is on {x.device}", "pass x.cpu()")
+        hint = "x.cpu()" if x.device.type != "meta" else 'one with bytes, torch.empty_like(x, device="cpu")'
+        raise _unreadable(name, f"the tensor is on {x.device}", f"pass {hint}")
     if x.requires_grad:
         raise _unreadable(
             name,

@@ -24,8 +24,9 @@ from ..verbose import flags
 from . import recipes, shuffle_recipes
 from .factors import COPY, Applied, parse_factors
 from .formats import plain_order
-from .groups import SHUFFLE, SHUFFLE_CHANNELS
+from .groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS
 from .tensors import no_bytes
+from .torch_modes import is_symbol
 
 _TWINS: dict[Any, np.dtype[Any]] = {
     torch.float64: np.dtype(np.float64),
@@ -45,7 +46,7 @@ _BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
 # By names of this module, as each look-up inside of torch is a tenth of what a kernel takes.
 _empty_like, _empty_strided = torch.empty_like, torch.empty_strided
 _CPU = torch.device("cpu")
-RULES = {"shuffle": SHUFFLE, "shuffle_channels": SHUFFLE_CHANNELS}
+RULES = {rule.call: rule for rule in (SHUFFLE, SHUFFLE_CHANNELS, CHANNEL_SHUFFLE)}
 
 
 def dtype_of(data_type: Any) -> Any:
@@ -64,6 +65,23 @@ def dtype_of(data_type: Any) -> Any:
         why="the result would be no tensor",
         hint="use rs.reorder, which gives a rs.Memory",
     )
+
+
+def parse_counts(call: str, number: Any, axis: Any) -> tuple[Any, Any]:
+    """How many, and the axis, as integers; what a compiler or a tracer puts in their place is left to it.
+
+    Raises InvalidArguments for all else.
+    """
+    rule = RULES[call]
+    counted = number if is_symbol(number) else rule.parse(0, number)[1]
+    return counted, axis if is_symbol(axis) else rule.parse(axis, 1)[0]
+
+
+def parse_scale(scale: Any) -> Any:
+    """A scale as operators take it. Raises InvalidArguments for what is no number."""
+    if scale is None or type(scale) is float or is_symbol(scale):
+        return scale
+    return parse_factors(scale, 0.0).alpha
 
 
 def order_of(dst: str, ndims: int) -> tuple[int, ...]:
@@ -192,11 +210,12 @@ def _twin(dtype: Any) -> np.dtype[Any]:
     found = _TWINS.get(dtype)
     if found is not None:
         return found
+    parts = "make the parts an axis: torch.view_as_real(x.resolve_conj())"
     raise InvalidArguments(
         f"restride.torch.reorder: elements of {dtype}",
         code="RS-A17",
         why="restride has no such type",
-        hint="convert, for example x.float() or x.int()",
+        hint=parts if dtype.is_complex else "convert, for example x.float() or x.int()",
     )
 
 

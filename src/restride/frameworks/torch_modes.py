@@ -31,7 +31,9 @@ def is_plain(x: Any) -> bool:
         return False
     if x.requires_grad and torch.is_grad_enabled():
         return False
-    if x.layout is not torch.strided or x.is_conj() or x.is_neg() or x.is_quantized or x._is_zerotensor():
+    if x.layout is not torch.strided or x.is_nested or x.is_quantized:
+        return False
+    if x.is_conj() or x.is_neg() or x._is_zerotensor():
         return False
     return not (_modes() or _innermost() is not None or _is_tracing() or _forward_ad._current_level >= 0)
 
@@ -43,6 +45,15 @@ def is_only_data(keys: Any, x: Any) -> bool:
     """
     is_wanted = x.requires_grad and torch.is_grad_enabled()
     return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
+
+
+def is_symbol(value: Any) -> bool:
+    """True for what stands for a number while torch compiles, traces or exports: it is checked later."""
+    if torch.compiler.is_compiling() or isinstance(value, torch.SymInt | torch.SymFloat):
+        return True
+    return hasattr(type(value), "__torch_function__") and (
+        not isinstance(value, torch.Tensor) or bool(_is_tracing())
+    )
 
 
 def in_transform() -> bool:

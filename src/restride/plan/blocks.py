@@ -10,18 +10,22 @@ second block is one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import isqrt
 
 from .machine import Machine
-from .nest import Axis, LoopNest, Stride, normalise, peel, peeled_boxes
+from .nest import Axis, LoopNest, Stride, normalise, peel, peeled_boxes, slice_axis
 from .schedule import Schedule, asking_ahead, schedule
 
 # Past this many boxes the code would outgrow its use.
 _MOST_BOXES = 16
 # Work from here on is shared by threads, which takes more than a few blocks.
 _SHARED_BYTES = 1 << 18
-_FEWEST_BLOCKS = 4
+_FEWEST_BLOCKS = 8
+# Longer blocks would not be near when they are done, and leave no place to stop.
+_LONGEST_BLOCK_BYTES = 1 << 22
 # A block reads at least so long a run of each row of the source. Measured: runs of 256 bytes cost half of the
 # speed.
 _RUN_BYTES = 1 << 10
@@ -92,10 +96,12 @@ def cuts(nest: LoopNest) -> list[int]:
 
 
 def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
-    """A nest in blocks of one of its `cuts`; None where they are too few to share."""
+    """A nest in blocks of one of its `cuts`; None where they are too few to share, or too long."""
     nest = _cut_in_blocks(nest, cut, _block_positions(nest.axes[cut], nest.src_type.bits))
     axis = nest.axes[cut]
     if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= _SHARED_BYTES:
+        return None
+    if nest.moved_bytes > _LONGEST_BLOCK_BYTES * axis.extent:
         return None
     src, dst, *more = map(_int, (axis.src, axis.dst, *axis.more))
     poured = dst if _is_poured(nest, cut, machine) else 0
@@ -106,7 +112,14 @@ def _block_positions(axis: Axis, bits: int) -> int:
     """How many positions of an axis make a block: an even part, the smallest that reads runs long enough."""
     step = max(abs(_int(axis.src)) * bits // 8, 1)
     least = min(-(-_RUN_BYTES // step), axis.extent)
-    return next(n for n in range(least, axis.extent + 1) if axis.extent % n == 0)
+    return min(n for n in _divisors(axis.extent) if n >= least)
+
+
+def _divisors(count: int) -> Iterator[int]:
+    """All of them, in no order; found up to the square root, since an extent may be a large prime."""
+    for n in range(1, isqrt(count) + 1):
+        if count % n == 0:
+            yield from (n, count // n)
 
 
 def _cut_in_blocks(nest: LoopNest, cut: int, positions: int) -> LoopNest:
@@ -150,7 +163,8 @@ def _is_poured(nest: LoopNest, cut: int, machine: Machine) -> bool:
 def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[Section, ...]:
     """The boxes of a nest by the blocks in which they are, each as a nest within one block."""
     step, is_free = _int(nest.axes[cut].dst), nest.axes[cut].bound < 0
-    found = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in peel(nest)]
+    boxes = [part for box in peel(nest) for part in _read_apart(box, cut)]
+    found = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
     ends = {end for start, box in found for end in (start, start + box.axes[cut].extent)}
     sections = []
     for first, end in pairwise(sorted(ends)):
@@ -158,6 +172,15 @@ def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[Section, ...]
         boxes = [_within(box, cut, at) for at, box in inside]
         sections.append(Section(first, end, _plans(boxes, nest.moved_bytes, machine)))
     return tuple(sections)
+
+
+def _read_apart(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
+    """A box as two where only some positions of the axis are read: those, and those that are zeros."""
+    axis = box.axes[cut]
+    if axis.valid in (0, axis.extent):
+        return (box,)
+    zeros = axis.extent - axis.valid
+    return slice_axis(box, cut, 0, axis.valid), slice_axis(box, cut, axis.valid, zeros)
 
 
 def _plans(boxes: list[LoopNest], moved_bytes: int, machine: Machine) -> tuple[Schedule, ...]:

@@ -1,6 +1,6 @@
 """A nest and a reduction of what it writes, in one pass: a block at a time.
 
-First the nest for one block, then the reduction of that block, while it lies in the nearest caches. So each
+First the nest for one block, then the reduction of that block, while it lies in the caches. So each
 byte of the destination passes once between them and memory, where a reduction after the whole nest would
 fetch it again.
 """

@@ -5,9 +5,9 @@ zero point of its source shifts it. Both are taken back by one s32 for each outp
 of its weights, and -1 times it. Behind the bytes of the weights, in this order, is where oneDNN looks for
 them.
 
-On the CPU one kernel does both, a block at a time (`plan/summed.py`). Where the outermost axis of the
-destination gives no such blocks, and for 4-bit types, the sums are found in a second pass over what the first
-left in the caches.
+On the CPU one kernel does both, a block at a time (`plan/summed.py`). Where no axis of the destination
+gives such blocks, and for 4-bit types, the sums are found in a second pass over what the first left in the
+caches.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..desc.aliases import LETTERS
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import short_repr
+from ..desc.parse import parse_bool, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views
@@ -123,4 +123,15 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
             why="the memory is on the CPU, (1, 0)",
             hint="export it to the CPU, and let the consumer copy it",
         )
-    return exported(found, {name: value for name, value in options.items() if value is not None})
+    if options.get("stream") is not None:
+        raise NotExported(
+            "Memory.__dlpack__: a stream",
+            code="RS-A16",
+            where=f"stream {short_repr(options['stream'])}",
+            why="the memory is on the CPU, which has none",
+            hint="leave stream out",
+        )
+    if options.get("copy") is not None:
+        parse_bool("Memory.__dlpack__: copy", options["copy"])
+    given = {name: value for name, value in options.items() if value is not None}
+    return exported(found, given | {"dl_device": _CPU} if device is not None else given)

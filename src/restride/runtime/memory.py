@@ -9,6 +9,7 @@ import numpy as np
 
 from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_bool
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from . import exports, views
@@ -101,6 +102,8 @@ class Memory:
         a version, cannot say. Raises InvalidArguments that names the producer where it fails, and for types
         and layouts that no descriptor has.
         """
+        if copy is not None:
+            parse_bool("Memory.from_dlpack: copy", copy)
         try:
             found = imported(x)
         except Exception as error:  # a foreign __dlpack__ may raise anything

@@ -6,6 +6,7 @@ import sys
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
+from ..desc.tags import to_tag
 from ..desc.viewer import Explanation
 from ..errors import InvalidArguments
 from .explain import explain as explain_in_words
@@ -21,14 +22,14 @@ __all__ = ["explain", "html", "show", "svg"]
 
 def show(md: MemoryDesc, tag: str = "") -> None:
     """Print the picture of `md` as well as standard output can show it."""
-    _check_tag(tag)
+    _check_tag(md, tag)
     if sys.stdout is not None:
         print(printable(draw(md, tag=tag, ink=ink(), width=width()), sys.stdout))
 
 
 def explain(md: MemoryDesc, tag: str = "") -> Explanation:
     """The explanation of `md`, with its formula as a value."""
-    _check_tag(tag)
+    _check_tag(md, tag)
     text = explain_in_words(md, tag=tag)
     if not has_layout(md):
         return Explanation(text)
@@ -36,8 +37,8 @@ def explain(md: MemoryDesc, tag: str = "") -> Explanation:
     return Explanation(text, formula(md, names), names)
 
 
-def _check_tag(tag: object) -> None:
-    """Raise InvalidArguments for what is no text; a text that names no axes is only shown."""
+def _check_tag(md: MemoryDesc, tag: object) -> None:
+    """Raise InvalidArguments for what is no format of the rank of `md`, and so names none of its axes."""
     if not isinstance(tag, str):
         raise InvalidArguments(
             f"tag is {short_repr(tag)}",
@@ -45,3 +46,5 @@ def _check_tag(tag: object) -> None:
             why="it is the text that the format was asked for by",
             hint="pass a str, such as 'nChw16c', or leave it out",
         )
+    if tag and md.ndims:
+        to_tag(tag, md.ndims)

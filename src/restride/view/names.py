@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..desc.aliases import LETTERS, axes_of_letters
 from ..desc.memory_desc import MemoryDesc
+from ..errors import Error
 
 
 def axis_names(ndims: int, tag: str = "") -> str:
@@ -21,9 +22,19 @@ def axis_names(ndims: int, tag: str = "") -> str:
 
 
 def title(md: MemoryDesc, tag: str = "") -> str:
-    """The descriptor on one line, with the name it was asked for by: `f32 1x17x2x2 aBcd16b (nChw16c)`."""
+    """The descriptor on one line, with the name it was asked for by: `f32 1x17x2x2 aBcd16b (nChw16c)`.
+
+    A format that lies in another way names the axes, and has no place here.
+    """
     text = str(md)
-    return f"{text} ({tag})" if tag and tag not in text.split() else text
+    return f"{text} ({tag})" if tag and tag not in text.split() and not _is_of_another(md, tag) else text
+
+
+def _is_of_another(md: MemoryDesc, tag: str) -> bool:
+    try:
+        return MemoryDesc(md.dims, md.data_type, tag) != md
+    except Error:
+        return False
 
 
 def has_layout(md: MemoryDesc) -> bool:
