@@ -35,7 +35,7 @@ test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and O
 
 test-sycl: $(VENV)/.has-test ## the tests of the SYCL engine, on a CPU device where there is no GPU
 	@$(MAKE) --silent --no-print-directory $(VENV)/.has-sycl
-	$(PY) -m pytest -n auto -m sycl $(ARGS)
+	$(PY) -m pytest -n auto -m 'sycl and not slow' $(ARGS)
 
 bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into benchmarks/results
 	@$(call try,$(VENV)/.has-bench,torch and matplotlib: the report lacks them)

@@ -232,6 +232,12 @@ def test_other_shapes_are_refused_and_never_broadcast(dst, why):
         PD(CPU, NCHW, CPU, dst)
 
 
+def test_blocks_that_do_not_nest_have_nothing_to_do_without_elements(engine):
+    src, dst = (rs.Memory(rs.MemoryDesc((3, 0, 2), "f32", tag), engine) for tag in ("aBc6b", "aBc4b"))
+    rs.Reorder(src, dst).execute(rs.Stream(engine), src, dst)
+    assert dst.to_numpy().shape == (3, 0, 2)
+
+
 def test_any_and_empty_descriptors_are_refused_by_name():
     for args, name in (((CPU, ANY, CPU, NCHW), "src"), ((CPU, NCHW, CPU, ANY), "dst")):
         with refused(f"reorder: {name}", "'any'", where=(NCHW, ANY)):

@@ -243,3 +243,31 @@ def test_wrong_arguments_are_refused(engine):
     ):
         with pytest.raises(InvalidArguments, match="wrong argument"):
             call()
+
+
+def test_a_source_in_another_context_is_read_after_the_dependencies(engine, other, dpctl):
+    queue = dpctl.SyclQueue(interop.get_context(other), interop.get_device(other))
+    one, two = (dpctl.memory.MemoryUSMDevice(1 << 27, queue=queue) for _ in range(2))
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    usm = dpctl.memory.MemoryUSMDevice(x.nbytes, queue=queue)
+    usm.memset(0)
+    src = interop.make_memory(rs.MemoryDesc((3, 4), "f32", "ab"), other, usm)
+    dst = rs.Memory(rs.MemoryDesc((3, 4), "f32", "ba"), engine)
+    stream, primitive = rs.Stream(engine, "out_of_order"), rs.Reorder(src, dst)
+    filled = queue.memcpy_async(usm, x, x.nbytes, [queue.memcpy_async(one, two, one.nbytes)])
+    primitive.execute_sycl(stream, src, dst, deps=[filled]).wait()
+    assert dst.to_numpy().tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("kind", ["device", "shared", "host"])
+def test_a_tensor_without_elements_is_mapped_and_unmapped(engine, kind):
+    memory = interop.make_memory(rs.MemoryDesc((3, 0), "f32", "ab"), engine, kind)
+    memory.unmap_data(memory.map_data())
+    assert "mapped" not in repr(memory)
+
+
+def test_one_event_for_deps_is_refused_with_the_way_out(engine, dpctl):
+    md = rs.MemoryDesc((3, 4), "f32", "ab")
+    src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
+    with pytest.raises(InvalidArguments, match="SyclEvent is no list"):
+        rs.Reorder(src, dst).execute_sycl(rs.Stream(engine), src, dst, deps=dpctl.SyclEvent())

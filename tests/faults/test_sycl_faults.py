@@ -146,6 +146,37 @@ stream.wait()
     check(_HEAD + program)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_does_not_wait_for_what_its_parent_has_submitted():
+    program = """
+import atexit
+
+src, dst, stream = rs.Memory(large, engine), rs.Memory(large_turned, engine), rs.Stream(engine)
+for _ in range(20):
+    rs.Reorder(src, dst).execute(stream, src, dst)
+child = os.fork()
+if child == 0:
+    atexit._run_exitfuncs()
+    os._exit(20)
+assert os.waitpid(child, 0)[1] >> 8 == 20
+"""
+    check(_HEAD + program)
+
+
+def test_memory_of_what_is_done_makes_room_for_more():
+    program = """
+from restride.runtime.sycl import pending
+
+stream = rs.Stream(engine)
+for _ in range(5):
+    src, dst = rs.Memory(large, engine), rs.Memory(large_turned, engine)
+    assert len(pending._running) == 0
+    rs.Reorder(src, dst).execute_sycl(stream, src, dst).wait()
+    del src, dst
+"""
+    check(_HEAD + program)
+
+
 def test_threads_share_a_device():
     program = """
 x = np.random.default_rng(0).random((8, 64, 30, 30), np.float32)

@@ -109,7 +109,8 @@ def digits_of(sides: Sequence[Levels], padded: int) -> list[Axis]:
     Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
     multiple (96) become one axis with a table.
     """
-    borders = sorted({level.step for side in sides for level in side} - {1})
+    # A dim without positions has no blocks that could be apart.
+    borders = sorted({level.step for side in sides for level in side} - {1}) if padded else []
     axes: list[Axis] = []
     step = 1
     while borders:

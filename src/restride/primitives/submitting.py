@@ -63,21 +63,21 @@ def checked_deps(kind: str, deps: Iterable[Any]) -> list[Any]:
     An event is known by what dpctl gives it, so that dpctl is not imported to say that something is none.
     """
     if isinstance(deps, str | bytes) or not isinstance(deps, Iterable):
-        raise _no_events(kind, deps)
+        raise _no_events(kind, deps, "list of events")
     found = []
     for event in deps:
         if isinstance(event, Event):
             continue
         if not (hasattr(event, "wait_for") and hasattr(event, "execution_status")):
-            raise _no_events(kind, event)
+            raise _no_events(kind, event, "dpctl.SyclEvent")
         found.append(event)
     return found
 
 
-def _no_events(kind: str, given: object) -> InvalidArguments:
+def _no_events(kind: str, given: object, wanted: str) -> InvalidArguments:
     return InvalidArguments(
         f"{kind}.execute_sycl: deps are no events",
         code="RS-P08",
-        why=f"{type(given).__name__} is no dpctl.SyclEvent",
+        why=f"{type(given).__name__} is no {wanted}",
         hint="pass a list of what execute_sycl, or a queue of dpctl, returned",
     )

@@ -147,15 +147,18 @@ def place_of(run: Run, memory: Memory) -> Place | None:
         run.held.append(buffer.owner)
         return Place(buffer.owner)
     if memory.engine.is_sycl:
-        buffer = _from_other(memory, buffer)
+        buffer = _from_other(run, memory, buffer)
     return _brought(run, memory.desc, buffer)
 
 
-def _from_other(memory: Memory, buffer: Buffer) -> Buffer:
-    """The bytes of a memory on another device, by way of the host."""
+def _from_other(run: Run, memory: Memory, buffer: Buffer) -> Buffer:
+    """The bytes of a memory on another device, by way of the host, once `run`'s dependencies are done."""
     device = memory.engine._device
     assert device is not None
     check_alive(buffer, memory.engine)
+    # Its bytes are copied on a queue of that device, which knows nothing of what this run waits for.
+    for event in run.deps:
+        event.wait()
     return device.download(buffer)
 
 

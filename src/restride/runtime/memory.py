@@ -283,7 +283,7 @@ class Memory:
 
     def _is_mine(self, array: object) -> bool:
         address = self._address if self._image is None else self._image.address
-        return isinstance(array, np.ndarray) and (address_of(array) == address or not self._nbytes)
+        return isinstance(array, np.ndarray) and (address_of(array) == address or not self._desc.nelems)
 
     def _acquired(self, data: Any) -> Buffer | None:
         """The buffer that `data` stands for on this memory's engine."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Sequence
 from math import prod
@@ -22,6 +23,8 @@ from .sycl_sdk import INSTALL, Sdk, find_sdk
 USM_KINDS = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
 # More items in a group bring nothing to kernels that only move.
 _GROUP = 256
+# Before so many bytes are allocated, what has ended is let go of.
+_LARGE = 2**20
 # SPIR-V has vectors of 16 lanes, and the narrowest elements are bytes.
 _VECTOR_BYTES = 16
 
@@ -58,6 +61,8 @@ class SyclDevice:
     def allocate(self, nbytes: int, kind: str = "device") -> Buffer:
         """`nbytes` bytes of USM of a kind. Raises OutOfMemory where the device has not as much."""
         make = getattr(self.sdk.memory, USM_KINDS[kind])
+        if nbytes >= _LARGE:
+            pending.settle()
         try:
             # There is no USM of no bytes.
             usm = make(max(nbytes, 1), queue=self.queue)
@@ -184,6 +189,7 @@ class Pending:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: list[tuple[Any, tuple[object, ...]]] = []
+        self._abandoned: list[object] = []
         self._look_at = 16
 
     def add(self, event: Any, held: Sequence[object]) -> None:
@@ -215,6 +221,11 @@ class Pending:
         with self._lock:
             self._running = [one for one in self._running if not is_done(one[0])]
 
+    def abandon(self) -> None:
+        """In the child of a fork: work of the parent never ends here, nor may what it works on be freed."""
+        self._lock = threading.Lock()
+        self._abandoned, self._running = [*self._abandoned, *self._running], []
+
 
 def _span(held: Any) -> tuple[int, int]:
     """The addresses of USM, first and one past the last; none of anything else."""
@@ -225,6 +236,8 @@ def _span(held: Any) -> tuple[int, int]:
 pending = Pending()
 # A kernel must not run on into memory that the interpreter takes down.
 atexit.register(pending.wait_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pending.abandon)
 
 
 def is_done(event: Any) -> bool:
