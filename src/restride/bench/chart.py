@@ -26,7 +26,8 @@ _STYLE = {
 }
 _WIDTH, _MARGIN, _TITLE, _GAP = 15.0, 0.15, 0.55, 0.2  # inches
 _LINE, _ABOVE, _BELOW, _LETTER = 0.21, 0.45, 0.35, 0.066
-_GOAL = {"convert": 0.8, "shuffle": 0.8}
+_ABREAST = 4  # groups to a band, whose rows have words of their own
+_GOAL = {"convert": 0.8, "quantise": 0.8, "quantise as it lies": 0.8, "shuffle": 0.8}
 _USUAL_GOAL = 0.9
 _DARK, _PALE = "#333333", "#e6e6e6"
 
@@ -73,14 +74,17 @@ def draw(report: Report, folder: Path, name: str = "bench") -> list[Path]:
 
 
 def bands(report: Report) -> list[list[Panel]]:
-    """The panels, band by band: layout changes with one panel per data type, then the other groups."""
+    """The panels, band by band: layout changes with one panel per data type, then the other groups, some to a
+    band.
+    """
     moves = [row for row in report.rows if row.problem.group == "layout"]
     others = [row for row in report.rows if row.problem.group != "layout"]
     types = dict.fromkeys(row.problem.src_type for row in moves)
     groups = dict.fromkeys(row.problem.group for row in others)
     by_type = [_panel(name, [row for row in moves if row.problem.src_type == name], moves) for name in types]
     by_group = [_panel(name, rows, rows) for name in groups if (rows := _of_group(others, name))]
-    return [_named_once(by_type), _named_once(by_group)]
+    cut = [by_group[i : i + _ABREAST] for i in range(0, len(by_group), _ABREAST)] or [[]]
+    return [_named_once(by_type), *map(_named_once, cut)]
 
 
 def _of_group(rows: Sequence[Row], group: str) -> list[Row]:
@@ -118,14 +122,15 @@ def _words(row: Row) -> str:
 def _figure(pyplot: Any, report: Report) -> Any:
     drawn = bands(report)
     counts = [max((len(panel.words) for panel in band), default=0) for band in drawn]
-    counts[1] = max(counts[1], 9 if report.steps else 0)
+    counts[-1] = max(counts[-1], 9 if report.steps else 0)
     height = _TITLE + sum(count * _LINE + _ABOVE + _BELOW for count in counts if count)
     figure, top = pyplot.figure(figsize=(_WIDTH, height)), height - _TITLE
     for number, (band, count) in enumerate(zip(drawn, counts, strict=True)):
         if not count:
             continue
         bottom = top - _ABOVE - count * _LINE
-        _draw_band(figure, band, report, (bottom, count * _LINE), growth=bool(number and report.steps))
+        is_last = number == len(drawn) - 1
+        _draw_band(figure, band, report, (bottom, count * _LINE), growth=is_last and bool(report.steps))
         top = bottom - _BELOW
     _legend(figure, report, height)
     return figure
