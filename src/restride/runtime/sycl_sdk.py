@@ -12,7 +12,6 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +93,9 @@ def _has_system_driver() -> bool:
 
 
 def _installed_driver() -> Path | None:
+    # Here, as it takes 20 ms to import, which those without a device need not wait for.
+    from importlib import metadata
+
     try:
         files = metadata.files(_DRIVER_PACKAGE) or []
     except metadata.PackageNotFoundError:
