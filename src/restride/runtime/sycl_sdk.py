@@ -93,9 +93,8 @@ def _has_system_driver() -> bool:
 
 
 def _installed_driver() -> Path | None:
-    # Here, as it takes 20 ms to import, which those without a device need not wait for.
-    from importlib import metadata
-
+    # Only here, since it takes 20 ms, for which those without a device need not wait.
+    metadata = importlib.import_module("importlib.metadata")
     try:
         files = metadata.files(_DRIVER_PACKAGE) or []
     except metadata.PackageNotFoundError:
