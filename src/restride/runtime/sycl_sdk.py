@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,6 @@ def _has_system_driver() -> bool:
 
 
 def _installed_driver() -> Path | None:
-    # Only here, since it takes 20 ms, for which those without a device need not wait.
-    metadata = importlib.import_module("importlib.metadata")
     try:
         files = metadata.files(_DRIVER_PACKAGE) or []
     except metadata.PackageNotFoundError:
