@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import isqrt
 
 from .machine import Machine
-from .nest import Axis, LoopNest, Stride, normalise, peel, peeled_boxes, slice_axis
+from .nest import Axis, LoopNest, Stride, normalise, peel, peeled_boxes, split_read
 from .schedule import Schedule, asking_ahead, schedule
 
 # Past this many boxes the code would outgrow its use.
@@ -177,10 +177,7 @@ def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[Section, ...]
 def _read_apart(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
     """A box as two where only some positions of the axis are read: those, and those that are zeros."""
     axis = box.axes[cut]
-    if axis.valid in (0, axis.extent):
-        return (box,)
-    zeros = axis.extent - axis.valid
-    return slice_axis(box, cut, 0, axis.valid), slice_axis(box, cut, axis.valid, zeros)
+    return (box,) if axis.valid in (0, axis.extent) else split_read(box, cut)
 
 
 def _plans(boxes: list[LoopNest], moved_bytes: int, machine: Machine) -> tuple[Schedule, ...]:

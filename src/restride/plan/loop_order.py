@@ -71,11 +71,11 @@ def _cut_for_threads(nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: 
         made = steps * prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
         if made >= enough or nest.moved_bytes < 2 * made * _STEP_BYTES or max(blocks.values()) == 1:
             return
-        longest = max(blocks, key=lambda i: (blocks[i] > 1, blocks[i] * _step_bytes(nest, chunks, i)))
+        longest = max(blocks, key=lambda i: (blocks[i] > 1, blocks[i] * _step_bits(nest, chunks, i)))
         blocks[longest] = -(-blocks[longest] // 2)
 
 
-def _step_bytes(nest: LoopNest, chunks: Chunks, index: int) -> int:
+def _step_bits(nest: LoopNest, chunks: Chunks, index: int) -> int:
     """How far a tile goes along an axis on the side where that is the shorter way, in bits."""
     axis = nest.axes[index]
     read, written = _reach(axis.src) * nest.src_type.bits, _reach(axis.dst) * nest.dst_type.bits

@@ -192,6 +192,16 @@ def slice_axis(nest: LoopNest, index: int, start: int, extent: int, valid: int |
     return _moved(replace(nest, axes=axes), (src_base, dst_base, *(base for _, base in more)))
 
 
+def split_read(nest: LoopNest, index: int) -> tuple[LoopNest, LoopNest]:
+    """An axis that is read in part as two: the positions that are read, and those that are zeros.
+
+    `for 5 valid 3`  ->  `for 3`  and  `for 2 valid 0`.
+    """
+    axis = nest.axes[index]
+    read = slice_axis(nest, index, 0, axis.valid)
+    return read, slice_axis(nest, index, axis.valid, axis.extent - axis.valid)
+
+
 def _moved(nest: LoopNest, by: tuple[int, ...]) -> LoopNest:
     """The nest with its bases moved: source, destination, then the operands."""
     src, dst, *more = by

@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DataType
 from .loop_order import Grid, Order, order_loops
 from .machine import Device, Machine
-from .nest import Axis, LoopNest, normalise, slice_axis
+from .nest import LoopNest, Stride, normalise, split_read
 from .square import Square, square_of
 from .tiling import choose_tile, collide, contiguous, rows_collide
 
@@ -111,13 +111,6 @@ def _step_tiles(plan: Schedule, index: int) -> int:
     return next((grid.tiles for grid in plan.grid if grid.axis == index), plan.tiles(index))
 
 
-def _destination_step(plan: Schedule, index: int) -> int:
-    """Bytes between tiles of an axis in the destination."""
-    stride = plan.nest.axes[index].dst
-    step = abs(stride) * plan.chunks[index] if isinstance(stride, int) else 0
-    return step * plan.nest.dst_type.bits // 8
-
-
 def _writes_collide(plan: Schedule, machine: Machine) -> bool:
     """True where the rows that a tile writes push each other out of the caches, so that these only cost.
 
@@ -148,8 +141,8 @@ def schedule_items(nest: LoopNest, device: Device, tiles: bool = True) -> tuple[
         return tuple(replace(plan, streams=False, prefetch=0) for plan in plans)
     for index, axis in enumerate(nest.axes):
         if not axis.is_whole and not nest.is_zero:
-            whole = (slice_axis(nest, index, 0, axis.valid), slice_axis(nest, index, *_behind(axis), 0))
-            return tuple(plan for part in whole for plan in schedule_items(normalise(part), device, tiles))
+            parts = map(normalise, split_read(nest, index))
+            return tuple(plan for part in parts for plan in schedule_items(part, device, tiles))
     along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
     square = square_of(nest, device, *along_src, *along_dst) if along_src and along_dst else None
     chunks = tuple(_shared_byte(nest, index, along_dst) for index in range(len(nest.axes)))
@@ -170,11 +163,6 @@ def _suits_vectors(nest: LoopNest) -> bool:
     """
     is_move = nest.src_type is nest.dst_type and nest.compute.is_move
     return nest.dst_type.bits >= 32 and (is_move or nest.is_zero)
-
-
-def _behind(axis: Axis) -> tuple[int, int]:
-    """The positions of an axis that are not read: the first, and how many."""
-    return axis.valid, axis.extent - axis.valid
 
 
 def _shared_byte(nest: LoopNest, index: int, along_dst: list[int]) -> int:
@@ -227,11 +215,17 @@ def _next_rows(plan: Schedule, machine: Machine) -> int:
     return _source_step(plan, plan.inner[-2])
 
 
+def _step_bytes(plan: Schedule, index: int, stride: Stride, data_type: DataType) -> int:
+    """Bytes between tiles of an axis on the side of this stride; 0 where a table says how it moves."""
+    return abs(stride) * plan.chunks[index] * data_type.bits // 8 if isinstance(stride, int) else 0
+
+
 def _source_step(plan: Schedule, index: int) -> int:
-    """Bytes between tiles of an axis in the source."""
-    axis = plan.nest.axes[index]
-    step = abs(axis.src) * plan.chunks[index] if isinstance(axis.src, int) else 0
-    return step * plan.nest.src_type.bits // 8
+    return _step_bytes(plan, index, plan.nest.axes[index].src, plan.nest.src_type)
+
+
+def _destination_step(plan: Schedule, index: int) -> int:
+    return _step_bytes(plan, index, plan.nest.axes[index].dst, plan.nest.dst_type)
 
 
 def finishes_late(nest: LoopNest) -> bool:
@@ -251,10 +245,7 @@ def finishes_late(nest: LoopNest) -> bool:
 
 
 def _split_partial(nest: LoopNest, index: int, machine: Machine) -> tuple[Schedule, ...]:
-    axis = nest.axes[index]
-    read = slice_axis(nest, index, 0, axis.valid)
-    zero = slice_axis(nest, index, axis.valid, axis.extent - axis.valid, 0)
-    return (*schedule(read, machine), *schedule(zero, machine))
+    return tuple(plan for part in split_read(nest, index) for plan in schedule(part, machine))
 
 
 def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
