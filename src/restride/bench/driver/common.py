@@ -39,6 +39,7 @@ class Common:
     global_skip_impl: str = ""
     execution_mode: str = "direct"
     buffer_prefix: str = ""
+    peers: tuple[str, ...] = ()
     # From here on: what is printed, and how the work is spread. These are in no reproducer line.
     repeats_per_prb: int = 1
     start: int = 0
@@ -48,7 +49,6 @@ class Common:
     perf_template: str = "def"
     jobs: int = 0
     json: bool = False
-    peers: tuple[str, ...] = ()
 
     def words(self) -> list[str]:
         """The knobs that another run needs to do the same, except those at their defaults."""
