@@ -123,7 +123,7 @@ class _Failing:
 
 def test_a_peer_that_fails_is_refused_and_the_test_keeps_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "_peer", lambda name, threads: _Failing())
-    (test,) = expand("--mode=P --fix-times-per-prb=2 --peers=torch,memcpy --reorder 2x3".split()).tests
+    (test,) = expand(["--mode=P", "--fix-times-per-prb=2", "--peers=torch,memcpy", "--reorder", "2x3"]).tests
     result = run(test)
     assert result.status is Status.EXECUTED
     assert result.perf is not None
@@ -144,7 +144,7 @@ def test_warnings_of_numpy_stay_inside() -> None:
 
 
 def test_a_reproducer_line_names_the_peers() -> None:
-    (test,) = expand("--peers=numpy,memcpy --reorder 2x3".split()).tests
+    (test,) = expand(["--peers=numpy,memcpy", "--reorder", "2x3"]).tests
     assert test.repro == "--peers=numpy,memcpy --reorder 2x3"
     assert expand(test.repro.split()).tests == (test,)
 

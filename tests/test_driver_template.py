@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from restride.bench.driver import tokens
 from restride.bench.driver.expand import Test, expand
 from restride.bench.driver.result import Perf, Result, Status
-from restride.bench.driver.template import full, render
+from restride.bench.driver.template import RATES, VALUES, render
+from restride.bench.driver.tokens import PLAIN, check, full
 from restride.cli.usage import UsageError
 
 # 4 MB in 0.5 ms at best, 1 ms in the mean, 2 ms at worst.
@@ -66,4 +68,20 @@ def test_the_csv_line_has_a_column_for_each_knob() -> None:
 @pytest.mark.parametrize("token", ["%times%", "%-sdt%", "%Gsdt%"])
 def test_an_unknown_token_is_refused(token: str) -> None:
     with pytest.raises(UsageError, match="no token"):
-        full(f"%idx%,{token}", "reorder")
+        check(f"%idx%,{token}")
+
+
+@pytest.mark.parametrize("template", ["%-Gbw", "%idx%,%", "100 %,%idx%", "%idx%%", "% idx%"])
+def test_a_percent_sign_of_no_token_is_refused(template: str) -> None:
+    with pytest.raises(UsageError, match="begins no token"):
+        check(template)
+
+
+@pytest.mark.parametrize("template", ["def", "csv", "%idx%%-Gbw%", "plain"])
+def test_other_templates_are_taken(template: str) -> None:
+    check(template)
+
+
+def test_every_token_has_a_value() -> None:
+    assert tuple(VALUES) == PLAIN
+    assert tuple(RATES) == tokens.RATES

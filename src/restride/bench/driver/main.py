@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 
 from ...cli.output import Answer, is_terminal, say, tell
-from . import template
 from .expand import Expansion, Test, expand
 from .jobs import processes, results
 from .knobs import DRIVERS
@@ -37,8 +36,6 @@ def main(arguments: Sequence[str]) -> int:
         say(Answer(str(__doc__).rstrip()), as_json=False)
         return 0
     expansion = expand(arguments)
-    for text, driver in {(test.common.perf_template, test.case.driver) for test in expansion.tests}:
-        template.full(text, driver)
     return _run(expansion)
 
 

@@ -133,7 +133,7 @@ def _problem(case: ReorderCase) -> Problem:
 
 
 def _check_type(name: str, *unasked: str) -> None:
-    """Refuse what peers have not, in any case types of less than a byte: their strides count whole elements."""
+    """Refuse what peers have not; types of less than a byte in any case, as strides count elements."""
     if name in unasked or rs.DataType.parse(name).bits < 8:
         raise Refused(f"peers are not asked for {name}")
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from . import template
 from .common import Common
 from .expand import Test
 from .result import STAGES, PeerTime, Result, Status
+from .template import render
+from .tokens import full
 
 _SHOWN_FAILURES = 10
 _ALWAYS = ("create_pd", "create_prim", "fill", "execute")
@@ -77,11 +78,11 @@ class Report:
         self.mean += result.perf.mean
         if common.checks:
             yield line
-        text = template.full(common.perf_template, test.case.driver)
+        text = full(common.perf_template, test.case.driver)
         if text not in self._templates:
             self._templates.add(text)
             yield f"Output template: {text}"
-        yield template.render(text, index, test, result)
+        yield render(text, index, test, result)
         yield from map(peer_line, result.peers)
 
     def totals(self) -> dict[str, int]:

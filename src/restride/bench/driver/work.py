@@ -52,7 +52,7 @@ class Work:
     scratchpads: tuple[Operand, ...] = ()
 
     def with_scratchpad(self, pd: Any) -> Work:
-        """This work with the scratchpad that a primitive descriptor asks its callers for, if it does (R33)."""
+        """This work with the scratchpad that a primitive descriptor asks for, if it does (R33)."""
         md = pd.scratchpad_desc()
         if md.is_zero():
             return replace(self, scratchpads=())
