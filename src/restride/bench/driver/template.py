@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from . import clock
 from .cases import Case, ReorderCase
 from .expand import Test
 from .result import Perf, Result
@@ -77,7 +78,7 @@ def _bandwidth(perf: Perf, which: str) -> float:
     return (perf.read + perf.written) / (ms * 1e-3) if ms else 0.0
 
 
-# Moving elements counts no operations, and Python reads no counter of clocks: these are 0, as in benchdnn.
+# Moving elements counts no operations: these are 0, as in benchdnn.
 RATES: dict[str, Callable[[Perf, str], float]] = {
     "time": _ms,
     "bw": _bandwidth,
@@ -89,6 +90,6 @@ RATES: dict[str, Callable[[Perf, str], float]] = {
     "iobytes": lambda perf, which: perf.read + perf.written,
     "ops": lambda perf, which: 0.0,
     "flops": lambda perf, which: 0.0,
-    "clocks": lambda perf, which: 0.0,
-    "freq": lambda perf, which: 0.0,
+    "clocks": lambda perf, which: _ms(perf, which) * 1e-3 * clock.rate(),
+    "freq": lambda perf, which: clock.rate(),
 }
