@@ -100,10 +100,14 @@ def _has_zero_padding(operand: Operand, storage: Bytes) -> bool:
 
 def _keeps_gaps(operand: Operand, storage: Bytes, before: Callable[[], Bytes]) -> bool:
     """True where every bit that belongs to no element is as it was, half bytes too."""
-    md = operand.md
-    if not md.nelems or prod(md.padded_dims) * md.data_type.bits == storage.size * 8:
+    if not has_gaps(operand.md):
         return True
     return not ((storage ^ before()) & ~_bits_of_elements(operand)).any()
+
+
+def has_gaps(md: rs.MemoryDesc) -> bool:
+    """True where some bits of the storage belong to no element, and not to the padding."""
+    return bool(md.nelems) and prod(md.padded_dims) * md.data_type.bits != md.size * 8
 
 
 def _bits_of_elements(operand: Operand) -> Bytes:

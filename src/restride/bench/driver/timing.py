@@ -15,6 +15,7 @@ from ..machine import last_level_cache
 from .common import Common
 
 _LEAST_ROUNDS = 5
+_WARM_UP = 3
 _BATCH_MS = 0.2  # that a sample should last: a clock that is read too often is measured itself
 _FLUSHED = 256 << 20
 
@@ -48,7 +49,8 @@ def _is_done(rounds: int, begin: float, common: Common) -> bool:
 
 
 def _batch(call: Callable[[], object]) -> int:
-    """How many calls make a sample. They are doubled until they last: the first ones are slow."""
+    """How many calls make a sample. They are doubled until they last, after the first ones, which are slow."""
+    _sample(call, _WARM_UP, None)
     number = 1
     while _sample(call, number, None) * number < _BATCH_MS:
         number *= 2
