@@ -131,9 +131,17 @@ def test_a_peer_that_fails_is_refused_and_the_test_keeps_its_status(monkeypatch:
     assert found == {"memcpy": "", "torch": "RuntimeError: no kernel for this"}
 
 
-def test_a_peer_that_cannot_take_a_type_is_refused() -> None:
+class _Unprepared:
+    """A peer that knows no type."""
+
+    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+        raise KeyError(problem.src_type)
+
+
+def test_a_peer_that_cannot_take_a_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_peer", lambda name, threads: _Unprepared())
     found = _peers("--reorder --sdt=f8_e5m2 8x8")
-    assert found["numpy"].refused
+    assert found["numpy"].refused == "KeyError: 'f8_e5m2'"
     assert not found["memcpy"].refused
 
 

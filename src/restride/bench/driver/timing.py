@@ -49,7 +49,7 @@ def _is_done(rounds: int, begin: float, common: Common) -> bool:
 
 
 def _batch(call: Callable[[], object]) -> int:
-    """How many calls make a sample. They are doubled until they last, after the first ones, which are slow."""
+    """How many calls make a sample: doubled until they last. The first ones, which are slow, do not count."""
     _sample(call, _WARM_UP, None)
     number = 1
     while _sample(call, number, None) * number < _BATCH_MS:
