@@ -15,8 +15,9 @@ from ..runtime.alloc import Buffer, extent
 from ..runtime.device_memory import check_alive
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.sycl import Place, SyclDevice, pending, readable
-from ..runtime.sycl_program import Given, Run, SyclProgram, spread_whole
+from ..runtime.pending import pending
+from ..runtime.sycl import Place, Run, SyclDevice, readable
+from ..runtime.sycl_program import Given, SyclProgram, spread_whole
 from ..runtime.sycl_sums import SyclSums
 from .chain import Chain, Feed
 from .compensation import FACTORS, compensation_descs
