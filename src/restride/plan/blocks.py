@@ -148,11 +148,8 @@ def _lies_within(box: LoopNest, cut: int, base: int) -> bool:
     others = [axis for i, axis in enumerate(box.axes) if i != cut and axis.extent > 1]
     if any(lowest(axis.dst, axis.extent) < 0 for axis in others):
         return False
-    return (
-        0
-        <= box.dst_base - base
-        < as_int(box.axes[cut].dst) - sum(highest(axis.dst, axis.extent) for axis in others)
-    )
+    reach = sum(highest(axis.dst, axis.extent) for axis in others)
+    return 0 <= box.dst_base - base < as_int(box.axes[cut].dst) - reach
 
 
 def _is_poured(nest: LoopNest, cut: int, machine: Machine) -> bool:

@@ -239,8 +239,8 @@ def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | S
 def _on_device(problem: Problem, engine: Engine) -> SyclReorder:
     from .sycl_reorder import SyclCompensated, SyclReorder
 
-    kind, chain = SyclReorder if problem.attr.compensation is None else SyclCompensated, problem.chain()
-    return kind(problem, problem.nest(chain), chain, engine, solve)
+    kind = SyclReorder if problem.attr.compensation is None else SyclCompensated
+    return kind(problem, engine, solve)
 
 
 def _compensated(made: ReferenceReorder | CpuReorder, engine: Engine) -> Compensated:
