@@ -63,7 +63,7 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
     inner, blocks = [*inner[:at], *further, *inner[at:]], {**blocks, **further}
     _cut_for_threads(nest, chunks, outer, blocks)
     cuts = [Grid(i, blocks[i]) for i in inner if blocks[i] < _tiles(nest, chunks, i)]
-    if order[-1] != inner[-1] and _is_short(nest, chunks, inner[-1], blocks):
+    if order[-1] != inner[-1] and blocks[inner[-1]] <= _short_run(nest, chunks, inner[-1]):
         # Runs of the destination are short: block after block goes on along the source.
         cuts.reverse()
     return Order((*outer, *cuts), tuple(inner))
@@ -139,10 +139,8 @@ def _block(
     written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type)
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
     is_whole_row = blocks[along] == _tiles(nest, chunks, along)
-    short = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, _SHORT_RUN_BYTES)
-    rows = blocks[across] * chunks[across]
-    if not (is_whole_row or shrinks) and blocks[across] >= 4 * short and _push_out(nest, across, rows, machine):
-        blocks[across] = short
+    if not (is_whole_row or shrinks) and _push_out(nest, chunks, across, blocks[across], machine):
+        blocks[across] = _short_run(nest, chunks, across)
         return [along, across]
     steps = {index: _reach(nest.axes[index].dst) * chunks[index] for index in inner}
     rows = blocks[along] * chunks[along]
@@ -169,18 +167,21 @@ def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:
     return -(-nest.axes[index].extent // chunks[index])
 
 
-def _is_short(nest: LoopNest, chunks: Chunks, index: int, blocks: dict[int, int]) -> bool:
-    """True where a block is a short run of the destination."""
-    return blocks[index] <= _run_tiles(nest.axes[index].dst, chunks[index], nest.dst_type, _SHORT_RUN_BYTES)
+def _short_run(nest: LoopNest, chunks: Chunks, across: int) -> int:
+    """Tiles of a short run of the destination."""
+    return _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, _SHORT_RUN_BYTES)
 
 
-def _push_out(nest: LoopNest, across: int, rows: int, machine: Machine) -> bool:
-    """True where so many rows of a source larger than the caches fill more than half of the second cache's
-    sets that they fall into: what is asked for ahead needs the rest.
+def _push_out(nest: LoopNest, chunks: Chunks, across: int, tiles: int, machine: Machine) -> bool:
+    """True where the rows of so many tiles of a source larger than the caches fill more than half of the sets
+    of the second cache that they fall into: what is asked for ahead needs the rest. Not where runs are nearly
+    short already.
     """
     stride, way = nest.axes[across].src, machine.l2 // _SECOND_WAYS
-    step = abs(stride) * nest.src_type.bits // 8 if isinstance(stride, int) else 0
-    return nest.moved_bytes >= machine.l3 and step > 0 and 2 * rows * gcd(step, way) > machine.l2
+    if not isinstance(stride, int) or nest.moved_bytes < machine.l3:
+        return False
+    step, rows = abs(stride) * nest.src_type.bits // 8, tiles * chunks[across]
+    return tiles >= 4 * _short_run(nest, chunks, across) and 2 * rows * gcd(step, way) > machine.l2
 
 
 def _run_tiles(stride: Stride, chunk: int, data_type: DataType, run: int = _RUN_BYTES) -> int:
