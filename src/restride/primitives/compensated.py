@@ -138,7 +138,8 @@ class Compensated:
             self._inner.run(src, dst, extras)
             self._sums.write(dst, extras)
             return
-        read, written, held = src._buffer, dst._buffer, list[object]()
+        read, written = src._buffer, dst._buffer
+        held: list[object] = []
         if read is None or written is None:
             return
         outputs = [extras[arg]._buffer for arg in self.outputs]

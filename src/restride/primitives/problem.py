@@ -191,7 +191,8 @@ class CpuReorder:
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
-        read, written, held = src._buffer, dst._buffer, list[object]()
+        read, written = src._buffer, dst._buffer
+        held: list[object] = []
         if read is None or written is None:
             return
         params = self.params_of(extras, held)
