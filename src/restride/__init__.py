@@ -6,8 +6,8 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
-from importlib import import_module as _import_module
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
 from . import version
 from .arrays import reorder
@@ -69,7 +69,7 @@ from .runtime.pool import get_num_threads, set_num_threads
 from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from . import openvino, sycl_interop
     from .about import show_versions
     from .joining import add_n, concat
@@ -230,12 +230,12 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     """The public name `name`, from its module, which is loaded now (PEP 562)."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     where = _LATER[name]
-    module = _import_module(f"{__name__}.{where}")
+    module = _importlib.import_module(f"{__name__}.{where}")
     found = globals()[name] = module if where == name else getattr(module, name)
     return found
 
