@@ -23,9 +23,6 @@ from .pack import can_pack
 from .shape import TileAxis
 from .tile import Places, TileSpec, emit_tile
 
-ENTRY = "restride"
-WHOLE = "restride_whole"
-
 _PARAMS = Value("ptr", "%params")
 _HEAD = "define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {\nentry:\n"
 # One thread's call of the whole: three arguments cost a foreign call less than five.
