@@ -194,6 +194,8 @@ def exchange(
             state.run(_interleave(state, wanted, quarter))
         state.run(_swap_in(state, wanted))
     if tuple(state.lane) != wanted:
+        # In one piece with the round before: some instruction sets do both at once.
+        del state.rounds[-1:]
         _permute_lanes(state, wanted)
     names = _registers(state.lane, state.reg)
     return Recipe(
