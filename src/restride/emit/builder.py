@@ -187,8 +187,8 @@ class Builder:
         self.start(name)
 
     def kept_cuts(self, function: str) -> list[str]:
-        """A table of the cut blocks of `function`, which reaches no object code: LLVM merges blocks that follow
-        each other, but none whose address is taken. Measured: merged, a tile takes up to three times as long.
+        """A table of the cut blocks of `function`, which reaches no object code: LLVM merges blocks in a
+        row, but none whose address is taken. Measured: merged, a tile takes up to three times as long.
         """
         if not self.cuts:
             return []

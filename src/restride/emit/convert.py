@@ -19,6 +19,7 @@ from .small_float import (
     float_to_small,
     narrow_to_odd,
     small_to_float,
+    small_to_float_by_half,
     splat,
     widen_small,
 )
@@ -134,6 +135,8 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
         return b.cast("fpext", b.bitcast(v, "half"), "float")
     if src is DataType.e8m0:
         return exponent_to_float(b, v)
+    if src.bits == 8 and can.half:
+        return small_to_float_by_half(b, v, src)
     return small_to_float(b, v, src)
 
 

@@ -10,11 +10,12 @@ from ..plan.contract import is_integer_move
 from .access import Side, load, store
 from .builder import Builder, Value, vector
 from .compute import Inputs, real_steps, run_steps
-from .convert import Abilities, carrier_bits, convert, real_type, zeros
+from .convert import Abilities, canonical_nan, carrier_bits, convert, real_type, zeros
 from .network import NOTHING, Lanes, Recipe
 from .operand import Tensors
-from .pack import clamped, integers_of, pack, parts_of
+from .pack import clamped, integers_of, is_small_float, pack, parts_of
 from .shape import Layout, TileAxis, layout, piece, recipe
+from .small_float import small_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,13 @@ class _Tile:
         if is_integer_move(spec.src_type, spec.dst_type, spec.compute):
             return clamped(self.b, value, spec.dst_type)
         real = real_steps(self.b, value, self._types, spec.compute, self._inputs(lanes), spec.can)
+        if is_small_float(spec.dst_type):
+            return small_code(self.b, self.b.bitcast(self._ended(real), "i32"), spec.dst_type)
         return integers_of(self.b, real, spec.dst_type)
+
+    def _ended(self, real: Value) -> Value:
+        """Floats as the last step leaves them: but for a move every NaN is the one quiet NaN."""
+        return real if self.spec.compute.is_move else canonical_nan(self.b, real)
 
     def _store(self, value: Value, lanes: Lanes) -> None:
         spec = self.spec
