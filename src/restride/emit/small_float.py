@@ -189,13 +189,22 @@ def small_code(b: Builder, bits: Value, dst: DataType) -> Value:
         return splat(b, bits, "i32", number)
 
     magnitude = b.op("and", bits, constant(0x7FFFFFFF))
-    result = _rounded(b, b.intrinsic("smin", magnitude, constant(form.widened(form.beyond))), form)
+    result = _rounded(b, _chosen(b, "olt", magnitude, form.widened(form.beyond)), form)
     if form.nan != form.beyond:
         is_nan = b.compare("icmp sgt", magnitude, constant(0x7F800000))
         result = b.select(is_nan, _nan(b, magnitude, form), result)
     top = 1 << (form.bits - 1)
     sign = b.op("and", b.op("lshr", bits, constant(32 - form.bits)), constant(top))
     return b.op("or", result, sign)
+
+
+def _chosen(b: Builder, name: str, bits: Value, number: int) -> Value:
+    """Of floats, as bits, and one number those for which the comparison holds, else the number; NaN too.
+
+    Not by comparing integers: LLVM would follow every bit of them, and take half as long again.
+    """
+    value, limit = (b.bitcast(v, "float") for v in (bits, splat(b, bits, "i32", number)))
+    return b.bitcast(b.select(b.compare(f"fcmp {name}", value, limit), value, limit), "i32")
 
 
 def _rounded(b: Builder, magnitude: Value, form: _Format) -> Value:
@@ -208,7 +217,7 @@ def _rounded(b: Builder, magnitude: Value, form: _Format) -> Value:
         return splat(b, magnitude, "i32", number)
 
     exponent = b.op("and", magnitude, constant(0x7F800000))
-    binade = b.intrinsic("smax", exponent, constant(form.smallest_normal))
+    binade = _chosen(b, "ogt", exponent, form.smallest_normal)
     base = b.op("add", binade, constant(form.shift << 23))
     total = b.op("fadd", b.bitcast(magnitude, "float"), b.bitcast(base, "float"))
     steps = b.op("sub", b.bitcast(total, "i32"), base)
