@@ -261,3 +261,25 @@ def test_steps_of_large_nests_stay_short(dims, src, dst) -> None:
     nest = reorder_nest(MemoryDesc(dims, *src), MemoryDesc(dims, *dst), Compute())
     lowered = cpu.lower(nest, Isa.for_name("avx512"), CacheSizes())
     assert nest.moved_bytes / lowered.steps <= 16 << 20
+
+
+@pytest.mark.parametrize("data_type", ["f32", "bf16", "s8"])
+def test_rows_of_few_sets_of_the_second_cache_are_read_few_at_a_time(data_type: str) -> None:
+    (plan,) = _problem((8192, 8192), f"{data_type} ab", f"{data_type} ba")
+    (rows,) = contiguous(plan.nest, "dst")[:1]
+    taken = next(grid.tiles for grid in plan.grid if grid.axis == rows) * plan.chunks[rows]
+    assert taken * DataType[data_type].bits // 8 == 128
+    # Step after step goes on along the source.
+    assert plan.grid[-1].axis == contiguous(plan.nest, "src")[0]
+
+
+def test_other_rows_are_read_as_long_as_runs_of_the_destination_are() -> None:
+    (plan,) = _problem((8200, 8200), "f32 ab", "f32 ba")
+    (rows,) = contiguous(plan.nest, "dst")[:1]
+    assert next(grid.tiles for grid in plan.grid if grid.axis == rows) * plan.chunks[rows] * 4 >= 512
+
+
+@pytest.mark.parametrize(("images", "registers"), [(1, 16), (64, 8)])
+def test_long_rows_of_16_bits_move_through_memory_in_half_the_tile(images: int, registers: int) -> None:
+    (plan,) = _problem((images, 256, 56, 56), "bf16 nchw", "bf16 nhwc")
+    assert prod(plan.chunks) * 2 == registers * 64

@@ -12,6 +12,7 @@ from ..dtypes import DataType
 from ..plan.compute import Compute
 from ..plan.contract import DOUBLE_LIMITS, FLOAT_LIMITS, INTEGER_LIMITS, is_integer_move, is_wide
 from .builder import Builder, Value, element_of, lanes_of, vector
+from .lookup import entries, look_up
 from .small_float import (
     can_widen,
     exponent_to_float,
@@ -40,6 +41,14 @@ class Abilities:
     round_even: bool = False
     masks: bool = False
     packs: bool = False
+    # Bytes of the register in which a byte looks up one of 16; and whether it looks up one of 256.
+    shuffled_bytes: int = 0
+    has_tables: bool = False
+
+    def looks_up(self, src: DataType, dst: DataType) -> bool:
+        """True where bytes are converted to bytes by a table."""
+        count = entries(src, dst)
+        return self.has_tables if count > 16 else count > 0 and self.shuffled_bytes > 0
 
 
 def bits_type(data_type: DataType) -> str:
@@ -63,6 +72,8 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
         return v
     if is_integer_move(src, dst, _MOVE):
         return _saturate_integers(b, v, src, dst)
+    if can.looks_up(src, dst):
+        return look_up(b, v, (src, dst), can.shuffled_bytes)
     if can_widen(src, dst):
         return widen_small(b, v, src, dst)
     return from_real(b, to_real(b, v, src, real_type(src, dst), can), dst, can)

@@ -111,6 +111,15 @@ def load_pointer(b: Builder, at: Value, slot: int) -> Value:
     return b.value("ptr", f"load ptr, {b.advance(at, 8 * slot)}, align 8")
 
 
+def _packs(plan: Schedule, can: Abilities) -> bool:
+    """True where packs make bytes of what a schedule finishes before it is permuted."""
+    nest = plan.nest
+    types = nest.src_type, nest.dst_type
+    if not can.packs or plan.late or (nest.compute.is_move and can.looks_up(*types)):
+        return False
+    return can_pack(*types, nest.compute)
+
+
 class NestWriter:
     """Writes the loops of one schedule."""
 
@@ -130,7 +139,7 @@ class NestWriter:
             tuple(operand.data_type for operand in self.nest.operands),
             params.scalars,
             plan.late,
-            style.can.packs and not plan.late and can_pack(*types, self.nest.compute),
+            _packs(plan, style.can),
             self.nest.is_zero,
             plan.streams,
             plan.prefetch,

@@ -101,6 +101,8 @@ def style_of(isa: Isa) -> Style:
         round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
         masks=is_wide,
         packs=isa.triple.startswith("x86_64"),
+        shuffled_bytes=isa.vector_bytes if isa.name in ("avx512", "avx2", "sse41") else 0,
+        has_tables=is_wide and isa.has("avx512vbmi"),
     )
     return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
 
