@@ -247,6 +247,11 @@ def float_to_bfloat(b: Builder, bits: Value) -> Value:
     return b.cast("trunc", b.select(is_nan, b.op("or", high, constant(0x40)), rounded), "i16")
 
 
+def leading_half(b: Builder, bits: Value) -> Value:
+    """The upper 16 bits of float32 bits: a bf16 where nothing is rounded."""
+    return b.cast("trunc", b.op("lshr", bits, splat(b, bits, "i32", 16)), "i16")
+
+
 def narrow_to_odd(b: Builder, value: Value) -> Value:
     """Doubles as floats, inexact ones as the odd neighbour: another rounding is as if it were alone."""
     near = b.cast("fptrunc", value, "float")
