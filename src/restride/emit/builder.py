@@ -48,7 +48,8 @@ def _moves_together(mask: tuple[int, ...], size: int) -> bool:
     """True where lanes are moved in aligned groups of `size`."""
     groups = (mask[i : i + size] for i in range(0, len(mask), size))
     return len(mask) % size == 0 and all(
-        group[0] % size == 0 and group == tuple(range(group[0], group[0] + size)) for group in groups
+        group == (-1,) * size or (group[0] % size == 0 and group == tuple(range(group[0], group[0] + size)))
+        for group in groups
     )
 
 

@@ -71,7 +71,12 @@ class _Tile:
         plan = recipe(axes, width, 128 // bits, self.spec.permute_cost, self.spec.packs)
         stores = [(register, lanes) for register, lanes in plan.stores if _any(lanes, self.dst.present)]
         loaded = [self._load(lanes) for lanes in plan.loads]
-        registers = _permute(self.b, plan, loaded, {register for register, _ in stores})
+        registers = _permute(
+            self.b,
+            plan,
+            loaded,
+            {register: {i for i, e in enumerate(lanes) if self.dst.has(e)} for register, lanes in stores},
+        )
         for register, lanes in sorted(stores, key=lambda store: _first_offset(store[1], self.layout)):
             self._store(registers[register], lanes)
 
@@ -147,7 +152,7 @@ def _first_offset(lanes: Lanes, places: Layout) -> int:
     return min(places.dst[element] for element in lanes if element != NOTHING)
 
 
-def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: set[int]) -> list[Value]:
+def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: dict[int, set[int]]) -> list[Value]:
     """Run a recipe's shuffles; those that reach no store, or have nothing but zeros to move, are left out."""
     registers = list(loaded)
     needed = _needed(plan, stored)
@@ -155,19 +160,32 @@ def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: set[int]) ->
         if number in plan.rounds:
             b.cut()
         a, c = registers[step.a], registers[step.b]
+        wanted = needed.get(len(registers), set())
         # A shuffle of zeros is written as the zero it is: LLVM 22 aborts on storing one that interleaves.
         is_zero = a.ref == c.ref == "zeroinitializer"
-        is_wanted = len(registers) in needed and not is_zero
-        registers.append(b.shuffle_wide(a, c, step.mask) if is_wanted else a)
+        if is_zero or all(step.mask[i] == i for i in wanted):
+            registers.append(a)
+        else:
+            registers.append(b.shuffle_wide(a, c, _wanted_part(step.mask, wanted)))
     return registers
 
 
-def _needed(plan: Recipe, stored: set[int]) -> set[int]:
-    """Registers that reach a store; a tail tile stores few."""
-    needed = set(stored)
+def _wanted_part(mask: Lanes, wanted: set[int]) -> Lanes:
+    """The mask with nothing in the eighths that no store needs."""
+    size = max(len(mask) // 8, 1)
+    kept = {i // size for i in wanted}
+    return tuple(m if i // size in kept else NOTHING for i, m in enumerate(mask))
+
+
+def _needed(plan: Recipe, stored: dict[int, set[int]]) -> dict[int, set[int]]:
+    """The lanes of registers that reach a store; a tail tile stores few."""
+    needed = {register: set(lanes) for register, lanes in stored.items()}
     for number in range(len(plan.shuffles) - 1, -1, -1):
-        if len(plan.loads) + number in needed:
-            needed |= {plan.shuffles[number].a, plan.shuffles[number].b}
+        step = plan.shuffles[number]
+        picked = [step.mask[i] for i in needed.get(len(plan.loads) + number, ())]
+        size = len(step.mask)
+        needed.setdefault(step.a, set()).update(m for m in picked if 0 <= m < size)
+        needed.setdefault(step.b, set()).update(m - size for m in picked if m >= size)
     return needed
 
 
