@@ -71,12 +71,8 @@ class _Tile:
         plan = recipe(axes, width, 128 // bits, self.spec.permute_cost, self.spec.packs)
         stores = [(register, lanes) for register, lanes in plan.stores if _any(lanes, self.dst.present)]
         loaded = [self._load(lanes) for lanes in plan.loads]
-        registers = _permute(
-            self.b,
-            plan,
-            loaded,
-            {register: {i for i, e in enumerate(lanes) if self.dst.has(e)} for register, lanes in stores},
-        )
+        wanted = {register: {i for i, e in enumerate(lanes) if self.dst.has(e)} for register, lanes in stores}
+        registers = _permute(self.b, plan, loaded, wanted)
         for register, lanes in sorted(stores, key=lambda store: _first_offset(store[1], self.layout)):
             self._store(registers[register], lanes)
 
@@ -171,21 +167,26 @@ def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: dict[int, se
 
 
 def _wanted_part(mask: Lanes, wanted: set[int]) -> Lanes:
-    """The mask with nothing in the eighths that no store needs."""
+    """The mask with nothing in the eighths of a register that no store needs."""
+    if len(wanted) == len(mask):
+        return mask
     size = max(len(mask) // 8, 1)
     kept = {i // size for i in wanted}
     return tuple(m if i // size in kept else NOTHING for i, m in enumerate(mask))
 
 
 def _needed(plan: Recipe, stored: dict[int, set[int]]) -> dict[int, set[int]]:
-    """The lanes of registers that reach a store; a tail tile stores few."""
+    """The lanes that reach a store, by register; a tail tile stores few."""
     needed = {register: set(lanes) for register, lanes in stored.items()}
+    is_whole = all(len(lanes) == len(plan.loads[0]) for lanes in stored.values())
     for number in range(len(plan.shuffles) - 1, -1, -1):
-        step = plan.shuffles[number]
-        picked = [step.mask[i] for i in needed.get(len(plan.loads) + number, ())]
-        size = len(step.mask)
-        needed.setdefault(step.a, set()).update(m for m in picked if 0 <= m < size)
-        needed.setdefault(step.b, set()).update(m - size for m in picked if m >= size)
+        step, lanes = plan.shuffles[number], needed.get(len(plan.loads) + number, set())
+        if is_whole and lanes:
+            needed[step.a] = needed[step.b] = lanes
+            continue
+        size, picked = len(step.mask), [step.mask[i] for i in lanes]
+        needed.setdefault(step.a, set()).update([m for m in picked if 0 <= m < size])
+        needed.setdefault(step.b, set()).update([m - size for m in picked if m >= size])
     return needed
 
 
