@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.dtypes import DataType
 from restride.plan.compute import Compute
-from restride.plan.nest import LoopNest
-from restride.plan.nibbles import moves_whole_bytes, spread
+from restride.plan.nest import LoopNest, normalise
+from restride.plan.nibbles import in_pairs, moves_whole_bytes, spread
 from restride.plan.reorder import reorder_nest
 from support.by_offset import check_reorder
 from support.descriptors import pairs
@@ -125,3 +126,30 @@ def test_threads_share_a_program_that_goes_through_bytes() -> None:
         thread.join()
     for got, wanted in zip(results, inputs, strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize(("src", "dst"), [("nhwc", "nChw16c"), ("nChw16c", "nhwc"), ("nchw", "nchw")])
+@pytest.mark.parametrize("dims", [(2, 32, 5, 3), (1, 48, 7, 2), (2, 36, 3, 5)])
+def test_elements_that_keep_their_neighbour_move_as_bytes(src: str, dst: str, dims: tuple[int, ...]) -> None:
+    held, wanted = MemoryDesc(dims, "s4", src), MemoryDesc(dims, "s4", dst)
+    if dims[1] % 16 == 0:
+        nest = normalise(_nest(held, wanted))
+        made = in_pairs(nest)
+        assert made.src_type is made.dst_type is DataType.u8
+        assert made.moved_bytes == nest.moved_bytes
+    check_reorder(held, wanted, CPU)
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "dims"),
+    [
+        ("s4 nchw", "s4 nhwc", (2, 32, 5, 3)),  # neighbours part
+        ("s4 ab", "s4 ab", (5, 3)),  # one element is alone
+        ("s4 ab", "u4 ab", (4, 4)),  # values change
+    ],
+)
+def test_other_elements_move_by_themselves(src: str, dst: str, dims: tuple[int, ...]) -> None:
+    held, wanted = (MemoryDesc(dims, *text.split()) for text in (src, dst))
+    nest = normalise(_nest(held, wanted))
+    assert in_pairs(nest) == nest
+    check_reorder(held, wanted, CPU)

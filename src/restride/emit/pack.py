@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ..dtypes import DataType
 from ..plan.compute import Compute
-from ..plan.contract import FLOAT_LIMITS, is_integer_move, is_wide
-from .builder import Builder, Value, lanes_of, vector
+from ..plan.contract import FLOAT_LIMITS, is_integer_move
+from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import splat_limits
 from .network import Lanes
 
@@ -30,7 +30,9 @@ _TO_BYTES = {
     (64, "int"): "avx512.packsswb.512",
     (64, "uint"): "avx512.packuswb.512",
 }
+# Floats, and doubles, to integers of 32 bits.
 _ROUND = {16: "sse2.cvtps2dq", 32: "avx.cvt.ps2dq.256", 64: "avx512.mask.cvtps2dq.512"}
+_ROUND_DOUBLES = {16: "sse2.cvtpd2dq", 32: "avx.cvt.pd2dq.256", 64: "avx512.mask.cvtpd2dq.512"}
 
 
 def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
@@ -39,9 +41,7 @@ def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
         return src is not dst and not is_wide(src, dst, compute)
     if not dst.is_integral or dst is DataType.s32 or dst is DataType.boolean:
         return False
-    if is_integer_move(src, dst, compute):
-        return src is DataType.s32
-    return not is_wide(src, dst, compute)
+    return src is DataType.s32 or not is_integer_move(src, dst, compute)
 
 
 def is_small_float(dst: DataType) -> bool:
@@ -84,13 +84,33 @@ def integers_of(b: Builder, value: Value, dst: DataType) -> Value:
 
 
 def _round(b: Builder, value: Value) -> Value:
+    if element_of(value) == "double":
+        return _round_doubles(b, value)
     lanes = lanes_of(value)
-    kind, name = vector("i32", lanes), _X86 + _ROUND[4 * lanes]
-    if 4 * lanes < 64:
-        return b.call(kind, name, f"{value}", value.type)
+    return _convert(b, value, vector("i32", lanes), _ROUND[4 * lanes])
+
+
+def _round_doubles(b: Builder, value: Value) -> Value:
+    """A register's worth at a time: a part of a packed register is two of doubles."""
+    lanes = lanes_of(value)
+    half = lanes // 2
+    # The narrowest conversion fills the upper half of its register with zeros.
+    kind = vector("i32", max(half, 4))
+    low, high = (
+        _convert(b, b.shuffle(value, value, range(first, first + half)), kind, _ROUND_DOUBLES[8 * half])
+        for first in (0, half)
+    )
+    start = lanes_of(low)
+    return b.shuffle(low, high, (*range(half), *range(start, start + half)))
+
+
+def _convert(b: Builder, value: Value, kind: str, name: str) -> Value:
+    if not name.endswith(".512"):
+        return b.call(kind, _X86 + name, f"{value}", value.type)
     # All lanes, and the rounding that is set.
-    args = f"{value}, {kind} zeroinitializer, i16 -1, i32 4"
-    return b.call(kind, name, args, f"{value.type}, {kind}, i16, i32")
+    flags = f"i{max(lanes_of(value), 8)}"
+    args = f"{value}, {kind} zeroinitializer, {flags} -1, i32 4"
+    return b.call(kind, _X86 + name, args, f"{value.type}, {kind}, {flags}, i32")
 
 
 def clamped(b: Builder, value: Value, dst: DataType) -> Value:

@@ -17,6 +17,8 @@ from .pack import clamped, integers_of, is_small_float, pack, parts_of
 from .shape import Layout, TileAxis, layout, piece, recipe
 from .small_float import small_code
 
+_LINE = 64
+
 
 @dataclass(frozen=True, slots=True)
 class TileSpec:
@@ -207,8 +209,9 @@ def _prefetch(b: Builder, side: Side, lanes: Lanes, ahead: int) -> None:
 
     Into the second cache, which holds a whole block; a prefetch never faults, so it may point past the end.
     """
-    size = piece(lanes, side.offsets)
+    size, bits = piece(lanes, side.offsets), side.data_type.bits
     for group in (lanes[i : i + size] for i in range(0, len(lanes), size)):
-        if side.has(group[0]):
-            address = b.advance(side.at(b, group[0]), ahead)
-            b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
+        for line in range(0, max(size * bits // 8, 1), _LINE):
+            if side.has(first := group[line * 8 // bits]):
+                address = b.advance(side.at(b, first), ahead)
+                b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")

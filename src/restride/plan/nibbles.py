@@ -123,6 +123,32 @@ def _sum_from_operand(nest: LoopNest, first: int) -> tuple[LoopNest, DataType]:
     return made, old
 
 
+def in_pairs(nest: LoopNest) -> LoopNest:
+    """A nest that moves elements and those that share their bytes together, on bytes; others as they are.
+
+    `s4: for 6: src += 8, dst += 8, for 8: src += 1, dst += 1`  ->  `u8: for 6: src += 4, ..., for 4: ...`.
+    """
+    if nest.src_type not in _WIDE or nest.dst_type is not nest.src_type or not nest.compute.is_move:
+        return nest
+    along = next((i for i, axis in enumerate(nest.axes) if axis.src == axis.dst == 1), None)
+    if along is None or nest.axes[along].extent % 2 or not nest.axes[along].is_whole:
+        return nest
+    others = [axis for i, axis in enumerate(nest.axes) if i != along]
+    sides = [stride for axis in others for stride in (axis.src, axis.dst)]
+    if not all(_is_even(stride, 1) for stride in (nest.src_base, nest.dst_base, *sides)):
+        return nest
+    pairs = replace(nest.axes[along], extent=nest.axes[along].extent // 2, valid=nest.axes[along].valid // 2)
+    halved = (replace(axis, src=_half(axis.src), dst=_half(axis.dst)) for axis in others)
+    axes = list(halved)
+    axes.insert(along, pairs)
+    bases = nest.src_base // 2, nest.dst_base // 2
+    return LoopNest(DataType.u8, DataType.u8, tuple(axes), *bases)
+
+
+def _half(stride: Stride) -> Stride:
+    return stride // 2 if isinstance(stride, int) else tuple(offset // 2 for offset in stride)
+
+
 def line(src: DataType, dst: DataType, count: int) -> LoopNest:
     """The nest that spreads or packs `count` elements."""
     return LoopNest(src, dst, (Axis(count, 1, 1),))

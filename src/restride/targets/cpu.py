@@ -18,7 +18,7 @@ from ..emit.staged import emit_staged
 from ..plan.blocks import Blocks, pour_boxes
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
-from ..plan.nibbles import moves_whole_bytes
+from ..plan.nibbles import in_pairs, moves_whole_bytes
 from ..plan.schedule import Schedule, deals, schedule
 from ..plan.staged import Chain, Staged, stage, stream
 from . import kernel_files, store
@@ -152,7 +152,7 @@ def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool
         why = "too many partial blocks to peel"
         return Lowered(nest, isa, caches, (), "guarded", why, nest.axes[0].extent)
     machine = machine_of(isa, caches)
-    boxes = [normalise(box) for box in peel(nest)]
+    boxes = [in_pairs(normalise(box)) for box in peel(nest)]
     plans = tuple(plan for box in boxes for plan in schedule(box, machine))
     if not may_stream:
         plans = tuple(plan.without_streams() for plan in plans)
