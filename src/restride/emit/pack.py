@@ -38,7 +38,7 @@ _ROUND_DOUBLES = {16: "sse2.cvtpd2dq", 32: "avx.cvt.pd2dq.256", 64: "avx512.mask
 def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
     """True where values pass through 32-bit lanes on their way to a byte or less."""
     if is_small_float(dst):
-        return src is not dst and not is_wide(src, dst, compute)
+        return src is not dst or not compute.is_move
     if not dst.is_integral or dst is DataType.s32 or dst is DataType.boolean:
         return False
     return src is DataType.s32 or not is_integer_move(src, dst, compute)

@@ -8,14 +8,14 @@ from ..dtypes import DataType
 from ..plan.compute import Compute
 from ..plan.contract import is_integer_move
 from .access import Side, load, store
-from .builder import Builder, Value, vector
+from .builder import Builder, Value, element_of, vector
 from .compute import Inputs, real_steps, run_steps
 from .convert import Abilities, canonical_nan, carrier_bits, convert, real_type, zeros
 from .network import NOTHING, Lanes, Recipe
 from .operand import Tensors
 from .pack import clamped, integers_of, is_small_float, pack, parts_of
 from .shape import Layout, TileAxis, layout, piece, recipe
-from .small_float import small_code
+from .small_float import narrow_to_odd, small_code
 
 _LINE = 64
 
@@ -108,7 +108,8 @@ class _Tile:
 
     def _ended(self, real: Value) -> Value:
         """Floats as the last step leaves them: but for a move every NaN is the one quiet NaN."""
-        return real if self.spec.compute.is_move else canonical_nan(self.b, real)
+        ended = real if self.spec.compute.is_move else canonical_nan(self.b, real)
+        return narrow_to_odd(self.b, ended) if element_of(ended) == "double" else ended
 
     def _store(self, value: Value, lanes: Lanes) -> None:
         spec = self.spec
