@@ -269,6 +269,13 @@ def test_a_chart_has_a_panel_per_type_and_group() -> None:
     assert [panel.words for panel in by_group] == [["f32→s8 nchw→nchw"]]
 
 
+def test_shuffles_have_a_band_of_their_own_with_a_line_for_each_shape() -> None:
+    shuffles = [_row(f"{t} nchw g2", {"restride": 1.0}, group="shuffle") for t in ("f32", "u8")]
+    (band,) = chart.bands(_report(shuffles))
+    assert [panel.title.split("\n")[0] for panel in band] == ["shuffle f32", "shuffle u8"]
+    assert {word for panel in band for word in panel.words} == {"nchw g2  3×4×5"}
+
+
 def test_a_chart_is_drawn_as_png_and_svg(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = _report([_row("f32 nchw→nhwc", {"restride": 1.0, "oneDNN": 2.0})])
