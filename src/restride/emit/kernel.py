@@ -88,7 +88,7 @@ def share_of(b: Builder, total: int) -> tuple[Value, Value]:
 def module_text(b: Builder) -> str:
     """A whole module around the body in `b`."""
     outside = *b.constants, *sorted(b.declared.values()), *b.defined.values()
-    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, "!0 = !{i32 1}"]
+    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, *b.kept_cuts(ENTRY), "!0 = !{i32 1}"]
     return "\n".join(parts) + "\n"
 
 
