@@ -18,6 +18,7 @@ from ..plan.schedule import Schedule
 from .builder import Builder, Value, i64
 from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
+from .entry import ENTRY
 from .nibble import HALVES, halves_at
 from .pack import can_pack
 from .shape import TileAxis
