@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 
 import restride as rs
 from restride.bench import __main__ as command
-from restride.bench import chart, machine, report, rows
+from restride.bench import chart, figures, machine, report, rows
 from restride.bench.arithmetic import Arithmetic
 from restride.bench.dense import Layout
 from restride.bench.figures import Figure, Step, growth_sizes
@@ -366,3 +367,19 @@ def _report(measured: list[Row]) -> report.Report:
     return report.Report(
         facts, {"NumPy": "2"}, {"threads": "2"}, missing, measured, [figure], [Step(10, 1.0, 2.0)]
     )
+
+
+def test_importing_is_timed_with_bytecode_that_a_first_import_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def run(command, environment):
+        runs.append(
+            (os.listdir(environment["PYTHONPYCACHEPREFIX"]), "PYTHONDONTWRITEBYTECODE" in environment)
+        )
+        Path(environment["PYTHONPYCACHEPREFIX"], "written").touch()
+        return [0.5 if len(runs) == 1 else 0.002]
+
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(figures, "_run", run)
+    assert figures.import_time(None).spread.high == 2.0
+    assert runs == [([], False), *[(["written"], False)] * 9]
