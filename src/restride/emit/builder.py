@@ -180,10 +180,14 @@ class Builder:
         self.constants.append(f"{name} = {where} [{len(offsets)} x i64] [{body}]")
         return Value(self._table_pointer, name)
 
-    def cut(self) -> None:
-        """Start a new block: short blocks compile much faster than one long one."""
+    def cut(self, *, kept: bool = True) -> None:
+        """Start a new block: short blocks compile much faster than one long one.
+
+        Unless it is `kept`, LLVM may merge it with the one before.
+        """
         name = self.fresh()
-        self.cuts.append(name)
+        if kept:
+            self.cuts.append(name)
         self.line(f"br label %{name}")
         self.start(name)
 
