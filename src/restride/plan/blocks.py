@@ -109,7 +109,7 @@ def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
 
 
 def _block_positions(nest: LoopNest, cut: int) -> int:
-    """How many positions of an axis make a block: an even part, the smallest whose runs are long on both sides."""
+    """How many positions of an axis make a block: the smallest even part with long runs on both sides."""
     axis = nest.axes[cut]
     sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
     steps = [abs(_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
