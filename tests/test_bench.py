@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 
 import restride as rs
 from restride.bench import __main__ as command
-from restride.bench import chart, machine, report, rows
+from restride.bench import chart, figures, machine, report, rows
 from restride.bench.arithmetic import Arithmetic
 from restride.bench.dense import Layout
 from restride.bench.figures import Figure, Step
@@ -269,6 +270,13 @@ def test_a_chart_has_a_panel_per_type_and_group() -> None:
     assert [panel.words for panel in by_group] == [["f32→s8 nchw→nchw"]]
 
 
+def test_shuffles_have_a_band_of_their_own_with_a_line_for_each_shape() -> None:
+    shuffles = [_row(f"{t} nchw g2", {"restride": 1.0}, group="shuffle") for t in ("f32", "u8")]
+    (band,) = chart.bands(_report(shuffles))
+    assert [panel.title.split("\n")[0] for panel in band] == ["shuffle f32", "shuffle u8"]
+    assert {word for panel in band for word in panel.words} == {"nchw g2  3×4×5"}
+
+
 def test_a_chart_is_drawn_as_png_and_svg(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = _report([_row("f32 nchw→nhwc", {"restride": 1.0, "oneDNN": 2.0})])
@@ -331,3 +339,19 @@ def _report(measured: list[Row]) -> report.Report:
     return report.Report(
         facts, {"NumPy": "2"}, {"threads": "2"}, missing, measured, [figure], [Step(10, 1.0, 2.0)]
     )
+
+
+def test_importing_is_timed_with_bytecode_that_a_first_import_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def run(command, environment):
+        runs.append(
+            (os.listdir(environment["PYTHONPYCACHEPREFIX"]), "PYTHONDONTWRITEBYTECODE" in environment)
+        )
+        Path(environment["PYTHONPYCACHEPREFIX"], "written").touch()
+        return [0.5 if len(runs) == 1 else 0.002]
+
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(figures, "_run", run)
+    assert figures.import_time(None).spread.high == 2.0
+    assert runs == [([], False), *[(["written"], False)] * 9]

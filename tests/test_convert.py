@@ -20,7 +20,7 @@ from restride.plan.contract import PROVIDED, storage_dtype
 from restride.plan.contract import Inputs as ContractInputs
 from restride.plan.contract import convert as contract
 from restride.targets import jit
-from restride.targets.cpu import style_of
+from restride.targets.cpu_ir import style_of
 from restride.targets.isa import Isa
 from support.kernels import LEVELS, factors_of, isa_id, room, runnable
 from support.values import Bits, patterns

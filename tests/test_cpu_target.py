@@ -12,9 +12,10 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
+from restride.emit import entry
 from restride.plan.compute import Compute, linear
 from restride.plan.reorder import reorder_nest
-from restride.targets import cpu, jit
+from restride.targets import cpu, jit, objects
 from restride.targets.isa import CacheSizes, Isa
 from support.cases import CASES, Case, named
 from support.kernels import COMMON, TINY
@@ -86,7 +87,7 @@ def test_kernels_call_nothing_outside(level: str) -> None:
     for case in CASES[:: 1 if level == "generic" else 4]:
         symbols = list(_symbols(_object(case, Isa.for_name(level))))
         assert not [s.name for s in symbols if s.is_global and s.section == 0]
-        assert {s.name for s in symbols if s.is_global} == {cpu.ENTRY, cpu.WHOLE}
+        assert {s.name for s in symbols if s.is_global} == {entry.ENTRY, entry.WHOLE}
 
 
 # --- instructions ------------------------------------------------------------------------------------------
@@ -184,13 +185,13 @@ def test_too_many_partial_blocks_are_told_not_peeled() -> None:
 def test_a_kernel_is_made_once_and_then_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "cache"))
     low = cpu.lower(named("transpose").nest, Isa.for_name("avx2"), COMMON)
-    made = cpu.object_code(low)
+    made = objects.object_code(low)
     with monkeypatch.context() as patch:
-        patch.setattr(cpu, "compile_ir", _never)
+        patch.setattr(objects, "compile_ir", _never)
         again = cpu.lower(named("transpose").nest, Isa.for_name("avx2"), COMMON)
-        assert cpu.object_code(again) == made
+        assert objects.object_code(again) == made
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", "")
-    assert cpu.object_code(low) == made
+    assert objects.object_code(low) == made
 
 
 def _never(*_: object) -> bytes:
@@ -212,7 +213,7 @@ def test_kernels_of_other_facts_are_kept_apart(tmp_path: Path, monkeypatch: pyte
         cpu.lower(replace(nest, src_type=DataType.s32), avx2, COMMON),
     ]
     for low in (*different, *different):
-        assert cpu.object_code(low) == jit.compile_ir(low.ir(), low.isa)
+        assert objects.object_code(low) == jit.compile_ir(low.ir(), low.isa)
 
 
 def test_another_revision_of_the_compiler_finds_nothing(
@@ -220,7 +221,7 @@ def test_another_revision_of_the_compiler_finds_nothing(
 ) -> None:
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "cache"))
     low = cpu.lower(named("copy").nest, Isa.for_name("avx2"), COMMON)
-    cpu.object_code(low)
-    monkeypatch.setattr(cpu, "_revision", lambda: "another")
-    monkeypatch.setattr(cpu, "compile_ir", lambda *_: b"new")
-    assert cpu.object_code(low) == b"new"
+    objects.object_code(low)
+    monkeypatch.setattr(objects, "_revision", lambda: "another")
+    monkeypatch.setattr(objects, "compile_ir", lambda *_: b"new")
+    assert objects.object_code(low) == b"new"

@@ -8,6 +8,7 @@ import doctest
 import importlib
 import importlib.util
 import io
+import json
 import os
 import re
 import shlex
@@ -265,6 +266,15 @@ def test_the_speeds_of_the_readme_are_those_of_the_benchmark() -> None:
     assert {row: [cell.partition(" ")[0] for cell in cells] for row, cells in told.items()} == {
         row: measured[row] for row in told
     }
+
+
+def test_the_instructions_of_the_page_on_speed_are_those_that_were_counted() -> None:
+    results = json.loads((_ROOT / "benchmarks" / "results" / "inside.json").read_text("utf-8"))
+    (told,) = (t for t in _tables(_DOCS / "performance.md") if t.header[:2] == ("kernel", "level"))
+    for cells, row in zip(told.cells, results["instructions"], strict=True):
+        level, count = row["kernel"].split(":")[1], row["stepped"] or row["emulated"]
+        moved = row["moved"]
+        assert tuple(cells) == (row["name"], level, str(moved), str(count), f"{moved / count:.1f}")
 
 
 def test_every_public_name_is_in_the_table_of_names() -> None:

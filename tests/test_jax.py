@@ -415,6 +415,10 @@ def test_other_bad_arguments_say_what_to_do():
     x = small()
     with refused("scale is traced", "multiply in JAX"):
         jax.jit(lambda y, s: rj.reorder(y, scale=s))(x, 2.0)
+    for array in (np.array([object()]), np.array(["text"]), np.array(["2020-01-01"], "M8[D]")):
+        for call in (rj.reorder, lambda x: rj.shuffle(x, group_size=1, axis=0)):
+            with refused("restride.jax.", "elements of", kind=rs.Unimplemented):
+                call(array)
     with refused("list is no array"):
         rj.shuffle([[1, 2]], group_size=1)
     with refused("jax_enable_x64", kind=rs.Unimplemented):

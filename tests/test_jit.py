@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from restride.emit.builder import Builder, Value
+from restride.emit.kernel import module_text
 from restride.errors import RuntimeFailure
 from restride.targets import jit
 from restride.targets.isa import Isa, host_isa
@@ -232,3 +234,19 @@ def test_code_is_kept_until_the_process_has_ended():
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
     )
     assert (done.returncode, done.stdout.strip()) == (0, "True")
+
+
+def test_blocks_that_were_cut_stay_apart_and_their_table_reaches_no_object_code():
+    builder = Builder()
+    with builder.loop(Value("i64", "0"), Value("i64", "%part")) as step:
+        # A division is what changes a function before its blocks would be merged.
+        at = builder.advance(Value("ptr", "%dst"), builder.op("urem", step, Value("i64", "%parts")))
+        for place in range(3):
+            builder.cut()
+            builder.line(f"store i8 {place}, {builder.advance(at, 64 * place)}, align 1")
+    builder.line("ret void")
+    text = module_text(builder)
+    isa = Isa.for_name("avx512")
+    merged = "\n".join(line for line in text.splitlines() if not line.startswith("@cuts"))
+    assert [jit.assembly(code, isa).count("\n.Ltmp") for code in (text, merged)] == [3, 0]
+    assert b"cuts" not in jit.compile_ir(text, isa)

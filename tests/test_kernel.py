@@ -13,6 +13,7 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
+from restride.emit import entry
 from restride.plan.compute import Compute, linear
 from restride.plan.nest import Axis, LoopNest
 from restride.plan.reorder import reorder_nest
@@ -151,7 +152,7 @@ def test_large_work_can_be_shared_by_many_threads() -> None:
 def test_one_call_runs_the_whole() -> None:
     case = named("transpose")
     library = jit.load(jit.compile_ir(cpu.lower(case.nest, _ISA, COMMON).ir(), _ISA))
-    whole = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library.address(cpu.WHOLE))
+    whole = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library.address(entry.WHOLE))
     src, dst, factors = _source(case), _destination(case), (ctypes.c_float * 2)(1.0, 0.0)
     wanted = expected(case.nest, src, dst)
     whole(src.ctypes.data, dst.ctypes.data, ctypes.addressof(factors))

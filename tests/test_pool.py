@@ -7,6 +7,7 @@ import os
 import pathlib
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -459,3 +460,14 @@ def test_memory_of_a_team_holds_its_layout():
     )
     library = jit.load(jit.compile_ir(text, host_isa()))
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("size"))() == POOL_BYTES
+
+
+@posix
+def test_a_team_goes_without_a_word_where_its_module_is_emptied_first():
+    """Modules are emptied at exit, those loaded last first: this one before whoever holds the team."""
+    code = (
+        "import atexit; from restride.runtime import workers; team = workers.NativeTeam(1, spin=False); "
+        "atexit.register(lambda: vars(workers).update(dict.fromkeys(vars(workers))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.returncode) == ("", 0)

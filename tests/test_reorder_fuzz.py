@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import given, reject, seed, settings
 from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.errors import Unimplemented
 from restride.plan.reorder import reorder_nest
 from restride.targets.isa import Isa
 from support.descriptors import crowded, pairs
@@ -70,7 +71,13 @@ def _cases(draw: st.DrawFn, ends: st.SearchStrategy[tuple[MemoryDesc, MemoryDesc
 
 
 def _try(case: Case) -> None:
-    nest = reorder_nest(case.src, case.dst, compute_of(case.alpha, case.beta))
+    try:
+        nest = reorder_nest(case.src, case.dst, compute_of(case.alpha, case.beta))
+    except Unimplemented as error:
+        # Blocks that meet again only after thousands of steps are refused, as documented; nothing else is.
+        if error.code != "RS-L01":
+            raise
+        reject()
     src = random_source(case.src, 1, case.shift[0])
     tame(src, case.src.data_type, 2)
     dst = destination(case.dst, 3, case.shift[1])

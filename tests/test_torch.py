@@ -470,6 +470,28 @@ def test_complex_numbers_are_refused_with_a_way_that_keeps_both_parts():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: _OPS.reorder(x, "nhwc"),
+        lambda x: _OPS.reorder.order(x, [0, 2, 3, 1]),
+        lambda x: _OPS.shuffle(x, 2, 1),
+        lambda x: _OPS.shuffle_channels(x, 2, 1),
+    ],
+    ids=["reorder", "reorder.order", "shuffle", "shuffle_channels"],
+)
+def test_operators_are_told_that_none_is_no_tensor(call):
+    with refused("NoneType is no tensor", "takes any array"):
+        call(None)
+
+
+def test_what_is_handed_over_in_place_of_a_type_is_refused():
+    """An operator called with a number as its type gets whatever torch makes of it."""
+    kernels = pytest.importorskip("restride.frameworks.torch_kernels")
+    with refused("elements of torch.strided", "restride has no such type"):
+        kernels.reorder_new(image(), "nhwc", torch.strided, None)
+
+
 def test_nested_tensors_are_refused():
     nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)])
     for call in (lambda: rt.shuffle(nested, group_size=2), lambda: rt.reorder(nested, "abc")):

@@ -6,8 +6,10 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
-from . import openvino, sycl_interop, version
-from .about import show_versions
+import importlib as _importlib
+import typing as _typing
+
+from . import version
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
 from .desc.layout import RUNTIME_DIM
@@ -17,8 +19,6 @@ from .desc.tags import MAX_NDIMS, FormatTag
 from .desc.viewer import register as _register_viewer
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
-from .joining import add_n, concat
-from .planned import Measured, Plan, Prediction, plan
 from .primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_POST_OP_DW,
@@ -52,14 +52,9 @@ from .primitives.args import (
     ARG_WORKSPACE,
     arg_attr_multiple_post_op,
 )
-from .primitives.concat import Concat
 from .primitives.prop_kind import PropKind
 from .primitives.query import Query
-from .primitives.recommended import recommended_desc
 from .primitives.reorder import Reorder
-from .primitives.shuffle import ShuffleBackward, ShuffleForward
-from .primitives.sum import Sum
-from .quantising import dequantize, quantize
 from .runtime.alloc import NO_DATA
 from .runtime.cache import (
     CacheInfo,
@@ -72,8 +67,19 @@ from .runtime.event import Event
 from .runtime.memory import Memory
 from .runtime.pool import get_num_threads, set_num_threads
 from .runtime.stream import Stream, StreamFlags
-from .shuffles import channel_shuffle, shuffle, shuffle_channels
 from .verbose import set_verbose as verbose
+
+if _typing.TYPE_CHECKING:
+    from . import openvino, sycl_interop
+    from .about import show_versions
+    from .joining import add_n, concat
+    from .planned import Measured, Plan, Prediction, plan
+    from .primitives.concat import Concat
+    from .primitives.recommended import recommended_desc
+    from .primitives.shuffle import ShuffleBackward, ShuffleForward
+    from .primitives.sum import Sum
+    from .quantising import dequantize, quantize
+    from .shuffles import channel_shuffle, shuffle, shuffle_channels
 
 __version__ = version.VERSION
 
@@ -199,3 +205,45 @@ __all__ = [
     "undef",
     "verbose",
 ]
+
+# Names whose modules are loaded when first asked for: whoever reorders pays for nothing else.
+_LATER = {
+    "openvino": "openvino",
+    "sycl_interop": "sycl_interop",
+    "show_versions": "about",
+    "add_n": "joining",
+    "concat": "joining",
+    "Measured": "planned",
+    "Plan": "planned",
+    "Prediction": "planned",
+    "plan": "planned",
+    "Concat": "primitives.concat",
+    "recommended_desc": "primitives.recommended",
+    "ShuffleBackward": "primitives.shuffle",
+    "ShuffleForward": "primitives.shuffle",
+    "Sum": "primitives.sum",
+    "dequantize": "quantising",
+    "quantize": "quantising",
+    "channel_shuffle": "shuffles",
+    "shuffle": "shuffles",
+    "shuffle_channels": "shuffles",
+}
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """The public name `name`, from its module, which is loaded now (PEP 562)."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    where = _LATER[name]
+    module = _importlib.import_module(f"{__name__}.{where}")
+    found = globals()[name] = module if where == name else getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """All names, loaded or not."""
+    return sorted({*globals(), *_LATER})
+
+
+# Loading the package `plan`, which is not public, has put it where the function of that name belongs.
+globals().pop("plan")

@@ -6,39 +6,34 @@ out once and kept as a recipe (`frameworks.recipes`); a call brings the addresse
 
 from __future__ import annotations
 
-import time
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
-from .errors import Error, InvalidArguments
-from .frameworks import attributed, recipes
+from .errors import InvalidArguments
 from .frameworks.arithmetic import Arithmetic, Bound, bind
-from .frameworks.asked import read
 from .frameworks.factors import COPY, Applied
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
-from .frameworks.recipes import Recipe, overlapping
+from .frameworks.nibbles import NIBBLES, as_bytes, is_nibbles
+from .frameworks.recipes import overlapping
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
+from .frameworks.warm import beta_without_out, computed, into_array, into_new
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
-from .primitives.reorder import Reorder, overlaps, verbose_fields
-from .runtime.alloc import Array, address_of
+from .primitives.reorder import Reorder, overlaps
+from .runtime.alloc import Array
 from .runtime.brought import reached, settled
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
 from .runtime.stream import Stream
-from .verbose import flags, write
 
 __all__ = ["reorder", "target_desc"]
 
 _CPU = Engine("cpu")
 _NO_BETA = 0.0
-# NumPy's numbers of the 4-bit types.
-_NIBBLES = frozenset(np.dtype(kind).num for kind in (ml_dtypes.int4, ml_dtypes.uint4))
 
 
 def reorder(
@@ -93,93 +88,20 @@ def reorder(
         applied: Applied | None = COPY
     else:
         if zero_point is not None or post_ops is not None or axis is not None:
-            made = _attributed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out, engine)
+            made = computed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out, engine)
             if made is not None:
                 return made
         applied = Arithmetic(scale, zero_point, axis, beta, post_ops).simple()
-    if applied and type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES:
+    if applied and type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in NIBBLES:
         if type(dst) is not str:
             dst = format_key(dst)
         if dtype is not None:
             dtype = type_key(dtype)
         if out is None:
-            return _into_new(x, dst, dtype, applied)
-        if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
-            return _into_array(x, dst, dtype, applied, out)
+            return into_new(x, dst, dtype, applied)
+        if type(out) is np.ndarray and out.dtype.num not in NIBBLES:
+            return into_array(x, dst, dtype, applied, out)
     return _general(x, dst, src, dtype, Arithmetic(scale, zero_point, axis, beta, post_ops), out, engine)
-
-
-# --- the warm path: NumPy in, NumPy or a new Memory out ---------------------------------------------------
-
-
-def _into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
-    if applied.is_summed:
-        raise _beta_without_out()
-    recipe = recipes.for_new(x.shape, x.strides, x.dtype, dst, dtype, applied.is_scaled)
-    source = address_of(x) - recipe.below
-    target, result = recipe.make()
-    if flags.profile_exec or flags.profile_create:
-        _run_reported(recipe, source, target, applied)
-    else:
-        recipe.run(source, target, applied.params)
-    return result
-
-
-def _into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) -> Array:
-    kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
-    recipe = recipes.for_out(*kinds, dst, dtype, applied.is_scaled, applied.is_summed)
-    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
-    if not out.flags.writeable:
-        raise _read_only(recipe.problem)
-    recipe.check_apart(source, target)
-    if flags.profile_exec or flags.profile_create:
-        _run_reported(recipe, source, target, applied)
-    else:
-        recipe.run(source, target, applied.params)
-    return out
-
-
-def _attributed(
-    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | str | None
-) -> Any:
-    """The result of a call that computes; None, with nothing written, where only the general path knows."""
-    is_plain = type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in _NIBBLES
-    is_told = flags.profile_exec or flags.profile_create
-    asked = read(*given) if is_plain and not is_told else None
-    if asked is None:
-        return None
-    try:
-        to, kind = dst if type(dst) is str else format_key(dst), dtype if dtype is None else type_key(dtype)
-        if out is None:
-            return attributed.into_new(x, to, kind, given, asked)
-        if type(out) is np.ndarray and out.dtype.num not in _NIBBLES:
-            return attributed.into_array(x, out, to, kind, given, asked)
-    except Error:
-        pass  # the general path says it in full
-    return None
-
-
-def _run_reported(recipe: Recipe, source: int, target: int, applied: Applied) -> None:
-    """Run, and write the verbose lines of creation and execution."""
-    problem = Problem(recipe.problem.src, recipe.problem.dst, applied.attr())
-    shown = _Shown(recipe.program.name, recipe.program.why, problem)
-    start = time.perf_counter()
-    op = "create:cache_miss" if recipe.is_new else "create:cache_hit"
-    recipe.prepare()
-    if flags.profile_create:
-        write(verbose_fields(op, shown, _CPU, (time.perf_counter() - start) * 1e3))
-    start = time.perf_counter()
-    recipe.run(source, target, applied.params)
-    if flags.profile_exec:
-        write(verbose_fields("exec", shown, _CPU, (time.perf_counter() - start) * 1e3))
-
-
-class _Shown(NamedTuple):
-    """What a verbose line says of a run."""
-
-    name: str
-    why: str
-    problem: Problem
 
 
 # --- the general path: any array or Memory, any engine ----------------------------------------------------
@@ -189,9 +111,8 @@ def _general(
     x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     if is_nibbles(x):
-        # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
         dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
-        x = x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
+        x = as_bytes(x)
     if is_nibbles(out):
         return _into_nibbles(x, dst, src, dtype, given, out, engine)
     if is_foreign(x) or is_foreign(out):
@@ -208,7 +129,7 @@ def _general(
     device = next((held.engine for held in (target, source) if held.engine.is_sycl), device)
     bound = bind(given, source.desc, target.desc, device)
     if out is None and bound.attr.freeze().sum is not None:
-        raise _beta_without_out()
+        raise beta_without_out()
     _run_primitive(source, target, bound, device)
     if out is not None:
         return out
@@ -250,11 +171,6 @@ def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
 
 
 register_mover(_moved)
-
-
-def is_nibbles(x: Any) -> bool:
-    """True for an array of NumPy's 4-bit integers."""
-    return isinstance(x, np.ndarray) and x.dtype.num in _NIBBLES
 
 
 def _into_nibbles(
@@ -356,22 +272,3 @@ def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) 
 def _host_of(engine: Engine) -> Engine:
     """Where an array of the host lies for an engine; a device is reached from the CPU."""
     return _CPU if engine.is_sycl else engine
-
-
-# --- errors -----------------------------------------------------------------------------------------------
-
-
-def _beta_without_out() -> InvalidArguments:
-    return InvalidArguments(
-        "reorder: beta without out", code="RS-A09", why="beta multiplies what out holds", hint="pass out="
-    )
-
-
-def _read_only(problem: Problem) -> InvalidArguments:
-    return InvalidArguments(
-        "reorder: out is read-only",
-        code="RS-A08",
-        where=problem.where(),
-        why="its memory must not be written",
-        hint="pass a writable array",
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from .errors import InvalidArguments
+from .nearest import nearest
 
 
 class _Row(NamedTuple):
@@ -174,8 +174,8 @@ def _numpy_dtype(value: object) -> np.dtype[Any] | None:
 
 def _nearest(value: object) -> str:
     words = {name: name for name in DataType.__members__ if name != "undef"} | _WORDS
-    near = difflib.get_close_matches(value[:60].lower(), words, n=1) if isinstance(value, str) else []
-    return words[near[0]] if near else ""
+    near = nearest(value[:60].lower(), words) if isinstance(value, str) else ""
+    return words.get(near, "")
 
 
 def _twin_of(dtype: np.dtype[Any]) -> DataType | None:

@@ -36,8 +36,7 @@ def reorder(x: Any, dst: str | None = None, *, dtype: Any = None, scale: Any = N
     Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`, Unimplemented
     for 4-bit types, and for 64-bit ones unless JAX keeps them.
     """
-    array = _array(x)
-    check_type("reorder", array.dtype)
+    array = _array("reorder", x)
     order = tuple(range(array.ndim)) if dst is None else _order(dst, array.ndim)
     kind = np.dtype(array.dtype) if dtype is None else _type(dtype)
     factor = factor_of(scale)
@@ -65,8 +64,7 @@ def channel_shuffle(x: Any, groups: int) -> Any:
 
 
 def _shuffled(rule: Rule, x: Any, axis: Any, number: Any) -> Any:
-    array = _array(x)
-    check_type(rule.call, array.dtype)
+    array = _array(rule.call, x)
     at, group_size = rule.split(array.shape, *rule.parse(axis, number))
     return shuffle_p.bind(_differentiable(array, array.dtype), axis=at, group_size=group_size)
 
@@ -81,11 +79,12 @@ def _is_real(dtype: Any) -> bool:
     return bool(jax.numpy.issubdtype(dtype, jax.numpy.inexact))
 
 
-def _array(x: Any) -> Any:
-    if isinstance(x, jax.Array):
-        return x
-    if isinstance(x, np.ndarray | np.generic):
-        return jax.numpy.asarray(x)
+def _array(call: str, x: Any) -> Any:
+    """`x` as an array of JAX, of elements that kernels see as XLA keeps them."""
+    if isinstance(x, jax.Array | np.ndarray | np.generic):
+        # Before JAX looks at it: of objects and texts it makes nothing.
+        check_type(call, x.dtype)
+        return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
     raise InvalidArguments(
         f"restride.jax: {type(x).__name__} is no array",
         code="RS-A17",

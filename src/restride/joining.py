@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import is_nibbles
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
@@ -19,6 +18,7 @@ from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
 from .frameworks.joining_recipes import JoiningRecipe
 from .frameworks.listed import listed, on_engine
+from .frameworks.nibbles import as_bytes, is_nibbles
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .primitives import concat_problem, sum_problem
 from .primitives.base import DEFAULT_ATTR
@@ -230,8 +230,7 @@ class _Given:
         if isinstance(x, Memory):
             return on_engine(x, self.engine, name)
         if is_nibbles(x):
-            # NumPy keeps 4-bit integers one to a byte: as 8-bit ones they are read as they are.
-            x = x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
+            x = as_bytes(x)
         described, memory = self._wrapped(x, Subject(f"{name} cannot be read", f"{name} does not fit"))
         self.below.append(described.below)
         return memory

@@ -45,7 +45,8 @@ def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     out, a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, a group size that does
-    not divide it, elements that are no numbers, and an `out` that is read-only, different or overlapping.
+    not divide it, elements that are no numbers or of foreign byte order, and an `out` that is read-only,
+    different or overlapping.
 
     >>> import numpy as np, restride as rs
     >>> rs.shuffle(np.arange(12).reshape(1, 12), group_size=4)

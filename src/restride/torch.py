@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from .errors import InvalidArguments
 from .frameworks.formats import tag_text
 from .frameworks.tensors import check_strided
 from .frameworks.torch_gradients import (
@@ -34,7 +33,7 @@ from .frameworks.torch_kernels import (
     shuffle_new,
     tag_of,
 )
-from .frameworks.torch_modes import NO_KEYS, is_only_data, is_plain, refuse_derivative
+from .frameworks.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
 
 __all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 
@@ -235,9 +234,4 @@ def _tensor(x: Any) -> Any:
         return x
     if hasattr(type(x), "__torch_function__"):
         return x
-    raise InvalidArguments(
-        f"restride.torch: {type(x).__name__} is no tensor",
-        code="RS-A17",
-        why="these functions take tensors of torch",
-        hint="use the function of the same name in restride, which takes any array",
-    )
+    raise no_tensor(x)

@@ -227,12 +227,40 @@ def test_10_destinations_that_share_memory_are_refused(strides):
 # 11, 12, 13: values
 
 
-def test_11_negative_strides_are_read_right_and_foreign_byte_order_is_refused_with_the_way_out():
+def test_11_negative_strides_are_read_right():
     np.testing.assert_array_equal(rs.reorder(X[::-1, :, ::-1, ::-1], "nhwc"), X[::-1, :, ::-1, ::-1])
-    big = X.astype(">f4")
-    with refused("newbyteorder"):
-        rs.reorder(big, "nhwc")
-    np.testing.assert_array_equal(rs.reorder(big.astype(big.dtype.newbyteorder("=")), "nhwc"), X)
+
+
+OF_ONE_ARRAY = {
+    "reorder": lambda x, **more: rs.reorder(x, "nhwc", **more),
+    "concat": lambda x, **more: rs.concat([x[:, :2], x[:, 2:]], 1, **more),
+    "add_n": lambda x, **more: rs.add_n([x], **more),
+    "shuffle": lambda x, **more: rs.shuffle(x, group_size=1, **more),
+    "shuffle_channels": lambda x, **more: rs.shuffle_channels(x, group=1, **more),
+    "channel_shuffle": lambda x: rs.channel_shuffle(x, 1),
+    "quantize": lambda x: rs.dequantize(*rs.quantize(x)),
+    "dequantize": lambda x: rs.dequantize(x, 1.0),
+    "Memory.from_numpy": lambda x: rs.Memory.from_numpy(x).to_numpy(),
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE_ARRAY)
+def test_11_foreign_byte_order_is_refused_with_the_way_out(name):
+    call, small = OF_ONE_ARRAY[name], X % 100
+    for order in (">f4", ">f2", ">i4"):
+        big = small.astype(order)
+        with refused(name, "its elements are >", 'x.astype(x.dtype.newbyteorder("="))'):
+            call(big)
+    big = small.astype(">f4")
+    np.testing.assert_allclose(call(big.astype(big.dtype.newbyteorder("="))), small, atol=0.5)
+
+
+@pytest.mark.parametrize("name", ["reorder", "concat", "add_n", "shuffle", "shuffle_channels"])
+def test_11_an_out_of_foreign_byte_order_is_refused_and_stays_as_it_is(name):
+    out = np.full(X.shape, 7, ">f4")
+    with refused(f"{name}: out cannot be written", "its elements are >f4"):
+        OF_ONE_ARRAY[name](X, out=out)
+    assert (out == 7).all()
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 5])

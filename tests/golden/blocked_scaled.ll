@@ -216,53 +216,49 @@ v3:
   %v104 = bitcast <32 x i8> %v98 to <16 x i16>
   %v105 = shufflevector <16 x i16> %v103, <16 x i16> %v104, <16 x i32> <i32 1, i32 17, i32 3, i32 19, i32 5, i32 21, i32 7, i32 23, i32 9, i32 25, i32 11, i32 27, i32 13, i32 29, i32 15, i32 31>
   %v106 = bitcast <16 x i16> %v105 to <32 x i8>
-  br label %v107
-v107:
-  %v108 = shufflevector <32 x i8> %v102, <32 x i8> %v102, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  %v109 = shufflevector <32 x i8> %v106, <32 x i8> %v106, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  store <32 x i8> %v108, ptr %dst, align 1
-  %v110 = getelementptr i8, ptr %dst, i64 32
-  store <32 x i8> %v109, ptr %v110, align 1
+  %v107 = shufflevector <32 x i8> %v102, <32 x i8> %v102, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  %v108 = shufflevector <32 x i8> %v106, <32 x i8> %v106, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  store <32 x i8> %v107, ptr %dst, align 1
+  %v109 = getelementptr i8, ptr %dst, i64 32
+  store <32 x i8> %v108, ptr %v109, align 1
   br label %v4
 v4:
-  %v111 = getelementptr i8, ptr %src, i64 256
-  %v112 = getelementptr i8, ptr %dst, i64 64
-  %v115 = icmp eq i64 %part, 0
-  br i1 %v115, label %v113, label %v114
+  %v110 = getelementptr i8, ptr %src, i64 256
+  %v111 = getelementptr i8, ptr %dst, i64 64
+  %v114 = icmp eq i64 %part, 0
+  br i1 %v114, label %v112, label %v113
+v112:
+  %v115 = load <4 x i32>, ptr %v110, align 1
+  %v116 = shufflevector <4 x i32> %v115, <4 x i32> %v115, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison>
+  %v117 = shufflevector <8 x i32> zeroinitializer, <8 x i32> %v116, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 4, i32 5, i32 6, i32 7>
+  %v118 = bitcast <8 x i32> %v117 to <8 x float>
+  %v119 = insertelement <8 x float> poison, float %v2, i64 0
+  %v120 = shufflevector <8 x float> %v119, <8 x float> %v119, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v121 = fmul <8 x float> %v118, %v120
+  %v122 = fcmp ord <8 x float> %v121, %v121
+  %v123 = fcmp olt <8 x float> %v121, splat (float 127.0)
+  %v124 = select <8 x i1> %v123, <8 x float> %v121, <8 x float> splat (float 127.0)
+  %v125 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v124)
+  %v126 = select <8 x i1> %v122, <8 x i32> %v125, <8 x i32> zeroinitializer
+  %v127 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v126, <8 x i32> zeroinitializer)
+  %v128 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> zeroinitializer, <8 x i32> zeroinitializer)
+  %v129 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v127, <16 x i16> %v128)
+  %v130 = select <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i8> %v129, <32 x i8> zeroinitializer
+  %v131 = bitcast <32 x i8> %v130 to <16 x i16>
+  %v132 = bitcast <32 x i8> zeroinitializer to <16 x i16>
+  %v133 = shufflevector <16 x i16> %v131, <16 x i16> %v132, <16 x i32> <i32 0, i32 16, i32 2, i32 18, i32 4, i32 20, i32 6, i32 22, i32 8, i32 24, i32 10, i32 26, i32 12, i32 28, i32 14, i32 30>
+  %v134 = bitcast <16 x i16> %v133 to <32 x i8>
+  %v135 = bitcast <32 x i8> %v130 to <16 x i16>
+  %v136 = bitcast <32 x i8> zeroinitializer to <16 x i16>
+  %v137 = shufflevector <16 x i16> %v135, <16 x i16> %v136, <16 x i32> <i32 1, i32 17, i32 3, i32 19, i32 5, i32 21, i32 7, i32 23, i32 9, i32 25, i32 11, i32 27, i32 13, i32 29, i32 15, i32 31>
+  %v138 = bitcast <16 x i16> %v137 to <32 x i8>
+  %v139 = shufflevector <32 x i8> %v134, <32 x i8> %v134, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  %v140 = shufflevector <32 x i8> %v138, <32 x i8> %v138, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
+  store <32 x i8> %v139, ptr %v111, align 1
+  %v141 = getelementptr i8, ptr %v111, i64 32
+  store <32 x i8> %v140, ptr %v141, align 1
+  br label %v113
 v113:
-  %v116 = load <4 x i32>, ptr %v111, align 1
-  %v117 = shufflevector <4 x i32> %v116, <4 x i32> %v116, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v118 = shufflevector <8 x i32> zeroinitializer, <8 x i32> %v117, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 4, i32 5, i32 6, i32 7>
-  %v119 = bitcast <8 x i32> %v118 to <8 x float>
-  %v120 = insertelement <8 x float> poison, float %v2, i64 0
-  %v121 = shufflevector <8 x float> %v120, <8 x float> %v120, <8 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v122 = fmul <8 x float> %v119, %v121
-  %v123 = fcmp ord <8 x float> %v122, %v122
-  %v124 = fcmp olt <8 x float> %v122, splat (float 127.0)
-  %v125 = select <8 x i1> %v124, <8 x float> %v122, <8 x float> splat (float 127.0)
-  %v126 = call <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float> %v125)
-  %v127 = select <8 x i1> %v123, <8 x i32> %v126, <8 x i32> zeroinitializer
-  %v128 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> %v127, <8 x i32> zeroinitializer)
-  %v129 = call <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32> zeroinitializer, <8 x i32> zeroinitializer)
-  %v130 = call <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16> %v128, <16 x i16> %v129)
-  %v131 = select <32 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <32 x i8> %v130, <32 x i8> zeroinitializer
-  %v132 = bitcast <32 x i8> %v131 to <16 x i16>
-  %v133 = bitcast <32 x i8> zeroinitializer to <16 x i16>
-  %v134 = shufflevector <16 x i16> %v132, <16 x i16> %v133, <16 x i32> <i32 0, i32 16, i32 2, i32 18, i32 4, i32 20, i32 6, i32 22, i32 8, i32 24, i32 10, i32 26, i32 12, i32 28, i32 14, i32 30>
-  %v135 = bitcast <16 x i16> %v134 to <32 x i8>
-  %v136 = bitcast <32 x i8> %v131 to <16 x i16>
-  %v137 = bitcast <32 x i8> zeroinitializer to <16 x i16>
-  %v138 = shufflevector <16 x i16> %v136, <16 x i16> %v137, <16 x i32> <i32 1, i32 17, i32 3, i32 19, i32 5, i32 21, i32 7, i32 23, i32 9, i32 25, i32 11, i32 27, i32 13, i32 29, i32 15, i32 31>
-  %v139 = bitcast <16 x i16> %v138 to <32 x i8>
-  br label %v140
-v140:
-  %v141 = shufflevector <32 x i8> %v135, <32 x i8> %v135, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  %v142 = shufflevector <32 x i8> %v139, <32 x i8> %v139, <32 x i32> <i32 0, i32 16, i32 4, i32 20, i32 8, i32 24, i32 12, i32 28, i32 2, i32 18, i32 6, i32 22, i32 10, i32 26, i32 14, i32 30, i32 1, i32 17, i32 5, i32 21, i32 9, i32 25, i32 13, i32 29, i32 3, i32 19, i32 7, i32 23, i32 11, i32 27, i32 15, i32 31>
-  store <32 x i8> %v141, ptr %v112, align 1
-  %v143 = getelementptr i8, ptr %v112, i64 32
-  store <32 x i8> %v142, ptr %v143, align 1
-  br label %v114
-v114:
   ret void
 }
 define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
@@ -433,4 +429,5 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
   tail call void @restride(ptr %src, ptr %dst, ptr %params, i64 0, i64 1)
   ret void
 }
+@cuts = private constant [6 x ptr] [ptr blockaddress(@restride, %v73), ptr blockaddress(@restride, %v78), ptr blockaddress(@restride, %v83), ptr blockaddress(@restride, %v116), ptr blockaddress(@restride, %v121), ptr blockaddress(@restride, %v126)], section "llvm.metadata"
 !0 = !{i32 1}

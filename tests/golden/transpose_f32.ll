@@ -296,6 +296,7 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
   tail call void @restride(ptr %src, ptr %dst, ptr %params, i64 0, i64 1)
   ret void
 }
+@cuts = private constant [15 x ptr] [ptr blockaddress(@restride, %v57), ptr blockaddress(@restride, %v62), ptr blockaddress(@restride, %v67), ptr blockaddress(@restride, %v72), ptr blockaddress(@restride, %v77), ptr blockaddress(@restride, %v82), ptr blockaddress(@restride, %v87), ptr blockaddress(@restride, %v92), ptr blockaddress(@restride, %v109), ptr blockaddress(@restride, %v126), ptr blockaddress(@restride, %v143), ptr blockaddress(@restride, %v160), ptr blockaddress(@restride, %v177), ptr blockaddress(@restride, %v194), ptr blockaddress(@restride, %v211)], section "llvm.metadata"
 !0 = !{i32 1}
 
 ; --- avx2
@@ -441,6 +442,7 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
   tail call void @restride(ptr %src, ptr %dst, ptr %params, i64 0, i64 1)
   ret void
 }
+@cuts = private constant [7 x ptr] [ptr blockaddress(@restride, %v50), ptr blockaddress(@restride, %v55), ptr blockaddress(@restride, %v60), ptr blockaddress(@restride, %v65), ptr blockaddress(@restride, %v74), ptr blockaddress(@restride, %v83), ptr blockaddress(@restride, %v92)], section "llvm.metadata"
 !0 = !{i32 1}
 
 ; --- neon
@@ -518,4 +520,5 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
   tail call void @restride(ptr %src, ptr %dst, ptr %params, i64 0, i64 1)
   ret void
 }
+@cuts = private constant [1 x ptr] [ptr blockaddress(@restride, %v42)], section "llvm.metadata"
 !0 = !{i32 1}

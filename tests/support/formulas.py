@@ -12,7 +12,7 @@ import numpy.typing as npt
 from restride.emit.arithmetic import VectorArithmetic
 from restride.emit.builder import Builder, Value, i64, vector
 from restride.targets import jit
-from restride.targets.cpu import style_of
+from restride.targets.cpu_ir import style_of
 from restride.targets.isa import Isa
 from support.kernels import runnable
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
+from restride.emit import entry
 from restride.plan.compute import Compute, linear
 from restride.plan.contract import storage_dtype
 from restride.plan.interpret import interpret
@@ -59,7 +60,7 @@ class Kernel:
         self._library = jit.load(jit.compile_ir(lowered.ir(), lowered.isa))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
-        self._entry = kind(self._library.address(cpu.ENTRY))
+        self._entry = kind(self._library.address(entry.ENTRY))
 
     def part(self, src: int, dst: int, part: int, parts: int, alpha: float = 1.0, beta: float = 0.0) -> None:
         """Run one share."""

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.emit import entry
 from restride.plan.contract import storage_dtype
 from restride.plan.reduction import Op, Reduction, reduction_of
 from restride.plan.reduction_planes import finish, new_planes
-from restride.targets import cpu, jit
+from restride.targets import jit
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.reduction import lower_reduction
 
@@ -86,7 +87,7 @@ class Kernel:
         self._library = jit.load(jit.compile_ir(self.lowered.ir(), isa))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
-        self.entry = kind(self._library.address(cpu.ENTRY))
+        self.entry = kind(self._library.address(entry.ENTRY))
 
     def __call__(self, data: Bytes, factor: int = 1, parts: int = 1) -> tuple[Array, ...]:
         planes = new_planes(self.lowered.reduction, self.lowered.planes)

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.emit import entry
 from restride.plan.compute import linear
 from restride.plan.nest import LoopNest
 from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
 from restride.runtime.cpu import Params
-from restride.targets import cpu, jit
+from restride.targets import jit
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.summed import LoweredSums, lower_sums
 
@@ -81,7 +82,7 @@ class Kernel:
         self._params = Params(factors_of(case.nest.compute, case.scale, 0.0))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
-        self._entry = kind(self._library.address(cpu.ENTRY))
+        self._entry = kind(self._library.address(entry.ENTRY))
 
     def planes(self, parts: int) -> Array:
         """Sums in which nothing is yet: a plane for each part where they share outputs."""

@@ -26,7 +26,8 @@ _STYLE = {
 }
 _WIDTH, _MARGIN, _TITLE, _GAP = 15.0, 0.15, 0.55, 0.2  # inches
 _LINE, _ABOVE, _BELOW, _LETTER = 0.21, 0.45, 0.35, 0.066
-_ABREAST = 4  # groups to a band, whose rows have words of their own
+_BY_TYPE = ("layout", "shuffle")
+_ABREAST = 3  # groups to a band, whose rows have words of their own
 _GOAL = {"convert": 0.8, "quantise": 0.8, "quantise as it lies": 0.8, "shuffle": 0.8}
 _USUAL_GOAL = 0.9
 _DARK, _PALE = "#333333", "#e6e6e6"
@@ -74,17 +75,27 @@ def draw(report: Report, folder: Path, name: str = "bench") -> list[Path]:
 
 
 def bands(report: Report) -> list[list[Panel]]:
-    """The panels, band by band: layout changes with one panel per data type, then the other groups, some to a
-    band.
+    """The panels, band by band: of layout changes and of shuffles one per data type, then the other groups,
+    some to a band, the longest first.
     """
-    moves = [row for row in report.rows if row.problem.group == "layout"]
-    others = [row for row in report.rows if row.problem.group != "layout"]
-    types = dict.fromkeys(row.problem.src_type for row in moves)
+    found = [_by_type(_of_group(report.rows, group)) for group in _BY_TYPE]
+    others = [row for row in report.rows if row.problem.group not in _BY_TYPE]
     groups = dict.fromkeys(row.problem.group for row in others)
-    by_type = [_panel(name, [row for row in moves if row.problem.src_type == name], moves) for name in types]
     by_group = [_panel(name, rows, rows) for name in groups if (rows := _of_group(others, name))]
-    cut = [by_group[i : i + _ABREAST] for i in range(0, len(by_group), _ABREAST)] or [[]]
-    return [_named_once(by_type), *map(_named_once, cut)]
+    by_group.sort(key=lambda panel: -len(panel.words))
+    found += [by_group[i : i + _ABREAST] for i in range(0, len(by_group), _ABREAST)]
+    return [_named_once(band) for band in found if band] or [[]]
+
+
+def _by_type(rows: Sequence[Row]) -> list[Panel]:
+    """One panel for each type of the source, all with the same lines."""
+    types = dict.fromkeys(row.problem.src_type for row in rows)
+    group = rows[0].problem.group if rows else ""
+    prefix = "" if group == "layout" else f"{group} "
+    return [
+        _panel(f"{prefix}{name}", [row for row in rows if row.problem.src_type == name], rows)
+        for name in types
+    ]
 
 
 def _of_group(rows: Sequence[Row], group: str) -> list[Row]:
@@ -112,10 +123,11 @@ def _panel(name: str, rows: Sequence[Row], lines: Sequence[Row]) -> Panel:
 
 
 def _words(row: Row) -> str:
+    """What names a line: the type is in the title where there is a panel for each."""
     problem = row.problem
-    if problem.group != "layout":
+    if problem.group not in _BY_TYPE:
         return problem.name
-    moved = problem.name.split(" ", 1)[1]
+    moved = problem.name.replace(f"{problem.src_type} ", "", 1).removeprefix("shuffle ")
     return f"{moved}  {'×'.join(map(str, problem.dims[1:]))}" if len(problem.dims) > 2 else moved
 
 
@@ -144,7 +156,10 @@ def _draw_band(
     left, height, right = _MARGIN, figure.get_figheight(), _right(band, report)
     for number, room in enumerate(rooms):
         left += room
-        axis = figure.add_axes((left / _WIDTH, box[0] / height, width / _WIDTH, box[1] / height))
+        # A panel of few lines hangs from the top of the band, with lines as far apart as anywhere.
+        long = len(band[number].words) * _LINE if number < len(band) else box[1]
+        at = (left, box[0] + box[1] - long, width, long)
+        axis = figure.add_axes((at[0] / _WIDTH, at[1] / height, at[2] / _WIDTH, at[3] / height))
         left += width
         if number < len(band):
             _draw_panel(axis, band[number], report, right)

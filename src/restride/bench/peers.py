@@ -291,10 +291,12 @@ class Torch:
 
     def _round(self, values: Any, out: Any, scale: float | None, dtype: np.dtype[Any]) -> None:
         limits = np.iinfo(dtype)
-        if scale is None:
+        if scale is not None:
+            self.torch.mul(values, scale, out=out).round_()
+        elif values.dtype == out.dtype:
             self.torch.round(values, out=out)
         else:
-            self.torch.mul(values, scale, out=out).round_()
+            out.copy_(values).round_()
         out.clamp_(int(limits.min), int(limits.max))
 
 
@@ -390,8 +392,10 @@ def _typed(problem: Problem, src: Bytes, dst: Bytes) -> tuple[Array, Array]:
 
 
 def _view(storage: Array, shape: Sequence[int], strides: Sequence[int], start: int) -> Array:
+    # NumPy's as_strided knows no f8_e5m2, whose letter it takes for one of its own.
     width = storage.itemsize
-    return np.lib.stride_tricks.as_strided(storage[start:], shape, [step * width for step in strides])
+    steps = [step * width for step in strides]
+    return np.ndarray(shape, storage.dtype, storage, start * width, steps)
 
 
 def _round(values: Array, out: Array, scale: np.float32 | None, dtype: np.dtype[Any]) -> None:

@@ -100,7 +100,7 @@ def _at_size(chosen: Sequence[Problem], setting: Setting, counts: Sequence[int])
         peers = _open(setting, threads)
         (restride,) = (peer for peer in peers if isinstance(peer, Restride))
         calls = {each.name: restride.prepare(each, source, _part(each, target)).call for each in chosen}
-        copies = _copies([peer for peer in peers if peer is not restride], source, target)
+        copies = _copies(peers, source, target)
         seconds = _times(calls, copies, _rounds(setting, chosen[0].moved))
         points.append(Point(MEMCPY, threads, chosen[0].moved, seconds[MEMCPY]))
         for each in chosen:

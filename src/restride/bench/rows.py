@@ -48,6 +48,17 @@ _CONVERSIONS = (
     ("f32", "nchw", "f8_e4m3", "nchw", None),
     ("f8_e4m3", "nhwc", "bf16", "nchw", None),
 )
+# Types of 8 and of 64 bits, which peers convert through others, or element by element.
+_UNCOMMON = (
+    ("f64", "nchw", "f32", "nhwc"),
+    ("f64", "nchw", "bf16", "nhwc"),
+    ("f64", "nchw", "s8", "nhwc"),
+    ("f32", "nchw", "f8_e5m2", "nhwc"),
+    ("bf16", "nhwc", "f8_e4m3", "nchw"),
+    ("f8_e4m3", "nhwc", "f32", "nchw"),
+    ("f8_e5m2", "nchw", "f8_e4m3", "nhwc"),
+    ("s8", "nchw", "f8_e4m3", "nhwc"),
+)
 # With a layout change; and without, which is a copy that computes.
 _QUANTISED = (
     ("f32", "nchw", "s8", "nhwc", 0.75, 0),
@@ -88,7 +99,7 @@ _SHUFFLED = ("nchw", "nhwc", "nChw16c", "nChw8c")
 
 def suite(*, least: int = LARGE) -> list[Problem]:
     """Every row, its first extent doubled until it moves `least` bytes; "small weights" as they are."""
-    computed = [*_conversions(), *_quantised(), *_apart()]
+    computed = [*_conversions(), *_uncommon(), *_quantised(), *_apart()]
     grown = [*_moves(), *computed, *_tails(), *_weights("weights"), *_shuffles()]
     return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
 
@@ -121,6 +132,10 @@ def _conversions() -> list[Problem]:
         replace(_problem("convert", s, src, d, dst, (8, 256, 56, 56)), arithmetic=Arithmetic(scale))
         for s, src, d, dst, scale in _CONVERSIONS
     ]
+
+
+def _uncommon() -> list[Problem]:
+    return [_problem("uncommon types", *row, (8, 256, 56, 56)) for row in _UNCOMMON]
 
 
 def _quantised() -> list[Problem]:

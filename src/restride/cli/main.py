@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import Error, OutOfMemory, RuntimeFailure
+from ..nearest import nearest
 from .commands import COMMANDS
 from .output import Answer, complain, drop_stdout, say, tell
 from .usage import Parser, UsageError, wrong_usage
@@ -131,6 +131,6 @@ def _no_command(argv: list[str]) -> UsageError:
     names = ", ".join(COMMANDS)
     if not argv:
         return wrong_usage("restride: no command given", why=f"there are {names}", hint="see restride --help")
-    near = difflib.get_close_matches(argv[0][:40], COMMANDS, n=1)
-    hint = f"did you mean restride {near[0]}?" if near else "see restride --help"
+    near = nearest(argv[0][:40], COMMANDS)
+    hint = f"did you mean restride {near}?" if near else "see restride --help"
     return wrong_usage(f"restride: no command {argv[0][:40]!r}", why=f"there are {names}", hint=hint)

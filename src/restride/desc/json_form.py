@@ -9,7 +9,6 @@ may keep notes beside them. A dim or stride that is known only at execution is t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -58,6 +57,8 @@ def to_values(kind: str, dtype: DataType, layout: Layout) -> dict[str, Any]:
 
 def to_text(kind: str, dtype: DataType, layout: Layout) -> str:
     """The same as JSON in one line."""
+    import json
+
     return json.dumps(to_values(kind, dtype, layout))
 
 
@@ -88,6 +89,8 @@ def _parsed(text: object) -> object:
         raise bad_stored("the text is no text", f"this is {type(text).__name__}", hint)
     if len(text) > _MOST_TEXT:
         raise bad_stored("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")
+    import json
+
     try:
         plain = text if isinstance(text, str) else bytes(text).decode()
         return json.loads(

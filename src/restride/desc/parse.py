@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
@@ -12,6 +11,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..nearest import nearest
 from .layout import RUNTIME_DIM
 from .tags import MAX_NDIMS
 
@@ -43,8 +43,8 @@ def short_repr(value: object) -> str:
 def one_of(words: Iterable[str], typed: object = None) -> str:
     """A hint at the words that may stand there, and at the one nearest to what was typed."""
     known = list(words)
-    near = difflib.get_close_matches(typed[:_SHOWN].lower(), known, n=1) if isinstance(typed, str) else []
-    asked = f"did you mean {near[0]!r}? " if near else ""
+    near = nearest(typed[:_SHOWN].lower(), known) if isinstance(typed, str) else ""
+    asked = f"did you mean {near!r}? " if near else ""
     return f"{asked}use one of {', '.join(known)}"
 
 

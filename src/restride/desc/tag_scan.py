@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import NamedTuple
 
 from ..errors import InvalidArguments
+from ..nearest import nearest
 from .aliases import WELL_KNOWN
 
 _WINDOW = 60
@@ -72,7 +72,7 @@ def _hint(text: str) -> str:
     """The well-known tag nearest to `text`, or the shape of a tag where nothing is near."""
     folded = text[:_WINDOW].lower()
     near = [name for name in _FOLDED if abs(len(name) - len(folded)) <= 2 and name[0] in folded]
-    match = difflib.get_close_matches(folded, near, n=1, cutoff=0.5) if len(text) <= _WINDOW else []
+    match = nearest(folded, near, cutoff=0.5) if len(text) <= _WINDOW else ""
     if match:
-        return f"did you mean '{_FOLDED[match[0]]}'?"
+        return f"did you mean '{_FOLDED[match]}'?"
     return "a tag looks like 'nchw', 'acdb', 'nChw16c' or 'aBx16b'"

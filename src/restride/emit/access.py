@@ -13,7 +13,7 @@ from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
 from .leading import load_masked, load_prefix, prefix_mask
 from .network import NOTHING, Lanes
-from .nibble import unpack, with_sign
+from .nibble import interleave, unpack, with_sign
 from .shape import piece, prefix
 
 # Consecutive elements, and how many leading ones are present.
@@ -60,9 +60,7 @@ def _cut(side: Side, lanes: Lanes) -> list[Piece] | None:
     counts = [prefix([side.has(e) for e in group]) for group in groups]
     if size == 1 or None in counts:
         return None
-    cut = [(group, count or 0) for group, count in zip(groups, counts, strict=True)]
-    is_split = side.data_type.bits == 4 and any(n and side.offsets[group[0]] % 2 for group, n in cut)
-    return None if is_split else cut
+    return [(group, count or 0) for group, count in zip(groups, counts, strict=True)]
 
 
 def _join(b: Builder, parts: list[Value]) -> Value:
@@ -109,11 +107,22 @@ def _load_nibbles(b: Builder, can: Abilities, side: Side, cut: list[Piece]) -> V
 
 
 def _load_nibble_piece(b: Builder, can: Abilities, side: Side, group: Lanes, count: int) -> Value:
-    both = unpack(b, _load_piece(b, can, _bytes_of(side), group[::2], (count + 1) // 2))
+    both = _load_pairs(b, can, side, group, count)
     if count % 2 == 0:
         return both
     kept = ", ".join(f"i8 {-1 if lane < count else 0}" for lane in range(lanes_of(both)))
     return b.op("and", both, Value(both.type, f"<{kept}>"))
+
+
+def _load_pairs(b: Builder, can: Abilities, side: Side, group: Lanes, count: int) -> Value:
+    """The elements of whole bytes, or of all but the first half of the first byte."""
+    near = _load_piece(b, can, _bytes_of(side), group[::2], (count + 1) // 2)
+    if side.offsets[group[0]] % 2 == 0:
+        return unpack(b, near)
+    size = lanes_of(near)
+    far = _load_piece(b, can, _bytes_of(side), group[1::2], count // 2)
+    high = b.op("lshr", near, b.splat("i8", size, "4"))
+    return interleave(b, high, b.op("and", far, b.splat("i8", size, "15")))
 
 
 def _load_nibble_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:
@@ -169,13 +178,21 @@ def _merged(b: Builder, nibble: Value, address: Value, half: int) -> Value:
 
 
 def _store_nibbles(b: Builder, can: Abilities, side: Side, value: Value, group: Lanes, count: int) -> None:
-    """Pairs as bytes; of an odd last one only its half of the byte."""
+    """Pairs as bytes; of an odd last one, and of a first in a high half, only its half of the byte."""
+    if count and side.offsets[group[0]] % 2:
+        _store_lane(b, side, value, 0, group[0])
+        value, group, count = _past_first(b, value), (*group[1:], NOTHING), count - 1
     half = lanes_of(value) // 2
     low = b.op("and", b.shuffle(value, value, range(0, 2 * half, 2)), b.splat("i8", half, "15"))
     high = b.op("shl", b.shuffle(value, value, range(1, 2 * half, 2)), b.splat("i8", half, "4"))
     _store_piece(b, can, _bytes_of(side), b.op("or", low, high), group[::2], count // 2, False)
     if count % 2:
         _store_lane(b, side, value, count - 1, group[count - 1])
+
+
+def _past_first(b: Builder, value: Value) -> Value:
+    """The lanes behind the first, and one more of anything."""
+    return b.shuffle(value, value, (*range(1, lanes_of(value)), -1))
 
 
 def _store_piece(

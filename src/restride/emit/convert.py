@@ -18,8 +18,10 @@ from .small_float import (
     exponent_to_float,
     float_to_bfloat,
     float_to_small,
+    leading_half,
     narrow_to_odd,
     small_to_float,
+    small_to_float_by_half,
     splat,
     widen_small,
 )
@@ -75,7 +77,11 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
         return look_up(b, v, (src, dst), can.shuffled_bytes)
     if can_widen(src, dst):
         return widen_small(b, v, src, dst)
-    return from_real(b, to_real(b, v, src, real_type(src, dst), can), dst, can)
+    value = to_real(b, v, src, real_type(src, dst), can)
+    if dst is DataType.bf16 and src.kind != "float" and src.bits <= 8:
+        # Of 8 bits at most, as many as are kept.
+        return leading_half(b, b.bitcast(value, "i32"))
+    return from_real(b, value, dst, can)
 
 
 def real_type(src: DataType, dst: DataType, compute: Compute = _MOVE) -> str:
@@ -145,6 +151,8 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
         return b.cast("fpext", b.bitcast(v, "half"), "float")
     if src is DataType.e8m0:
         return exponent_to_float(b, v)
+    if src.bits == 8 and can.half:
+        return small_to_float_by_half(b, v, src)
     return small_to_float(b, v, src)
 
 

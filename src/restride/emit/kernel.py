@@ -18,13 +18,11 @@ from ..plan.schedule import Schedule
 from .builder import Builder, Value, i64
 from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
+from .entry import ENTRY
 from .nibble import HALVES, halves_at
 from .pack import can_pack
 from .shape import TileAxis
 from .tile import Places, TileSpec, emit_tile
-
-ENTRY = "restride"
-WHOLE = "restride_whole"
 
 _PARAMS = Value("ptr", "%params")
 _HEAD = "define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {\nentry:\n"
@@ -91,7 +89,7 @@ def share_of(b: Builder, total: int) -> tuple[Value, Value]:
 def module_text(b: Builder) -> str:
     """A whole module around the body in `b`."""
     outside = *b.constants, *sorted(b.declared.values()), *b.defined.values()
-    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, "!0 = !{i32 1}"]
+    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, *b.kept_cuts(ENTRY), "!0 = !{i32 1}"]
     return "\n".join(parts) + "\n"
 
 

@@ -194,6 +194,8 @@ def exchange(
             state.run(_interleave(state, wanted, quarter))
         state.run(_swap_in(state, wanted))
     if tuple(state.lane) != wanted:
+        # In one piece with the round before: some instruction sets do both at once.
+        del state.rounds[-1:]
         _permute_lanes(state, wanted)
     names = _registers(state.lane, state.reg)
     return Recipe(
@@ -202,14 +204,16 @@ def exchange(
 
 
 def _registers(lane: list[int], reg: list[int]) -> tuple[Lanes, ...]:
-    return tuple(
-        tuple(_spread(number, reg) | _spread(position, lane) for position in range(1 << len(lane)))
-        for number in range(1 << len(reg))
-    )
+    inside = _spreads(lane)
+    return tuple(tuple(first | place for place in inside) for first in _spreads(reg))
 
 
-def _spread(value: int, bits: list[int]) -> int:
-    return sum((value >> i & 1) << bit for i, bit in enumerate(bits))
+def _spreads(bits: list[int]) -> list[int]:
+    """What the numbers from 0 on become when their bits lie at `bits`."""
+    spread = [0]
+    for bit in bits:
+        spread += [low | 1 << bit for low in spread]
+    return spread
 
 
 def _shared_prefix(lane: list[int], wanted: tuple[int, ...], quarter: int) -> int:
@@ -291,5 +295,5 @@ def _swap_masks(place: int, total: int) -> tuple[Lanes, Lanes]:
 
 def _permute_lanes(state: _State, wanted: tuple[int, ...]) -> None:
     places = [state.lane.index(bit) for bit in wanted]
-    state.single(tuple(_spread(i, places) for i in range(1 << len(wanted))))
+    state.single(tuple(_spreads(places)))
     state.lane = list(wanted)

@@ -36,10 +36,17 @@ _ROUND_DOUBLES = {16: "sse2.cvtpd2dq", 32: "avx.cvt.pd2dq.256", 64: "avx512.mask
 
 
 def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
-    """True where values pass through 32-bit lanes on their way to integers of a byte or less."""
+    """True where values pass through 32-bit lanes on their way to a byte or less."""
+    if is_small_float(dst):
+        return src is not dst or not compute.is_move
     if not dst.is_integral or dst is DataType.s32 or dst is DataType.boolean:
         return False
     return src is DataType.s32 or not is_integer_move(src, dst, compute)
+
+
+def is_small_float(dst: DataType) -> bool:
+    """True for floats of 8 bits: their codes pass through packs as numbers without a sign."""
+    return dst in (DataType.f8_e4m3, DataType.f8_e5m2)
 
 
 def parts_of(lanes: Lanes) -> list[Lanes]:
@@ -119,9 +126,10 @@ def clamped(b: Builder, value: Value, dst: DataType) -> Value:
 def pack(b: Builder, parts: list[Value], dst: DataType) -> Value:
     """One register of bytes from four of 32-bit integers."""
     nbytes = 4 * lanes_of(parts[0])
-    kind, name = f"<{nbytes // 2} x i16>", _TO_WORDS[nbytes]
-    low, high = (_two(b, kind, name, parts[i], parts[i + 1]) for i in (0, 2))
-    return _two(b, f"<{nbytes} x i8>", _TO_BYTES[nbytes, dst.kind], low, high)
+    words, name = f"<{nbytes // 2} x i16>", _TO_WORDS[nbytes]
+    low, high = (_two(b, words, name, parts[i], parts[i + 1]) for i in (0, 2))
+    kind = "int" if dst.kind == "int" else "uint"
+    return _two(b, f"<{nbytes} x i8>", _TO_BYTES[nbytes, kind], low, high)
 
 
 def _two(b: Builder, kind: str, name: str, first: Value, second: Value) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, product
 from math import prod
 
 from .network import NOTHING, Lanes, Recipe, exchange, merge, ordered_after
@@ -42,18 +41,30 @@ class Layout:
 
 def layout(axes: tuple[TileAxis, ...], operands: int = 0) -> Layout:
     """Number the elements of a tile, the first axis fastest."""
-    positions = [p[::-1] for p in product(*(range(a.template) for a in reversed(axes)))]
-
-    def offsets(strides: list[int]) -> tuple[int, ...]:
-        return tuple(sum(i * stride for i, stride in zip(p, strides, strict=True)) for p in positions)
-
     return Layout(
-        src=offsets([a.src for a in axes]),
-        dst=offsets([a.dst for a in axes]),
-        written=tuple(all(i < a.count for i, a in zip(p, axes, strict=True)) for p in positions),
-        read=tuple(all(i < min(a.count, a.valid) for i, a in zip(p, axes, strict=True)) for p in positions),
-        more=tuple(offsets([a.more[k] for a in axes]) for k in range(operands)),
+        src=_offsets(axes, [a.src for a in axes]),
+        dst=_offsets(axes, [a.dst for a in axes]),
+        written=_below(axes, [a.count for a in axes]),
+        read=_below(axes, [min(a.count, a.valid) for a in axes]),
+        more=tuple(_offsets(axes, [a.more[k] for a in axes]) for k in range(operands)),
     )
+
+
+def _offsets(axes: tuple[TileAxis, ...], strides: list[int]) -> tuple[int, ...]:
+    """The offset of each element, axis by axis: a tile has thousands of elements, and few axes."""
+    offsets = [0]
+    for axis, stride in zip(axes, strides, strict=True):
+        offsets = [i * stride + offset for i in range(axis.template) for offset in offsets]
+    return tuple(offsets)
+
+
+def _below(axes: tuple[TileAxis, ...], limits: list[int]) -> tuple[bool, ...]:
+    """Whether each element's positions are below these limits."""
+    flags = [True]
+    for axis, limit in zip(axes, limits, strict=True):
+        count = min(max(limit, 0), axis.template)
+        flags = flags * count + [False] * (len(flags) * (axis.template - count))
+    return tuple(flags)
 
 
 @lru_cache(maxsize=512)
@@ -184,10 +195,10 @@ def piece(lanes: Lanes, offsets: tuple[int, ...]) -> int:
 
 
 def _is_run(lanes: Lanes, offsets: tuple[int, ...]) -> bool:
-    real = [e for e in lanes if e != NOTHING]
-    if lanes[: len(real)] != tuple(real):
-        return False
-    return all(offsets[b] - offsets[a] == 1 for a, b in pairwise(real))
+    real = [offsets[e] for e in lanes if e != NOTHING]
+    if not real or NOTHING in lanes[: len(real)]:
+        return not real
+    return real == list(range(real[0], real[0] + len(real)))
 
 
 def prefix(flags: list[bool]) -> int | None:

@@ -13,14 +13,13 @@ from .builder import Builder, Value, lanes_of
 class _Format:
     """A small binary float. Codes from `special` on are not finite.
 
-    `overflow`: the float32 magnitude, as bits, from which on a value becomes `beyond`.
+    Values that round past the largest one become `beyond`, which is the code that would follow its.
     `keeps_payload`: a NaN keeps its leading mantissa bits (N5); otherwise it is `nan`.
     """
 
     bits: int
     mantissa: int
     bias: int
-    overflow: int
     beyond: int
     nan: int
     special: int
@@ -32,16 +31,25 @@ class _Format:
         return 23 - self.mantissa
 
     @property
+    def least_nan(self) -> int:
+        """The first code that is no number."""
+        return self.special + (self.special != self.nan)
+
+    @property
     def smallest_normal(self) -> int:
         """The smallest normal magnitude, as the bits of a float32."""
         return (127 + 1 - self.bias) << 23
 
+    def widened(self, code: int) -> int:
+        """The float32 bits of a magnitude that is no subnormal, by its code; as if none were special."""
+        return (code << self.shift) + ((127 - self.bias) << 23)
 
-# f16 overflows from 65520 on, e5m2 from 61440 on (the ties that round up), e4m3 past 464: it has no infinity.
+
+# e4m3 has no infinity.
 _FORMATS = {
-    DataType.f16: _Format(16, 10, 15, 0x477FF000, 0x7C00, 0x7E00, 0x7C00, keeps_payload=True),
-    DataType.f8_e5m2: _Format(8, 2, 15, 0x47700000, 0x7C, 0x7E, 0x7C),
-    DataType.f8_e4m3: _Format(8, 3, 7, 0x43E80001, 0x7F, 0x7F, 0x7F),
+    DataType.f16: _Format(16, 10, 15, 0x7C00, 0x7E00, 0x7C00, keeps_payload=True),
+    DataType.f8_e5m2: _Format(8, 2, 15, 0x7C, 0x7E, 0x7C),
+    DataType.f8_e4m3: _Format(8, 3, 7, 0x7F, 0x7F, 0x7F),
 }
 # What a float of 16 bits needs to hold any of 8: mantissa bits, bias, infinity and the quiet NaN.
 _WIDER = {DataType.bf16: (7, 127, 0x7F80, 0x7FC0), DataType.f16: (10, 15, 0x7C00, 0x7E00)}
@@ -78,6 +86,26 @@ def small_to_float(b: Builder, v: Value, src: DataType) -> Value:
     return b.bitcast(b.op("or", result, sign), "float")
 
 
+def small_to_float_by_half(b: Builder, v: Value, src: DataType) -> Value:
+    """The same for 8 bits where one instruction converts f16, whose exponents are as high or 8 higher."""
+    form, half = _FORMATS[src], _FORMATS[DataType.f16]
+
+    def constant(number: int) -> Value:
+        return splat(b, v, "i16", number)
+
+    shifted = b.op("shl", b.cast("sext", v, "i16"), constant(half.mantissa - form.mantissa))
+    sign = b.op("and", shifted, constant(0x8000))
+    # Of e4m3 the bit below the sign is the sign once more.
+    value = shifted if form.bias == half.bias else b.op("and", shifted, constant(0xBFFF))
+    magnitude = b.op("and", v, splat(b, v, "i8", 0x7F))
+    is_nan = b.compare("icmp sgt", magnitude, splat(b, v, "i8", form.least_nan - 1))
+    value = b.select(is_nan, b.op("or", sign, constant(half.nan)), value)
+    wide = b.cast("fpext", b.bitcast(value, "half"), "float")
+    if form.bias == half.bias:
+        return wide
+    return b.op("fmul", wide, b.splat("float", lanes_of(v), _power(half.bias - form.bias)))
+
+
 def can_widen(src: DataType, dst: DataType) -> bool:
     """True where a float of 8 bits becomes one of 16, which holds all its values."""
     return src in _FORMATS and src.bits == 8 and dst in _WIDER
@@ -93,10 +121,9 @@ def widen_small(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
 
     magnitude = b.op("and", wide, constant(0x7F))
     result = _widen_finite(b, magnitude, form, dst)
-    least_nan = form.nan if form.special == form.nan else form.special + 1
-    if form.special < least_nan:
+    if form.special < form.least_nan:
         result = b.select(b.compare("icmp eq", magnitude, constant(form.special)), constant(infinity), result)
-    result = b.select(b.compare("icmp uge", magnitude, constant(least_nan)), constant(nan), result)
+    result = b.select(b.compare("icmp uge", magnitude, constant(form.least_nan)), constant(nan), result)
     sign = b.op("and", b.op("shl", wide, constant(8)), constant(0x8000))
     return b.op("or", result, sign)
 
@@ -151,38 +178,60 @@ def _with_specials(b: Builder, result: Value, magnitude: Value, shifted: Value, 
 
 def float_to_small(b: Builder, bits: Value, dst: DataType) -> Value:
     """float32 bits as a small float: half to even, subnormals kept."""
+    return b.cast("trunc", small_code(b, bits, dst), f"i{dst.bits}")
+
+
+def small_code(b: Builder, bits: Value, dst: DataType) -> Value:
+    """The same in lanes of 32 bits."""
     form = _FORMATS[dst]
 
     def constant(number: int) -> Value:
         return splat(b, bits, "i32", number)
 
+    magnitude = b.op("and", bits, constant(0x7FFFFFFF))
+    result = _rounded(b, _chosen(b, "olt", magnitude, form.widened(form.beyond)), form)
+    if form.nan != form.beyond:
+        is_nan = b.compare("icmp sgt", magnitude, constant(0x7F800000))
+        result = b.select(is_nan, _nan(b, magnitude, form), result)
     top = 1 << (form.bits - 1)
     sign = b.op("and", b.op("lshr", bits, constant(32 - form.bits)), constant(top))
-    magnitude = b.op("and", bits, constant(0x7FFFFFFF))
-    odd = b.op("and", b.op("lshr", magnitude, constant(form.shift)), constant(1))
-    bias = b.op("add", odd, constant((1 << (form.shift - 1)) - 1))
-    rounded = b.op("lshr", b.op("add", magnitude, bias), constant(form.shift))
-    normal = b.op("sub", rounded, constant((127 - form.bias) << form.mantissa))
-    result = b.select(
-        b.compare("icmp ult", magnitude, constant(form.smallest_normal)), _tiny(b, magnitude, form), normal
-    )
-    result = b.select(
-        b.compare("icmp uge", magnitude, constant(form.overflow)), constant(form.beyond), result
-    )
-    nan = constant(form.nan)
-    if form.keeps_payload:
-        payload = b.op("lshr", magnitude, constant(form.shift))
-        nan = b.op("or", nan, b.op("and", payload, constant((1 << form.mantissa) - 1)))
-    result = b.select(b.compare("icmp ugt", magnitude, constant(0x7F800000)), nan, result)
-    return b.cast("trunc", b.op("or", result, sign), f"i{form.bits}")
+    return b.op("or", result, sign)
 
 
-def _tiny(b: Builder, magnitude: Value, form: _Format) -> Value:
-    """Subnormals: adding the power of two whose last place is their step rounds them half to even."""
-    exponent = 1 - form.bias - form.mantissa + 23
-    base = b.splat("float", lanes_of(magnitude), _power(exponent))
-    total = b.op("fadd", b.bitcast(magnitude, "float"), base)
-    return b.op("sub", b.bitcast(total, "i32"), splat(b, magnitude, "i32", (127 + exponent) << 23))
+def _chosen(b: Builder, name: str, bits: Value, number: int) -> Value:
+    """Of floats, as bits, and one number those for which the comparison holds, else the number; NaN too.
+
+    Not by comparing integers: LLVM would follow every bit of them, and take half as long again.
+    """
+    value, limit = (b.bitcast(v, "float") for v in (bits, splat(b, bits, "i32", number)))
+    return b.bitcast(b.select(b.compare(f"fcmp {name}", value, limit), value, limit), "i32")
+
+
+def _rounded(b: Builder, magnitude: Value, form: _Format) -> Value:
+    """The code of a magnitude up to `beyond`: its steps in its binade, after those of the binades below.
+
+    Adding the power of two whose last place is such a step rounds to whole steps, half to even.
+    """
+
+    def constant(number: int) -> Value:
+        return splat(b, magnitude, "i32", number)
+
+    exponent = b.op("and", magnitude, constant(0x7F800000))
+    binade = _chosen(b, "ogt", exponent, form.smallest_normal)
+    base = b.op("add", binade, constant(form.shift << 23))
+    total = b.op("fadd", b.bitcast(magnitude, "float"), b.bitcast(base, "float"))
+    steps = b.op("sub", b.bitcast(total, "i32"), base)
+    below = b.op("lshr", b.op("sub", binade, constant(form.smallest_normal)), constant(form.shift))
+    return b.op("add", steps, below)
+
+
+def _nan(b: Builder, magnitude: Value, form: _Format) -> Value:
+    """What a NaN of this float32 magnitude becomes."""
+    nan = splat(b, magnitude, "i32", form.nan)
+    if not form.keeps_payload:
+        return nan
+    payload = b.op("lshr", magnitude, splat(b, magnitude, "i32", form.shift))
+    return b.op("or", nan, b.op("and", payload, splat(b, magnitude, "i32", (1 << form.mantissa) - 1)))
 
 
 def float_to_bfloat(b: Builder, bits: Value) -> Value:
@@ -196,6 +245,11 @@ def float_to_bfloat(b: Builder, bits: Value) -> Value:
     rounded = b.op("lshr", b.op("add", bits, bias), constant(16))
     is_nan = b.compare("icmp ugt", b.op("and", bits, constant(0x7FFFFFFF)), constant(0x7F800000))
     return b.cast("trunc", b.select(is_nan, b.op("or", high, constant(0x40)), rounded), "i16")
+
+
+def leading_half(b: Builder, bits: Value) -> Value:
+    """The upper 16 bits of float32 bits: a bf16 where nothing is rounded."""
+    return b.cast("trunc", b.op("lshr", bits, splat(b, bits, "i32", 16)), "i16")
 
 
 def narrow_to_odd(b: Builder, value: Value) -> Value:

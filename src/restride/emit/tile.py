@@ -8,13 +8,14 @@ from ..dtypes import DataType
 from ..plan.compute import Compute
 from ..plan.contract import is_integer_move
 from .access import Side, load, store
-from .builder import Builder, Value, vector
+from .builder import Builder, Value, element_of, vector
 from .compute import Inputs, real_steps, run_steps
-from .convert import Abilities, carrier_bits, convert, real_type, zeros
+from .convert import Abilities, canonical_nan, carrier_bits, convert, real_type, zeros
 from .network import NOTHING, Lanes, Recipe
 from .operand import Tensors
-from .pack import clamped, integers_of, pack, parts_of
+from .pack import clamped, integers_of, is_small_float, pack, parts_of
 from .shape import Layout, TileAxis, layout, piece, recipe
+from .small_float import narrow_to_odd, small_code
 
 _LINE = 64
 
@@ -72,7 +73,8 @@ class _Tile:
         plan = recipe(axes, width, 128 // bits, self.spec.permute_cost, self.spec.packs)
         stores = [(register, lanes) for register, lanes in plan.stores if _any(lanes, self.dst.present)]
         loaded = [self._load(lanes) for lanes in plan.loads]
-        registers = _permute(self.b, plan, loaded, {register for register, _ in stores})
+        wanted = {register: {i for i, e in enumerate(lanes) if self.dst.has(e)} for register, lanes in stores}
+        registers = _permute(self.b, plan, loaded, wanted)
         for register, lanes in sorted(stores, key=lambda store: _first_offset(store[1], self.layout)):
             self._store(registers[register], lanes)
 
@@ -100,7 +102,14 @@ class _Tile:
         if is_integer_move(spec.src_type, spec.dst_type, spec.compute):
             return clamped(self.b, value, spec.dst_type)
         real = real_steps(self.b, value, self._types, spec.compute, self._inputs(lanes), spec.can)
+        if is_small_float(spec.dst_type):
+            return small_code(self.b, self.b.bitcast(self._ended(real), "i32"), spec.dst_type)
         return integers_of(self.b, real, spec.dst_type)
+
+    def _ended(self, real: Value) -> Value:
+        """Floats as the last step leaves them: but for a move every NaN is the one quiet NaN."""
+        ended = real if self.spec.compute.is_move else canonical_nan(self.b, real)
+        return narrow_to_odd(self.b, ended) if element_of(ended) == "double" else ended
 
     def _store(self, value: Value, lanes: Lanes) -> None:
         spec = self.spec
@@ -142,7 +151,7 @@ def _first_offset(lanes: Lanes, places: Layout) -> int:
     return min(places.dst[element] for element in lanes if element != NOTHING)
 
 
-def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: set[int]) -> list[Value]:
+def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: dict[int, set[int]]) -> list[Value]:
     """Run a recipe's shuffles; those that reach no store, or have nothing but zeros to move, are left out."""
     registers = list(loaded)
     needed = _needed(plan, stored)
@@ -150,19 +159,37 @@ def _permute(b: Builder, plan: Recipe, loaded: list[Value], stored: set[int]) ->
         if number in plan.rounds:
             b.cut()
         a, c = registers[step.a], registers[step.b]
+        wanted = needed.get(len(registers), set())
         # A shuffle of zeros is written as the zero it is: LLVM 22 aborts on storing one that interleaves.
         is_zero = a.ref == c.ref == "zeroinitializer"
-        is_wanted = len(registers) in needed and not is_zero
-        registers.append(b.shuffle_wide(a, c, step.mask) if is_wanted else a)
+        if is_zero or all(step.mask[i] == i for i in wanted):
+            registers.append(a)
+        else:
+            registers.append(b.shuffle_wide(a, c, _wanted_part(step.mask, wanted)))
     return registers
 
 
-def _needed(plan: Recipe, stored: set[int]) -> set[int]:
-    """Registers that reach a store; a tail tile stores few."""
-    needed = set(stored)
+def _wanted_part(mask: Lanes, wanted: set[int]) -> Lanes:
+    """The mask with nothing in the eighths of a register that no store needs."""
+    if len(wanted) == len(mask):
+        return mask
+    size = max(len(mask) // 8, 1)
+    kept = {i // size for i in wanted}
+    return tuple(m if i // size in kept else NOTHING for i, m in enumerate(mask))
+
+
+def _needed(plan: Recipe, stored: dict[int, set[int]]) -> dict[int, set[int]]:
+    """The lanes that reach a store, by register; a tail tile stores few."""
+    needed = {register: set(lanes) for register, lanes in stored.items()}
+    is_whole = all(len(lanes) == len(plan.loads[0]) for lanes in stored.values())
     for number in range(len(plan.shuffles) - 1, -1, -1):
-        if len(plan.loads) + number in needed:
-            needed |= {plan.shuffles[number].a, plan.shuffles[number].b}
+        step, lanes = plan.shuffles[number], needed.get(len(plan.loads) + number, set())
+        if is_whole and lanes:
+            needed[step.a] = needed[step.b] = lanes
+            continue
+        size, picked = len(step.mask), [step.mask[i] for i in lanes]
+        needed.setdefault(step.a, set()).update([m for m in picked if 0 <= m < size])
+        needed.setdefault(step.b, set()).update([m - size for m in picked if m >= size])
     return needed
 
 

@@ -17,12 +17,11 @@ from ..plan.schedule import Schedule
 from ..plan.work_items import ItemPlan, Items
 from .builder import Builder, Value, i64
 from .convert import Abilities, bits_type, real_type
+from .entry import ENTRY
 from .guarded import GuardedWriter
 from .kernel import Cursor, NestWriter, Params, Style
 from .shape import TileAxis
 from .tile import Places, emit_tile
-
-ENTRY = "restride"
 
 # What items in step do is one lane wide, two for the halves of a byte: the device's compiler makes vectors of
 # items. SPIR-V has vectors of 16 lanes at most: no register is longer than so many bytes.

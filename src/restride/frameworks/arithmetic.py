@@ -17,7 +17,6 @@ from ..desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr
 from ..desc.post_ops import BINARY, BinaryOp, PostOps
-from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from ..primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
@@ -32,10 +31,10 @@ from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .factors import Applied, parse_factors
+from .nibbles import is_nibbles
 from .tensors import as_numpy, is_foreign
 
 _OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not fit")
-_NIBBLES = (DataType.s4.numpy, DataType.u4.numpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +322,7 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     array = np.asarray(x) if is_scalar(x) or isinstance(x, list | tuple) else x
     if isinstance(array, np.ndarray) and array.dtype == np.int64:
         array = array.astype(np.float64)
-    if isinstance(array, np.ndarray) and array.dtype in _NIBBLES:
-        # NumPy keeps 4-bit integers one to a byte.
+    if is_nibbles(array):
         array = array.astype(np.int8)
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)

@@ -10,20 +10,18 @@ from collections.abc import Hashable
 from ctypes import c_float
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..desc.post_ops import BINARY, ELTWISE, EltwiseOp, PostOps, SumOp
 from ..runtime.alloc import Array
 from .arithmetic import entries_of
+from .nibbles import NIBBLES
 
 _S32 = 2**31
 # Integers up to here are doubles as they are.
 _EXACT = 2**53
 _F32, _F64, _S32_TYPE, _S64 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8"))
 _REALS = frozenset((float, int, np.float32, np.float64))
-# NumPy's numbers of the types that no operand has.
-_NO_OPERANDS = frozenset(np.dtype(kind).num for kind in (ml_dtypes.int4, ml_dtypes.uint4))
 _FUNCTIONS = frozenset((*ELTWISE, *(f"eltwise_{name}" for name in ELTWISE)))
 _CLIPS = frozenset(("clip", "clip_v2", "eltwise_clip", "eltwise_clip_v2"))
 _OPERATIONS = frozenset((*BINARY, *(f"binary_{name}" for name in BINARY)))
@@ -204,7 +202,7 @@ def _read_operand(asked: Asked, name: str, x: Any) -> Hashable | None:
     kind = type(x)
     if kind is float or (kind is int and -_EXACT <= x <= _EXACT):
         x = np.array(x, _F64)
-    elif kind is not np.ndarray or x.dtype.num in _NO_OPERANDS:
+    elif kind is not np.ndarray or x.dtype.num in NIBBLES:
         return None
     elif x.dtype == _S64:
         x = x.astype(_F64)

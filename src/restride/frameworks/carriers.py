@@ -19,8 +19,11 @@ _KINDS = "biufc"
 
 
 def carried(dtype: NumpyType) -> NumpyType:
-    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it."""
-    is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
+    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it.
+
+    Nothing carries foreign byte order: all functions refuse it alike, with the way out, where data enters.
+    """
+    is_number = dtype.isnative and (dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void))
     carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
     return dtype if carrier is None or carrier.numpy is None else carrier.numpy
 

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
@@ -20,10 +19,9 @@ from ..dtypes import DataType
 from ..runtime.alloc import Array, address_of, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from .carriers import NumpyType, as_type
+from .nibbles import NIBBLES
 from .recipes import maker
 
-# NumPy keeps these one to a byte: they are spread or packed on the way.
-_NIBBLES = frozenset(np.dtype(kind).num for kind in (ml_dtypes.int4, ml_dtypes.uint4))
 _LAYOUTS = (type(None), str, MemoryDesc)
 _TYPES = (type(None), str, type, np.dtype, DataType)
 # Integers that f32 holds, and so does the double that stands for them in a key.
@@ -100,7 +98,7 @@ def keep(kind: Hashable, recipe: JoiningRecipe) -> None:
 
 
 def _is_plain(x: object) -> bool:
-    return type(x) is np.ndarray and x.dtype.num not in _NIBBLES
+    return type(x) is np.ndarray and x.dtype.num not in NIBBLES
 
 
 def _array_kind(x: Array) -> tuple[Any, ...]:

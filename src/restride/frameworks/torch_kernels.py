@@ -215,7 +215,7 @@ def _twin(dtype: Any) -> np.dtype[Any]:
         f"restride.torch.reorder: elements of {dtype}",
         code="RS-A17",
         why="restride has no such type",
-        hint=parts if dtype.is_complex else "convert, for example x.float() or x.int()",
+        hint=parts if getattr(dtype, "is_complex", False) else "convert, for example x.float() or x.int()",
     )
 
 

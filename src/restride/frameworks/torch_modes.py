@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..errors import Unimplemented
+from ..errors import InvalidArguments, Unimplemented
 
 _c = torch._C
 _modes = getattr(_c, "_len_torch_dispatch_stack", lambda: 1)
@@ -43,8 +43,21 @@ def is_only_data(keys: Any, x: Any) -> bool:
 
     Modes, transforms, views that conjugate or negate, zero tensors and every other kind of storage have keys.
     """
-    is_wanted = x.requires_grad and torch.is_grad_enabled()
+    try:
+        is_wanted = x.requires_grad and torch.is_grad_enabled()
+    except AttributeError:  # torch lets None pass as a tensor
+        raise no_tensor(x) from None
     return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
+
+
+def no_tensor(x: object) -> InvalidArguments:
+    """The error for what is no tensor."""
+    return InvalidArguments(
+        f"restride.torch: {type(x).__name__} is no tensor",
+        code="RS-A17",
+        why="these functions take tensors of torch",
+        hint="use the function of the same name in restride, which takes any array",
+    )
 
 
 def is_symbol(value: Any) -> bool:

@@ -16,8 +16,9 @@ from itertools import pairwise
 from math import isqrt
 
 from .machine import Machine
-from .nest import Axis, LoopNest, Stride, normalise, peel, peeled_boxes, split_read
+from .nest import Axis, LoopNest, normalise, peel, peeled_boxes, split_read
 from .schedule import Schedule, asking_ahead, schedule
+from .stride import as_int, highest, lowest
 
 # Past this many boxes the code would outgrow its use.
 _MOST_BOXES = 16
@@ -90,9 +91,9 @@ def cuts(nest: LoopNest) -> list[int]:
     """
     if nest.is_empty or peeled_boxes(nest) > _MOST_BOXES or any(x.data_type.bits < 8 for x in nest.operands):
         return []
-    free = [i for i, a in enumerate(nest.axes) if a.is_linear and a.extent > 1 and _int(a.dst) > 0]
+    free = [i for i, a in enumerate(nest.axes) if a.is_linear and a.extent > 1 and as_int(a.dst) > 0]
     apart = [i for i in free if nest.axes[i].bound < 0 or _is_apart(nest, i)]
-    return sorted(apart, key=lambda i: -_int(nest.axes[i].dst))
+    return sorted(apart, key=lambda i: -as_int(nest.axes[i].dst))
 
 
 def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
@@ -103,7 +104,7 @@ def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
         return None
     if nest.moved_bytes > _LONGEST_BLOCK_BYTES * axis.extent:
         return None
-    src, dst, *more = map(_int, (axis.src, axis.dst, *axis.more))
+    src, dst, *more = map(as_int, (axis.src, axis.dst, *axis.more))
     poured = dst if _is_poured(nest, cut, machine) else 0
     return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), poured)
 
@@ -112,7 +113,7 @@ def _block_positions(nest: LoopNest, cut: int) -> int:
     """How many positions of an axis make a block: the smallest even part with long runs on both sides."""
     axis = nest.axes[cut]
     sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
-    steps = [abs(_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
+    steps = [abs(as_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
     least = min(max(-(-_RUN_BYTES // max(step, 1)) for step in steps), axis.extent)
     return min(n for n in _divisors(axis.extent) if n >= least)
 
@@ -130,7 +131,7 @@ def _cut_in_blocks(nest: LoopNest, cut: int, positions: int) -> LoopNest:
     if positions == 1:
         return nest
     sides = (axis.src, axis.dst, *axis.more)
-    src, dst, *more = (_int(stride) * positions for stride in sides)
+    src, dst, *more = (as_int(stride) * positions for stride in sides)
     blocks = Axis(
         axis.extent // positions, src, dst, bound=axis.bound, step=axis.step * positions, more=tuple(more)
     )
@@ -147,14 +148,15 @@ def _is_apart(nest: LoopNest, cut: int) -> bool:
 
 def _lies_within(box: LoopNest, cut: int, base: int) -> bool:
     others = [axis for i, axis in enumerate(box.axes) if i != cut and axis.extent > 1]
-    if any(_lowest(axis.dst) < 0 for axis in others):
+    if any(lowest(axis.dst, axis.extent) < 0 for axis in others):
         return False
-    return 0 <= box.dst_base - base < _int(box.axes[cut].dst) - sum(map(_highest, others))
+    reach = sum(highest(axis.dst, axis.extent) for axis in others)
+    return 0 <= box.dst_base - base < as_int(box.axes[cut].dst) - reach
 
 
 def _is_poured(nest: LoopNest, cut: int, machine: Machine) -> bool:
     """True where a destination larger than the caches is unbroken runs, one for each block."""
-    length, width = _int(nest.axes[cut].dst), nest.dst_type.bits // 8
+    length, width = as_int(nest.axes[cut].dst), nest.dst_type.bits // 8
     written = nest.axes[cut].extent * length * width
     if written < machine.l3 // 2 or length * width > _SCRATCH_BYTES or nest.compute.summed:
         return False
@@ -164,7 +166,7 @@ def _is_poured(nest: LoopNest, cut: int, machine: Machine) -> bool:
 
 def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[Section, ...]:
     """The boxes of a nest by the blocks in which they are, each as a nest within one block."""
-    step, is_free = _int(nest.axes[cut].dst), nest.axes[cut].bound < 0
+    step, is_free = as_int(nest.axes[cut].dst), nest.axes[cut].bound < 0
     boxes = [part for box in peel(nest) for part in _read_apart(box, cut)]
     found = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
     ends = {end for start, box in found for end in (start, start + box.axes[cut].extent)}
@@ -197,20 +199,7 @@ def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
     return replace(
         box,
         axes=(*box.axes[:cut], *rest, *box.axes[cut + 1 :]),
-        src_base=box.src_base - start * _int(axis.src),
-        dst_base=box.dst_base - start * _int(axis.dst),
-        operands=tuple(replace(x, base=x.base - start * _int(stride)) for x, stride in moves),
+        src_base=box.src_base - start * as_int(axis.src),
+        dst_base=box.dst_base - start * as_int(axis.dst),
+        operands=tuple(replace(x, base=x.base - start * as_int(stride)) for x, stride in moves),
     )
-
-
-def _lowest(stride: Stride) -> int:
-    return stride if isinstance(stride, int) else min(stride)
-
-
-def _highest(axis: Axis) -> int:
-    return axis.dst * (axis.extent - 1) if isinstance(axis.dst, int) else max(axis.dst)
-
-
-def _int(stride: Stride) -> int:
-    assert isinstance(stride, int)
-    return stride

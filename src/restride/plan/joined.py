@@ -14,9 +14,10 @@ from math import prod
 
 from ..dtypes import DataType
 from .machine import Machine
-from .nest import Axis, LoopNest, Stride, normalise, peel, peeled_boxes
+from .nest import Axis, LoopNest, normalise, peel, peeled_boxes
 from .schedule import Schedule, schedule, writes_whole_lines
 from .staged import Pour
+from .stride import as_int, highest, lowest
 from .tiling import contiguous
 
 # Bytes of the destination that all nests write before the next block: half the first cache.
@@ -131,7 +132,7 @@ def _common_axes(nests: Sequence[LoopNest]) -> list[Common]:
     for axis in nests[0].axes:
         alike = [other for nest in nests for other in nest.axes if _is_alike(axis, other)]
         if axis.extent > 1 and len(alike) == len(nests):
-            found.append(Common(axis.extent, _int(axis.dst), tuple(_int(other.src) for other in alike)))
+            found.append(Common(axis.extent, as_int(axis.dst), tuple(as_int(other.src) for other in alike)))
     return sorted(found, key=lambda common: -abs(common.dst))
 
 
@@ -158,26 +159,13 @@ def _with(nest: LoopNest, axis: Axis) -> LoopNest:
 
 def _start_of_row(boxes: Sequence[LoopNest], length: int) -> int | None:
     """Where the boxes begin if they fill a run of `length` elements, as they write no place twice."""
-    low = min(box.dst_base + sum(_least(axis.dst, axis.extent) for axis in box.axes) for box in boxes)
-    high = max(box.dst_base + sum(_most(axis.dst, axis.extent) for axis in box.axes) for box in boxes)
+    low = min(box.dst_base + sum(lowest(axis.dst, axis.extent) for axis in box.axes) for box in boxes)
+    high = max(box.dst_base + sum(highest(axis.dst, axis.extent) for axis in box.axes) for box in boxes)
     is_full = sum(box.positions for box in boxes) == length == high + 1 - low
     return low if is_full else None
-
-
-def _least(stride: Stride, extent: int) -> int:
-    return min(0, stride * (extent - 1)) if isinstance(stride, int) else min(stride)
-
-
-def _most(stride: Stride, extent: int) -> int:
-    return max(0, stride * (extent - 1)) if isinstance(stride, int) else max(stride)
 
 
 def _even(extent: int, most: int) -> int:
     """Positions of a block: an even part of the axis, if there is one of about that size."""
     most = min(extent, most)
     return next((n for n in range(most, most // 2, -1) if extent % n == 0), most)
-
-
-def _int(stride: Stride) -> int:
-    assert isinstance(stride, int)
-    return stride

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..dtypes import DataType
 from .compute import Compute, Operand
 from .nest import Axis, LoopNest, Stride
-from .schedule import Schedule
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
 
 Span = tuple[int, int]
 

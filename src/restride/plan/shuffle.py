@@ -22,6 +22,7 @@ from .exchange import Exchange
 from .nest import Axis, Bound, LoopNest, normalise
 from .reorder import bounded, common_digits, digits_of, nest_of
 from .staged import LONGEST_ROW, Chain, Pour, Run, linear_chain, runs_of
+from .stride import as_int
 
 # Strides of the positions and of the axes inside them: where they are read, and where they are written.
 _Others = tuple[list[int], list[int]]
@@ -135,7 +136,7 @@ def _plain_chain(nest: LoopNest, exchange: Exchange, others: tuple[Axis, ...], b
     `block`: elements of the destination's inner blocks. Axes that lie within them are part of each position,
     unless it would not fit the scratch then.
     """
-    inner = tuple(axis for axis in others if axis.extent * abs(_int(axis.dst)) <= block)
+    inner = tuple(axis for axis in others if axis.extent * abs(as_int(axis.dst)) <= block)
     row = exchange.padded * prod(axis.extent for axis in inner)
     if row * nest.dst_type.bits // 8 > LONGEST_ROW:
         inner, row = (), exchange.padded
@@ -181,7 +182,7 @@ class _Chunks:
     @property
     def is_row(self) -> bool:
         """True where the blocks of one position lie nearer to each other than the same block of the next."""
-        return abs(self.exchange.dst[-1].stride) < abs(_int(self.along.dst))
+        return abs(self.exchange.dst[-1].stride) < abs(as_int(self.along.dst))
 
     @property
     def run(self) -> int:
@@ -190,12 +191,12 @@ class _Chunks:
             return 0
         if self.is_row:
             return self.padded if self.exchange.dst[-1].stride == self.block else 0
-        return self.block if _int(self.along.dst) == self.block else 0
+        return self.block if as_int(self.along.dst) == self.block else 0
 
     def nests(self, positions: int, poured: bool) -> tuple[LoopNest, ...]:
         """Into plain channels, and from there into the destination; one of them exchanges, or one between."""
         whole, size, plain = self.exchange, self.exchange.size, (Level(1, self._lanes),)
-        along_dst, dst = self._packed(positions) if poured else (_int(self.along.dst), whole.dst)
+        along_dst, dst = self._packed(positions) if poured else (as_int(self.along.dst), whole.dst)
         unpacked, between, packed = self._steps(along_dst)
         stage = partial(self._stage, positions)
         unpack = digits_of([whole.src, plain], size)
@@ -225,8 +226,8 @@ class _Chunks:
         plain = [size * prod(counts[i:]) for i in range(len(counts) + 1)]
         if self._lanes > 1:
             plain[-1] = 1
-        src = [_int(self.along.src), *(_int(axis.src) for axis in self.inner)]
-        dst = [along_dst, *(_int(axis.dst) for axis in self.inner)]
+        src = [as_int(self.along.src), *(as_int(axis.src) for axis in self.inner)]
+        dst = [along_dst, *(as_int(axis.dst) for axis in self.inner)]
         return (src, plain), (plain, plain), (plain, dst)
 
     def _stage(self, positions: int, steps: _Others, digits: list[Axis], padded: int) -> LoopNest:
@@ -258,15 +259,10 @@ class _Chunks:
         top = self.exchange.src[-1]
         blocks = Run(-(-self.exchange.size // top.step), top.stride)
         inside = _block_runs(self.exchange.src, self.inner, "src")
-        return runs_of((*inside, Run(positions, _int(self.along.src)), blocks))
+        return runs_of((*inside, Run(positions, as_int(self.along.src)), blocks))
 
 
 def _block_runs(of: Levels, inner: tuple[Axis, ...], side: str) -> list[Run]:
     """What a position has of one block."""
     channels = [Run(outer.step // level.step, level.stride) for level, outer in pairwise(of)]
-    return channels + [Run(axis.extent, _int(getattr(axis, side))) for axis in inner]
-
-
-def _int(stride: object) -> int:
-    assert isinstance(stride, int)
-    return stride
+    return channels + [Run(axis.extent, as_int(getattr(axis, side))) for axis in inner]

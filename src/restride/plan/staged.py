@@ -15,8 +15,9 @@ from math import gcd, prod
 
 from ..dtypes import DataType
 from .machine import Machine
-from .nest import Axis, LoopNest, Stride, normalise, peel
+from .nest import Axis, LoopNest, normalise, peel
 from .schedule import Schedule, schedule, writes_whole_lines
+from .stride import as_int
 from .tiling import contiguous
 
 # Scratch of this size, twice, and what is read into it stay in the first cache, and on any thread's stack.
@@ -173,8 +174,8 @@ def stream(chain: Chain, machine: Machine) -> Staged | None:
     if staged is None:
         return None
     width = chain.nest.dst_type.bits // 8
-    cut = replace(chain.along, dst=as_stride(chain.along.dst) * staged.chunk)
-    steps = (chain.nest.dst_base, *(as_stride(axis.dst) for axis in (*chain.outer, cut)))
+    cut = replace(chain.along, dst=as_int(chain.along.dst) * staged.chunk)
+    steps = (chain.nest.dst_base, *(as_int(axis.dst) for axis in (*chain.outer, cut)))
     both = [staged.whole, *([staged.rest] if staged.rest else [])]
     is_whole = all(writes_whole_lines(plan, machine) for steps in both for plan in steps.stages[-1])
     if not is_whole or any(step * width % machine.line for step in steps):
@@ -263,16 +264,10 @@ def _cut(box: LoopNest, inner: list[int], along: int, more: list[int]) -> Chain:
 
     def pour(positions: int) -> Pour:
         loops = [replace(box.axes[i], src=stride) for i, stride in zip(more, strides(positions), strict=True)]
-        inside = [Run(box.axes[i].extent, as_stride(box.axes[i].src)) for i in (*more, *inner)]
-        ahead = runs_of((*inside, Run(positions, as_stride(box.axes[along].src))))
+        inside = [Run(box.axes[i].extent, as_int(box.axes[i].src)) for i in (*more, *inner)]
+        ahead = runs_of((*inside, Run(positions, as_int(box.axes[along].src))))
         return Pour(tuple(loops), run * positions, ahead)
 
     row = run * prod(box.axes[i].extent for i in more)
     why = "runs of the destination begin between two lines"
     return Chain(box, outer, box.axes[along], row, run, nests, pour, why)
-
-
-def as_stride(stride: Stride) -> int:
-    """The stride of a linear axis."""
-    assert isinstance(stride, int)
-    return stride

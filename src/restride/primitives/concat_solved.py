@@ -70,7 +70,8 @@ class CpuConcat(ConcatBase):
     def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
-        written, held = dst._buffer, list[object]()
+        written = dst._buffer
+        held: list[object] = []
         if self._joined is not None and not any(share_bytes(src, dst) for src in srcs):
             read_all = [src._buffer for src in srcs]
             if written is not None and None not in read_all:

@@ -78,7 +78,25 @@ class Known:
         if self.is_plain:
             self.call(read[0], written[0], self.params)
             return True
-        words, memories, held = list(self.words), [src, dst], [read, written]
+        held = [read, written]
+        words = self._read(args, low, high, held)
+        if words is None:
+            return False
+        outputs = self._written(args, src, dst) if self.writes else ()
+        if outputs is None:
+            return False
+        packed = self.pack(*words)
+        if outputs:
+            self.write(read[0], written[0], packed_address(packed), [buffer[0] for buffer in outputs])
+        else:
+            self.call(read[0], written[0], packed_address(packed))
+        return True
+
+    def _read(self, args: Args, low: int, high: int, held: list[Buffer]) -> list[Any] | None:
+        """What kernels read; None where a memory has to be looked at, or shares bytes that are written, those
+        from `low` to `high`. The buffers of what is read beside the source join what is `held`.
+        """
+        words, engine = list(self.words), self.engine
         for arg, desc, word, skipped in self.reads:
             memory = args.get(arg)
             if (
@@ -89,23 +107,15 @@ class Known:
                 or (buffer := memory._buffer) is None
                 or (memory._lo < high and low < memory._hi)
             ):
-                return False
+                return None
             words[word] = buffer[0] + skipped
-            memories.append(memory)
             held.append(buffer)
-        outputs = self._outputs(memories, args) if self.writes else ()
-        if outputs is None:
-            return False
-        packed = self.pack(*words)
-        if outputs:
-            self.write(read[0], written[0], packed_address(packed), [buffer[0] for buffer in outputs])
-        else:
-            self.call(read[0], written[0], packed_address(packed))
-        return True
+        return words
 
-    def _outputs(self, apart: list[Memory], args: Args) -> list[Buffer] | None:
+    def _written(self, args: Args, src: Memory, dst: Memory) -> list[Buffer] | None:
         """The buffers that are written beside the destination; None where one has to be looked at."""
-        held = list[Buffer]()
+        held: list[Buffer] = []
+        apart = [src, dst, *(args[arg] for arg, *_ in self.reads)]
         for arg, desc in self.writes:
             memory = args.get(arg)
             if (

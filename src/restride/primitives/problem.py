@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr
@@ -23,10 +23,13 @@ from ..runtime.memory import Memory
 from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import Chain, chain_of
-from .compensation import Compensated, Sums, check_compensation
+from .compensation import check_compensation
 from .feeding import Entry, Extras, fill_params, operand_arrays
 from .scratchpad import scratch_address
-from .sycl_reorder import SyclCompensated, SyclReorder
+
+if TYPE_CHECKING:
+    from .compensated import Compensated
+    from .sycl_reorder import SyclReorder
 
 # A function of one element takes as long as to move so many bytes (measured: 1 to 5 ns, at 10 bytes a ns).
 _FUNCTION_BYTES = 32
@@ -188,7 +191,8 @@ class CpuReorder:
     def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
-        read, written, held = src._buffer, dst._buffer, list[object]()
+        read, written = src._buffer, dst._buffer
+        held: list[object] = []
         if read is None or written is None:
             return
         params = self.params_of(extras, held)
@@ -224,18 +228,27 @@ class ReferenceReorder:
 
 def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | SyclReorder | Compensated:
     """The implementation of a checked, concrete problem on an engine."""
-    wanted = problem.attr.compensation
     if engine._device is not None:
-        kind, chain = SyclReorder if wanted is None else SyclCompensated, problem.chain()
-        return kind(problem, problem.nest(chain), chain, engine, solve)
+        return _on_device(problem, engine)
     try:
         made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)
     except Unimplemented as error:
         raise error.retold(where=error.where or problem.where()) from None
-    return made if wanted is None else _compensated(made, Sums(wanted, problem.dst, engine))
+    return made if problem.attr.compensation is None else _compensated(made, engine)
 
 
-def _compensated(made: ReferenceReorder | CpuReorder, sums: Sums) -> Compensated:
+def _on_device(problem: Problem, engine: Engine) -> SyclReorder:
+    from .sycl_reorder import SyclCompensated, SyclReorder
+
+    kind = SyclReorder if problem.attr.compensation is None else SyclCompensated
+    return kind(problem, engine, solve)
+
+
+def _compensated(made: ReferenceReorder | CpuReorder, engine: Engine) -> Compensated:
+    from .compensated import Compensated, Sums
+
     problem = made.problem
+    assert problem.attr.compensation is not None
+    sums = Sums(problem.attr.compensation, problem.dst, engine)
     fused = sums.fused(problem.nest(made.chain), problem.work_bytes) if isinstance(made, CpuReorder) else None
     return Compensated(made, sums, fused)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..runtime.engine import Engine
 from .concat_problem import ConcatProblem
 from .concat_solved import CpuConcat, ReferenceConcat
 from .sum_problem import CpuSum, ReferenceSum, SumProblem
-from .sycl_several import SyclConcat, SyclSum
+
+if TYPE_CHECKING:
+    from .sycl_several import SyclConcat, SyclSum
 
 
 def solve_concat(problem: ConcatProblem, engine: Engine) -> CpuConcat | ReferenceConcat | SyclConcat:
     """The implementation of a checked problem on an engine."""
     if engine._device is not None:
+        from .sycl_several import SyclConcat
+
         return SyclConcat(problem, engine._device)
     return ReferenceConcat(problem) if engine.kind == "reference" else CpuConcat(problem)
 
@@ -19,5 +25,7 @@ def solve_concat(problem: ConcatProblem, engine: Engine) -> CpuConcat | Referenc
 def solve_sum(problem: SumProblem, engine: Engine) -> CpuSum | ReferenceSum | SyclSum:
     """The implementation of a checked problem on an engine."""
     if engine._device is not None:
+        from .sycl_several import SyclSum
+
         return SyclSum(problem, engine._device)
     return ReferenceSum(problem) if engine.kind == "reference" else CpuSum(problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
@@ -19,7 +19,9 @@ from ..runtime.reference import run_nest
 from ..runtime.spread import Runner, make_program
 from .chain import NOTHING
 from .feeding import Entry
-from .sycl_reorder import SyclMove
+
+if TYPE_CHECKING:
+    from .sycl_reorder import SyclMove
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class ReferenceShuffle:
 def solve_shuffle(problem: ShuffleProblem, engine: Engine) -> CpuShuffle | ReferenceShuffle | SyclMove:
     """The implementation of a checked problem on an engine."""
     if engine._device is not None:
+        from .sycl_reorder import SyclMove
+
         return SyclMove(problem, problem.nest(), NOTHING, engine._device)
     return ReferenceShuffle(problem) if engine.kind == "reference" else CpuShuffle(problem)
 

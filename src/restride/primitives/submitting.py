@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from ..errors import InvalidArguments
 from ..runtime.brought import settled
@@ -11,7 +11,9 @@ from ..runtime.engine import Engine
 from ..runtime.event import COMPLETED, Event
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..runtime.sycl_program import Run
+
+if TYPE_CHECKING:
+    from ..runtime.sycl import Run
 
 
 @runtime_checkable
@@ -31,7 +33,7 @@ def run_on(impl: Any, stream: Stream, deps: Sequence[Any], args: tuple[Any, ...]
         return COMPLETED
     device = stream.engine._device
     assert device is not None
-    return impl.submit(Run(device, stream._queue, list(deps)), *args)
+    return impl.submit(device.begin(stream._queue, deps), *args)
 
 
 def run_now(impl: Any, engine: Engine, memories: Sequence[Memory], args: tuple[Any, ...]) -> None:
@@ -41,7 +43,7 @@ def run_now(impl: Any, engine: Engine, memories: Sequence[Memory], args: tuple[A
         impl.run(*args)
         return
     settled(*memories)
-    impl.submit(Run(device, device.queue, []), *args).wait()
+    impl.submit(device.begin(device.queue), *args).wait()
 
 
 def check_sycl(kind: str, impl: Any, engine: Engine) -> None:

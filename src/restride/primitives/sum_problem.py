@@ -245,7 +245,8 @@ class CpuSum(SumBase):
     def run(self, srcs: Sequence[Memory], dst: Memory, extras: Extras) -> None:
         """Run on checked memories."""
         # The buffers are held by name: another thread may give the memories others meanwhile.
-        written, read, held = dst._buffer, [src._buffer for src in srcs], list[object]()
+        written, read = dst._buffer, [src._buffer for src in srcs]
+        held: list[object] = []
         if written is None or any(buffer is None for buffer in read):
             return
         addresses = [buffer.address for buffer in read if buffer is not None]

@@ -15,13 +15,15 @@ from ..runtime.alloc import Buffer, extent
 from ..runtime.device_memory import check_alive
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.sycl import Place, SyclDevice, pending, readable
-from ..runtime.sycl_program import Given, Run, SyclProgram, spread_whole
+from ..runtime.pending import pending
+from ..runtime.sycl import Place, Run, SyclDevice, readable
+from ..runtime.sycl_program import Given, SyclProgram, spread_whole
 from ..runtime.sycl_sums import SyclSums
 from .chain import Chain, Feed
 from .compensation import FACTORS, compensation_descs
 
 Extras = Mapping[int, Memory]
+Solve = Callable[[Any, Engine], Any]
 
 
 class SyclMove:
@@ -61,16 +63,10 @@ class SyclReorder(SyclMove):
     source is copied to the host, and `solve(problem, engine)` does the rest, before the call returns.
     """
 
-    def __init__(
-        self,
-        problem: Any,
-        nest: LoopNest,
-        chain: Chain,
-        engine: Engine,
-        solve: Callable[[Any, Engine], Any],
-    ) -> None:
+    def __init__(self, problem: Any, engine: Engine, solve: Solve) -> None:
         assert engine._device is not None
-        super().__init__(problem, nest, chain, engine._device)
+        chain = problem.chain()
+        super().__init__(problem, problem.nest(chain), chain, engine._device)
         self._engine, self._solve = engine, solve
 
     def with_values(self, problem: Any) -> Any:
@@ -92,15 +88,8 @@ class SyclReorder(SyclMove):
 class SyclCompensated(SyclReorder):
     """A reorder that also writes the sums of its destination, found on the device."""
 
-    def __init__(
-        self,
-        problem: Any,
-        nest: LoopNest,
-        chain: Chain,
-        engine: Engine,
-        solve: Callable[[Any, Engine], Any],
-    ) -> None:
-        super().__init__(problem, nest, chain, engine, solve)
+    def __init__(self, problem: Any, engine: Engine, solve: Solve) -> None:
+        super().__init__(problem, engine, solve)
         wanted = problem.attr.compensation
         self.outputs = compensation_descs(wanted, problem.dst)
         self._sums = SyclSums(problem.dst, wanted.mask, self.device)

@@ -11,8 +11,8 @@ from ..plan.concat import Move
 from ..plan.reorder import reorder_nest
 from ..runtime.alloc import extent
 from ..runtime.memory import Memory
-from ..runtime.sycl import Place, SyclDevice
-from ..runtime.sycl_program import Given, Run, SyclProgram
+from ..runtime.sycl import Place, Run, SyclDevice
+from ..runtime.sycl_program import Given, SyclProgram
 from .concat_problem import Part
 from .concat_shared import ConcatBase
 from .feeding import Extras

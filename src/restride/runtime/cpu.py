@@ -7,16 +7,18 @@ import functools
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
+from ..emit.entry import ENTRY, WHOLE
 from ..plan.nest import LoopNest
-from ..plan.staged import Chain
-from ..targets.cpu import ENTRY, WHOLE, Compilable, load_kernel, lower
-from ..targets.isa import host_caches, host_isa
-from ..targets.jit import Library
+from ..targets.compilable import Compilable
+from ..targets.isa import CacheSizes, Isa, host_caches, host_isa
 from .cache import LruCache, shared_cache
-from .native import native_call
 from .pool import default_pool
+
+if TYPE_CHECKING:
+    from ..plan.staged import Chain
+    from ..targets.cpu import Lowered
 
 # Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
 _ALONE_BYTES = 1 << 18
@@ -49,9 +51,13 @@ class Kernel:
     __slots__ = ("_library", "address", "call", "lowered", "moved_bytes", "whole")
 
     def __init__(self, lowered: Work, moved_bytes: int) -> None:
+        # Linking, the store and native calls are loaded with the first kernel.
+        from ..targets.objects import load_kernel
+        from .native import native_call
+
         self.lowered = lowered
         self.moved_bytes = moved_bytes
-        self._library: Library = load_kernel(lowered, lowered.kind)
+        self._library = load_kernel(lowered, lowered.kind)
         self.address = self._library.address(ENTRY)
         self.whole = self._library.address(WHOLE)
         call = native_call(3, keep_lock=moved_bytes < _LOCKED_BYTES)
@@ -118,15 +124,18 @@ class Program:
         self, nest: LoopNest, moved_bytes: int, chain: Chain | None = None, may_stream: bool = True
     ) -> None:
         self.nest, self._moved_bytes, self._chain = nest, moved_bytes, chain
-        isa, caches = host_isa(), host_caches()
-        self.lowered = None
-        if not nest.is_empty:
-            self.lowered = lower(nest, isa, caches, may_stream=may_stream, chain=chain)
+        self.lowered = None if nest.is_empty else self._lower(host_isa(), host_caches(), may_stream)
         self.name = f"jit:{self.lowered.isa.name}:{self.lowered.kind}" if self.lowered else "jit:nothing"
         self.why = self.lowered.why if self.lowered else "there are no elements"
         self._wants_alignment = self.lowered is not None and self.lowered.streams
         self._aligned: Kernel | None = None
         self._unaligned: Kernel | None = None
+
+    def _lower(self, isa: Isa, caches: CacheSizes, may_stream: bool) -> Lowered:
+        # What schedules is loaded with the first problem: descriptors and memories do without.
+        from ..targets.cpu import lower
+
+        return lower(self.nest, isa, caches, may_stream=may_stream, chain=self._chain)
 
     @property
     def threads(self) -> int:
@@ -152,8 +161,7 @@ class Program:
         assert self.lowered is not None
         if self._wants_alignment and dst % LINE:
             if self._unaligned is None:
-                isa, caches = self.lowered.isa, self.lowered.caches
-                plain = lower(self.nest, isa, caches, may_stream=False, chain=self._chain)
+                plain = self._lower(self.lowered.isa, self.lowered.caches, may_stream=False)
                 self._unaligned = kernel_of(plain, self._moved_bytes)
             return self._unaligned
         if self._aligned is None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from . import exports
 from .alloc import NO_DATA, Buffer, acquire, extent
 from .engine import Engine
-from .sycl import SyclDevice, pending
+from .pending import pending
+
+if TYPE_CHECKING:
+    from .sycl import SyclDevice
 
 
 def device_of(engine: Engine | None) -> SyclDevice:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 import operator
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from ..desc.parse import short_repr
 from ..errors import InvalidArguments
-from .sycl import SyclDevice, count_devices, open_device, why_none
+from .devices import count_devices, open_device, why_none
+
+if TYPE_CHECKING:
+    from .sycl import SyclDevice
 
 
 class EngineKind(enum.IntEnum):

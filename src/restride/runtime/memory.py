@@ -18,13 +18,13 @@ from .capsules import imported, not_imported
 from .describe import describe
 from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled, usm_interface
 from .engine import Engine
+from .memory_checks import PAIRS, checked_desc, checked_engine, refused, takes_none
 
 __all__ = ["NO_DATA", "Memory"]
 
 _NOTHING = Buffer(0, 0, False, None)
 # Moving data is the work of rows above this one: `arrays` registers how.
 _mover: list[Callable[[Memory, Any, Any], Memory]] = []
-_PAIRS = "pair each map_data() with one unmap_data()"
 
 
 class Memory:
@@ -66,8 +66,8 @@ class Memory:
     _image: Buffer | None
 
     def __init__(self, md: MemoryDesc | None = None, engine: Engine | None = None, data: Any = None) -> None:
-        self._desc = MemoryDesc() if md is None else _checked_desc(md)
-        self._engine = _checked_engine(engine, data, empty=md is None)
+        self._desc = MemoryDesc() if md is None else checked_desc(md)
+        self._engine = checked_engine(engine, data, empty=md is None)
         self._mapped, self._image = False, None
         self._attach(None if md is None else self._acquired(data))
 
@@ -182,17 +182,8 @@ class Memory:
         `stream` is there because oneDNN has it: work on the CPU has ended when its call returns. Padding is
         left as it is (M39). Raises InvalidArguments for a short buffer or a mapped memory.
         """
-        what = "Memory.set_data_handle"
-        if self._mapped:
-            raise _refused("RS-M38", what, "the memory is mapped", "call unmap_data() first", self)
-        if not self:
-            raise _refused(
-                "RS-M36", what, "an empty memory has no descriptor", "make it with a descriptor and an engine"
-            )
-        if data is None:
-            raise _refused(
-                "RS-M37", what, "None does not say whether to allocate", "pass a buffer, or rs.NO_DATA", self
-            )
+        if self._mapped or not self or data is None:
+            raise takes_none(self, is_mapped=self._mapped)
         self._attach(self._acquired(data))
 
     def map_data(self) -> Array | None:
@@ -202,7 +193,7 @@ class Memory:
         memory is mapped already.
         """
         if self._mapped:
-            raise _refused("RS-M38", "Memory.map_data", "the memory is mapped already (M38)", _PAIRS, self)
+            raise refused("RS-M38", "Memory.map_data", "the memory is mapped already (M38)", PAIRS, self)
         if self._buffer is None:
             return None
         self._image = host_image(self._buffer, self._engine)
@@ -217,9 +208,9 @@ class Memory:
         if self._buffer is None:
             return
         if not self._mapped:
-            raise _refused("RS-M38", "Memory.unmap_data", "the memory is not mapped (M38)", _PAIRS, self)
+            raise refused("RS-M38", "Memory.unmap_data", "the memory is not mapped (M38)", PAIRS, self)
         if mapped is not None and not self._is_mine(mapped):
-            raise _refused("RS-M38", "Memory.unmap_data", "that array was not mapped from here", _PAIRS, self)
+            raise refused("RS-M38", "Memory.unmap_data", "that array was not mapped from here", PAIRS, self)
         if self._image is not None:
             settled(self._buffer, self._engine, self._image)
         self._mapped, self._image = False, None
@@ -302,7 +293,7 @@ class Memory:
         if self and not self._desc.nelems:
             return _NOTHING
         hint = "give it a buffer with set_data_handle, or leave data out to allocate"
-        raise _refused("RS-M36", f"Memory.{what}", "there is no data", hint, self)
+        raise refused("RS-M36", f"Memory.{what}", "there is no data", hint, self)
 
     def _plain(self, what: str) -> Buffer:
         if not self._desc.inner_blks:
@@ -326,35 +317,3 @@ def _rebuilt(md: MemoryDesc, engine: Engine, held: Array | None) -> Memory:
     buffer = allocate(held.nbytes)
     buffer.bytes()[...] = held
     return Memory(md, engine, buffer)
-
-
-def _checked_desc(md: object) -> MemoryDesc:
-    """A descriptor that says where every element lies (M30, M41)."""
-    if not isinstance(md, MemoryDesc):
-        raise _refused("RS-V08", "Memory", f"{type(md).__name__} is no descriptor", "pass a rs.MemoryDesc")
-    if md.is_zero():
-        raise _refused(
-            "RS-M03", "Memory", "a zero descriptor describes no memory", "give it dims, a type and a format"
-        )
-    if md.format_kind == "any":
-        hint = "take the format that a primitive descriptor chose, or name one"
-        raise _refused("RS-M30", "Memory", "format 'any' is a placeholder without a layout (M30)", hint, md)
-    if md.layout.has_runtime:
-        raise _refused(
-            "RS-M41", "Memory", "a dim or stride is not known yet (M41)", "describe the actual dims", md
-        )
-    return md
-
-
-def _checked_engine(engine: object, data: object, *, empty: bool) -> Engine | None:
-    if empty and engine is None and data is None:
-        return None
-    if empty:
-        raise _refused("RS-V07", "Memory", "there is no descriptor", "pass a rs.MemoryDesc first")
-    if isinstance(engine, Engine):
-        return engine
-    raise _refused("RS-V08", "Memory", f"{type(engine).__name__} is no engine", 'pass rs.Engine("cpu")')
-
-
-def _refused(code: str, what: str, why: str, hint: str, where: object = "") -> InvalidArguments:
-    return InvalidArguments(f"{what} is not possible", code=code, where=str(where), why=why, hint=hint)

@@ -45,6 +45,8 @@ def native_call(words: int, *, keep_lock: bool = False) -> NativeCall:
     library = jit.load(store.object_code(call_ir(isa.triple, words, keep_lock=keep_lock), isa))
     method = _MethodDef(b"restride_call", library.address("restride_call"), _METH_FASTCALL, None)
     _KEPT.append((library, method))
+    # Nor is it freed at exit: a function reads its definition once more when it goes.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
     function: NativeCall = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(method), None, None)
     return function

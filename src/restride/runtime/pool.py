@@ -16,11 +16,14 @@ import os
 import threading
 import time
 import weakref
+from typing import TYPE_CHECKING
 
 from restride import settings
 from restride.desc.parse import short_repr
 from restride.errors import InvalidArguments
-from restride.runtime.workers import Team, open_team
+
+if TYPE_CHECKING:
+    from restride.runtime.workers import Team
 
 _MOST_THREADS = 1024
 # A piece of a long job lasts about this long: far above the cost of a region, and below 0.2 s even where
@@ -97,6 +100,8 @@ class ThreadPool:
     def _start(self) -> Team:
         with self._starting:
             if self._team is None:
+                from restride.runtime.workers import open_team
+
                 spin = self._threads <= available_processors()
                 self._team = open_team(self._threads - 1, spin=spin)
             return self._team

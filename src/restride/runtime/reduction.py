@@ -15,12 +15,13 @@ from typing import cast
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
+from ..emit.entry import ENTRY, WHOLE
 from ..plan.contract import Array, storage_dtype
 from ..plan.reduction import Op, Reduction, interpret, reduction_of
 from ..plan.reduction_planes import finish, new_planes
-from ..targets.cpu import ENTRY, WHOLE, load_kernel
 from ..targets.isa import host_caches, host_isa
 from ..targets.jit import Library
+from ..targets.objects import load_kernel
 from ..targets.reduction import LoweredReduction, lower_reduction
 from .alloc import address_of
 from .cache import LruCache, shared_cache

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ..dtypes import DataType
 from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
-from ..plan.staged import Chain, linear_chain
 from ..targets.isa import host_caches
 from .alloc import Array, address_of
 from .cpu import LINE, Params, Program
+
+if TYPE_CHECKING:
+    from ..plan.staged import Chain
 
 
 class Runner(Protocol):
@@ -61,7 +63,11 @@ def make_program(
 def _chain(nest: LoopNest) -> Chain | None:
     """The nest in stages where it is too large for the caches and of whole bytes."""
     is_large = not nest.is_empty and nest.moved_bytes >= host_caches().l3
-    return linear_chain(nest) if is_large and not nest.has_nibbles else None
+    if not is_large or nest.has_nibbles:
+        return None
+    from ..plan.staged import linear_chain
+
+    return linear_chain(nest)
 
 
 class SpreadProgram:

@@ -8,7 +8,7 @@ from typing import Any
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from .engine import Engine
-from .sycl import pending
+from .pending import pending
 
 
 class StreamFlags(enum.IntFlag):

@@ -1,23 +1,24 @@
-"""SYCL devices: their memory (USM), their kernels, and what is still running on them (P07 to P09)."""
+"""SYCL devices: their memory (USM) and their kernels (P07 to P09)."""
 
 from __future__ import annotations
 
-import atexit
-import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ..emit.entry import ENTRY
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
 from ..plan.machine import Device
 from ..plan.work_items import ItemPlan
 from ..plan.work_sums import SumPlan
-from ..targets.spirv import ENTRY, Spirv, spirv_code
+from ..targets.spirv import Spirv, spirv_code
 from .alloc import Array, Buffer, address_of
 from .cache import LruCache, shared_cache
+from .pending import pending
 from .sycl_sdk import INSTALL, Sdk, find_sdk
 
 USM_KINDS = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
@@ -146,6 +147,10 @@ class SyclDevice:
         self.queue.memcpy(made.owner, raw, raw.nbytes)
         return Place(made.owner)
 
+    def begin(self, queue: Any, deps: Iterable[Any] = ()) -> Run:
+        """An execution on a queue, after the events `deps`."""
+        return Run(self, queue, list(deps))
+
     # --- kernels --------------------------------------------------------------------------------------------
 
     def kernel(self, plan: ItemPlan | SumPlan) -> Any:
@@ -168,6 +173,52 @@ class SyclDevice:
             ) from error
 
 
+@dataclass(slots=True)
+class Run:
+    """One execution while it is submitted: each kernel after `deps`, its operands held until it has ended.
+
+    An execution is a chain: what follows a kernel depends on it.
+    """
+
+    device: SyclDevice
+    queue: Any
+    deps: list[Any]
+    held: list[object] = field(default_factory=list)
+
+    def submit(self, kernel: Any, args: Sequence[Any], groups: int) -> None:
+        """One kernel of `groups` groups."""
+        size = self.device.facts.group
+        try:
+            event = self.queue.submit_async(kernel, list(args), [groups * size], [size], self.deps)
+        except Exception as error:  # dpctl's own errors have no common root
+            raise RuntimeFailure(
+                "the device refused a kernel",
+                code="RS-D03",
+                where=repr(self.device),
+                why=str(error)[:500],
+                hint="update the device's driver; rs.Engine('cpu') needs none",
+            ) from error
+        self._follow(event, [kernel, *args])
+
+    def copy(self, target: Any, source: Any, nbytes: int) -> None:
+        """Copy bytes between the host and the device, or on the device."""
+        self._follow(self.queue.memcpy_async(target, source, nbytes, self.deps), [target, source])
+
+    def room(self, nbytes: int) -> Place:
+        """New memory of the device, for this run alone."""
+        return Place(self.device.allocate(nbytes).owner)
+
+    def end(self) -> Any:
+        """The event of all that has been submitted: the last one, or one that waits for `deps` alone."""
+        if len(self.deps) != 1:
+            self._follow(self.queue.submit_barrier(self.deps), [])
+        return self.deps[0]
+
+    def _follow(self, event: Any, args: Sequence[object]) -> None:
+        pending.add(event, [*self.held, *args])
+        self.deps = [event]
+
+
 def readable(held: Array) -> Array:
     """Bytes that dpctl copies from: it takes what it could write to, too, so others are copied first."""
     return held if held.flags.writeable else held.copy()
@@ -181,68 +232,6 @@ def _facts(device: Any) -> Device:
     widths = [int(width) for width in device.sub_group_sizes]
     group = min(_GROUP, int(device.max_work_group_size))
     return Device(group, max(widths, default=1), int(device.local_mem_size))
-
-
-class Pending:
-    """What has been submitted and may still run: each event, and what must live until it is done (P08)."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: list[tuple[Any, tuple[object, ...]]] = []
-        self._abandoned: list[object] = []
-        self._look_at = 16
-
-    def add(self, event: Any, held: Sequence[object]) -> None:
-        """Keep `held` until `event` is done."""
-        with self._lock:
-            self._running.append((event, tuple(held)))
-            if len(self._running) >= self._look_at:
-                self._running = [one for one in self._running if not is_done(one[0])]
-                self._look_at = max(16, 2 * len(self._running))
-
-    def wait_for(self, owner: object) -> None:
-        """Block until nothing submitted works on a byte of `owner` any more."""
-        low, high = _span(owner)
-        with self._lock:
-            running = list(self._running)
-        for event, held in running:
-            if any(start < high and low < end for start, end in map(_span, held)):
-                event.wait()
-
-    def wait_all(self) -> None:
-        """Block until nothing submitted runs any more, and let go of everything."""
-        with self._lock:
-            running, self._running = self._running, []
-        for event, _ in running:
-            event.wait()
-
-    def settle(self) -> None:
-        """Let go of what is done."""
-        with self._lock:
-            self._running = [one for one in self._running if not is_done(one[0])]
-
-    def abandon(self) -> None:
-        """In the child of a fork: work of the parent never ends here, nor may what it works on be freed."""
-        self._lock = threading.Lock()
-        self._abandoned, self._running = [*self._abandoned, *self._running], []
-
-
-def _span(held: Any) -> tuple[int, int]:
-    """The addresses of USM, first and one past the last; none of anything else."""
-    start = getattr(held, "_pointer", None)
-    return (0, 0) if start is None else (start, start + int(held.nbytes))
-
-
-pending = Pending()
-# A kernel must not run on into memory that the interpreter takes down.
-atexit.register(pending.wait_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pending.abandon)
-
-
-def is_done(event: Any) -> bool:
-    """True for an event of dpctl whose work has ended."""
-    return str(event.execution_status).rpartition(".")[2] == "complete"
 
 
 # --- devices ------------------------------------------------------------------------------------------------

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
-from ..errors import RuntimeFailure, Unimplemented
+from ..errors import Unimplemented
 from ..plan.compute import Compute
 from ..plan.contract import is_wide
 from ..plan.eltwise import ALGORITHMS
@@ -16,56 +14,10 @@ from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
 from ..plan.work_items import ItemPlan, plan_items
 from ..targets.spirv import Spirv
-from .sycl import Place, SyclDevice, pending
+from .sycl import Place, Run, SyclDevice
 
 # Below 2**31 groups of 256 items: what every driver takes.
 _MOST_GROUPS = 2**31 - 1
-
-
-@dataclass(slots=True)
-class Run:
-    """One execution while it is submitted: each kernel after `deps`, its operands held until it has ended.
-
-    An execution is a chain: what follows a kernel depends on it.
-    """
-
-    device: SyclDevice
-    queue: Any
-    deps: list[Any]
-    held: list[object] = field(default_factory=list)
-
-    def submit(self, kernel: Any, args: Sequence[Any], groups: int) -> None:
-        """One kernel of `groups` groups."""
-        size = self.device.facts.group
-        try:
-            event = self.queue.submit_async(kernel, list(args), [groups * size], [size], self.deps)
-        except Exception as error:  # dpctl's own errors have no common root
-            raise RuntimeFailure(
-                "the device refused a kernel",
-                code="RS-D03",
-                where=repr(self.device),
-                why=str(error)[:500],
-                hint="update the device's driver; rs.Engine('cpu') needs none",
-            ) from error
-        self._follow(event, [kernel, *args])
-
-    def copy(self, target: Any, source: Any, nbytes: int) -> None:
-        """Copy bytes between the host and the device, or on the device."""
-        self._follow(self.queue.memcpy_async(target, source, nbytes, self.deps), [target, source])
-
-    def room(self, nbytes: int) -> Place:
-        """New memory of the device, for this run alone."""
-        return Place(self.device.allocate(nbytes).owner)
-
-    def end(self) -> Any:
-        """The event of all that has been submitted: the last one, or one that waits for `deps` alone."""
-        if len(self.deps) != 1:
-            self._follow(self.queue.submit_barrier(self.deps), [])
-        return self.deps[0]
-
-    def _follow(self, event: Any, args: Sequence[object]) -> None:
-        pending.add(event, [*self.held, *args])
-        self.deps = [event]
 
 
 @dataclass(frozen=True, slots=True)

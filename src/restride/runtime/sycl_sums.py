@@ -14,8 +14,8 @@ from ..plan.reduction import Op, reduction_of
 from ..plan.reorder import reorder_nest
 from ..plan.work_sums import SumPlan, plan_sums
 from .alloc import extent
-from .sycl import Place, SyclDevice
-from .sycl_program import Given, Run, SyclProgram
+from .sycl import Place, Run, SyclDevice
+from .sycl_program import Given, SyclProgram
 
 
 class SyclSums:

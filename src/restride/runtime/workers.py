@@ -61,6 +61,9 @@ def open_team(workers: int, *, spin: bool) -> Team:
 class NativeTeam:
     """Workers made with pthread_create, which never need Python's lock. Spins between regions if `spin`."""
 
+    # Of the class, as modules are emptied at exit, this one before the pool that holds the team.
+    _exiting = staticmethod(sys.is_finalizing)
+
     def __init__(self, workers: int, *, spin: bool) -> None:
         # Set first: a team that was not opened whole is still disposed of.
         self._address, self._threads, self._pid = 0, list[int](), os.getpid()
@@ -91,7 +94,7 @@ class NativeTeam:
 
     def __del__(self) -> None:
         # At interpreter exit workers still look at the team's memory: it stays until the process has ended.
-        if _exiting() or not self._address or self._pid != os.getpid():
+        if self._exiting() or not self._address or self._pid != os.getpid():
             return
         self.close()
         _libc().free(self._address)
@@ -291,6 +294,3 @@ def _tell_refused(got: int, wanted: int) -> None:
     if next(_REFUSALS) == 0:
         text = f"the system refused more threads: running with {got} of {wanted}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
-
-
-_exiting = sys.is_finalizing

@@ -1,31 +1,20 @@
-"""The CPU target: a nest in, object code out, for any instruction set on any machine. Needs no device."""
+"""The CPU target: a nest in, schedules out, for any instruction set on any machine. Needs no device."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from ..emit.blocks import emit_blocks
-from ..emit.convert import Abilities
-from ..emit.guarded import emit_guarded
-from ..emit.kernel import ENTRY, WHOLE, Style, emit_kernel
-from ..emit.staged import emit_staged
-from ..plan.blocks import Blocks, pour_boxes
 from ..plan.machine import Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.nibbles import in_pairs, moves_whole_bytes
 from ..plan.schedule import Schedule, deals, schedule
-from ..plan.staged import Chain, Staged, stage, stream
-from . import kernel_files, store
 from .isa import CacheSizes, Isa
-from .jit import Library, compile_ir, load
 
-__all__ = ["ENTRY", "WHOLE", "Lowered", "load_kernel", "lower", "machine_of", "object_code", "style_of"]
+if TYPE_CHECKING:
+    from ..plan.blocks import Blocks
+    from ..plan.staged import Chain, Staged
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
@@ -68,12 +57,10 @@ class Lowered:
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        style = style_of(self.isa)
-        if self.staged:
-            return emit_staged(self.staged, style)
-        if self.blocks:
-            return emit_blocks(self.blocks, style)
-        return emit_kernel(self.schedules, style) if self.schedules else emit_guarded(self.nest, style)
+        # Most kernels are found on disk: what writes them is loaded with the first that is not.
+        from .cpu_ir import ir_of
+
+        return ir_of(self)
 
     def __str__(self) -> str:
         plans = [whole] if (whole := self.staged or self.blocks) else self.schedules
@@ -91,20 +78,6 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
         # Streaming stores are of 64 bytes, however short the system says its lines are.
         line=max(caches.line, 64),
     )
-
-
-def style_of(isa: Isa) -> Style:
-    """How code for an instruction set is written."""
-    is_wide = isa.name == "avx512"
-    can = Abilities(
-        half=isa.name in ("avx512", "avx2", "neon"),
-        round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
-        masks=is_wide,
-        packs=isa.triple.startswith("x86_64"),
-        shuffled_bytes=isa.vector_bytes if isa.name in ("avx512", "avx2", "sse41") else 0,
-        has_tables=is_wide and isa.has("avx512vbmi"),
-    )
-    return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
 
 
 def lower(
@@ -126,11 +99,16 @@ def lower(
 
 def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None:
     """Boxes in blocks that are poured, where they cannot all stream by themselves."""
-    if not may_stream or direct.nest.has_nibbles or all(plan.streams for plan in direct.schedules):
+    is_large = direct.nest.moved_bytes >= machine.l3
+    if not may_stream or not is_large or direct.nest.has_nibbles:
+        return None
+    if all(plan.streams for plan in direct.schedules):
         return None
     if any(plan.kind == "strided" for plan in direct.schedules):
         # Reading one element of each line is all that takes time there.
         return None
+    from ..plan.blocks import pour_boxes
+
     return pour_boxes(direct.nest, machine)
 
 
@@ -138,6 +116,8 @@ def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: b
     """The stages where they are faster: they stream what the direct way cannot, or move in vectors."""
     if chain is None or direct.nest.moved_bytes < _STAGED_BYTES:
         return None
+    from ..plan.staged import stage, stream
+
     is_large = direct.nest.moved_bytes >= machine.l3
     if direct.kind not in ("strided", "guarded"):
         is_short = not direct.streams or any(deals(plan, machine) for plan in direct.schedules)
@@ -159,59 +139,3 @@ def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool
     main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
     steps = max(plan.steps() for plan in plans)
     return Lowered(nest, isa, caches, plans, main.kind, main.why, steps)
-
-
-class Compilable(Protocol):
-    """What can become object code: `key` is what its code depends on besides the compiler."""
-
-    @property
-    def key(self) -> tuple[object, ...]: ...
-
-    @property
-    def isa(self) -> Isa: ...
-
-    def ir(self) -> str:
-        """The kernel as LLVM IR text."""
-
-
-def object_code(lowered: Compilable) -> bytes:
-    """Object code of what was lowered: from the store on disk, else compiled and kept there.
-
-    The key names the nest and everything its code depends on, so that a hit costs no code generation.
-    """
-    kept = store.default_store()
-    key = store.object_key(repr((lowered.key, _revision())), lowered.isa)
-    found = kept.get(key)
-    if found is None:
-        found = compile_ir(lowered.ir(), lowered.isa)
-        kept.put(key, found)
-    kernel_files.dump(lowered, key, found)
-    return found
-
-
-def load_kernel(lowered: Compilable, title: str) -> Library:
-    """The code of what was lowered, in this process; a profiler knows its functions by `title`."""
-    code = object_code(lowered)
-    library = load(code)
-    kernel_files.name_for_perf(library, f"restride:{lowered.isa.name}:{title}", code)
-    return library
-
-
-@functools.cache
-def _revision() -> str:
-    """A hash of the compiler's own source, so that no kernel of another revision is ever loaded.
-
-    Inside an archive there is no source to read: there the version, which the key has anyway, must do.
-    """
-    digest = hashlib.sha256()
-    try:
-        for path in _sources():
-            digest.update(path.read_bytes())
-    except OSError:
-        return "archive"
-    return digest.hexdigest()
-
-
-def _sources() -> Iterable[Path]:
-    package = Path(__file__).parent.parent
-    return sorted(path for row in ("plan", "emit", "targets") for path in (package / row).glob("*.py"))

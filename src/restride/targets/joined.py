@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ..emit.joined import emit_joined
 from ..plan.joined import Joined, join
 from ..plan.nest import LoopNest
-from .cpu import machine_of, style_of
+from .cpu import machine_of
+from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ..emit.reduction import emit_reduction
 from ..plan.reduction import Reduction
 from ..plan.reduction_schedule import ReductionPlan, schedule_reduction
-from .cpu import machine_of, style_of
+from .cpu import machine_of
+from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
 
 

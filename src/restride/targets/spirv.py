@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..emit.builder import Builder, Value
-from ..emit.work_items import ENTRY, Dialect
+from ..emit.work_items import Dialect
 from ..emit.work_sums import emit_any
 from ..errors import RuntimeFailure
 from ..plan.machine import Device
@@ -18,7 +18,7 @@ from ..plan.work_items import ItemPlan, plan_items
 from ..plan.work_sums import SumPlan, plan_sums
 from .llvm import LLVM_LOCK, initialised, inlined_module
 
-__all__ = ["ENTRY", "Spirv", "lower", "spirv_code"]
+__all__ = ["Spirv", "lower", "spirv_code"]
 
 _TRIPLE = "spirv64-unknown-unknown"
 _TRIES = 64

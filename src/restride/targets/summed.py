@@ -8,7 +8,8 @@ from ..emit.summed import emit_summed
 from ..plan.nest import LoopNest
 from ..plan.reduction import Reduction
 from ..plan.summed import Summed, fuse_sums
-from .cpu import machine_of, style_of
+from .cpu import machine_of
+from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
 
 

@@ -5,7 +5,6 @@ Knobs change the state; dims give one test for each combination of the state's v
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...cli.usage import UsageError, wrong_usage
+from ...nearest import nearest
 from . import words
 from .cases import Case
 from .common import COMMON_KNOBS, Common
@@ -141,8 +141,8 @@ class _Machine:
     def unknown(self, word: str, name: str) -> UsageError:
         known = [*DRIVERS, *COMMON_KNOBS, "batch", "reset", "match"]
         known += self.driver.knobs if self.driver else []
-        near = difflib.get_close_matches(name[:40], known, n=1)
-        hint = f"did you mean --{near[0]}?" if near else "the knobs are in docs/bench.md"
+        near = nearest(name[:40], known)
+        hint = f"did you mean --{near}?" if near else "the knobs are in docs/bench.md"
         return wrong_usage(f"restride bench: unknown option {word[:80]!r}", hint=hint)
 
 

@@ -1,0 +1,32 @@
+"""Where a runtime of devices is loaded, when one is first looked for: programs of the CPU never pay for it.
+
+There is one such runtime, SYCL's. Another kind of device would get its line here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .sycl import SyclDevice
+
+
+def count_devices(selector: str) -> int:
+    """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+    from . import sycl
+
+    return sycl.count_devices(selector)
+
+
+def open_device(selector: str, index: int) -> SyclDevice | None:
+    """The device of that number in its default context; None where there is none."""
+    from . import sycl
+
+    return sycl.open_device(selector, index)
+
+
+def why_none() -> tuple[str, str]:
+    """Why a SYCL device is missing, and what to do about it."""
+    from . import sycl
+
+    return sycl.why_none()

@@ -1,0 +1,74 @@
+"""What has been submitted to SYCL devices and may still run (P08).
+
+It knows nothing of devices, so that streams and memories can ask without one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+
+class Pending:
+    """What has been submitted and may still run: each event, and what must live until it is done (P08)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: list[tuple[Any, tuple[object, ...]]] = []
+        self._abandoned: list[object] = []
+        self._look_at = 16
+
+    def add(self, event: Any, held: Sequence[object]) -> None:
+        """Keep `held` until `event` is done."""
+        with self._lock:
+            self._running.append((event, tuple(held)))
+            if len(self._running) >= self._look_at:
+                self._running = [one for one in self._running if not is_done(one[0])]
+                self._look_at = max(16, 2 * len(self._running))
+
+    def wait_for(self, owner: object) -> None:
+        """Block until nothing submitted works on a byte of `owner` any more."""
+        low, high = _span(owner)
+        with self._lock:
+            running = list(self._running)
+        for event, held in running:
+            if any(start < high and low < end for start, end in map(_span, held)):
+                event.wait()
+
+    def wait_all(self) -> None:
+        """Block until nothing submitted runs any more, and let go of everything."""
+        with self._lock:
+            running, self._running = self._running, []
+        for event, _ in running:
+            event.wait()
+
+    def settle(self) -> None:
+        """Let go of what is done."""
+        with self._lock:
+            self._running = [one for one in self._running if not is_done(one[0])]
+
+    def abandon(self) -> None:
+        """In the child of a fork: work of the parent never ends here, nor may what it works on be freed."""
+        self._lock = threading.Lock()
+        self._abandoned, self._running = [*self._abandoned, *self._running], []
+
+
+def _span(held: Any) -> tuple[int, int]:
+    """The addresses of USM, first and one past the last; none of anything else."""
+    start = getattr(held, "_pointer", None)
+    return (0, 0) if start is None else (start, start + int(held.nbytes))
+
+
+pending = Pending()
+# A kernel must not run on into memory that the interpreter takes down.
+atexit.register(pending.wait_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pending.abandon)
+
+
+def is_done(event: Any) -> bool:
+    """True for an event of dpctl whose work has ended."""
+    return str(event.execution_status).rpartition(".")[2] == "complete"

@@ -1,0 +1,22 @@
+"""What every kind of lowered work has in common: it can become object code."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .isa import Isa
+
+
+class Compilable(Protocol):
+    """What can become object code: `key` is what its code depends on besides the compiler."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the code depends on besides the compiler."""
+
+    @property
+    def isa(self) -> Isa:
+        """What it is lowered for."""
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""

@@ -1,0 +1,41 @@
+"""Schedules for a CPU as IR: how code for an instruction set is written, and which emitter writes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..emit.convert import Abilities
+from ..emit.guarded import emit_guarded
+from ..emit.kernel import Style, emit_kernel
+from .isa import Isa
+
+if TYPE_CHECKING:
+    from .cpu import Lowered
+
+
+def style_of(isa: Isa) -> Style:
+    """How code for an instruction set is written."""
+    is_wide = isa.name == "avx512"
+    can = Abilities(
+        half=isa.name in ("avx512", "avx2", "neon"),
+        round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
+        masks=is_wide,
+        packs=isa.triple.startswith("x86_64"),
+        shuffled_bytes=isa.vector_bytes if isa.name in ("avx512", "avx2", "sse41") else 0,
+        has_tables=is_wide and isa.has("avx512vbmi"),
+    )
+    return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
+
+
+def ir_of(lowered: Lowered) -> str:
+    """The kernel as LLVM IR text."""
+    style = style_of(lowered.isa)
+    if lowered.staged:
+        from ..emit.staged import emit_staged
+
+        return emit_staged(lowered.staged, style)
+    if lowered.blocks:
+        from ..emit.blocks import emit_blocks
+
+        return emit_blocks(lowered.blocks, style)
+    return emit_kernel(lowered.schedules, style) if lowered.schedules else emit_guarded(lowered.nest, style)

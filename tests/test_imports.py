@@ -1,0 +1,222 @@
+"""What importing restride loads, what a first reorder loads beside it, and names that load on first use."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import pickle
+import pydoc
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+import restride as rs
+
+# Modules that nobody asked for: neither they, nor what begins with their name and a dot, may be loaded.
+_FRAMEWORKS = (
+    "torch",
+    "jax",
+    "matplotlib",
+    "dpctl",
+    "skimage",
+    "cupy",
+    "tensorflow",
+    "onednn",
+    "dnnl",
+    "openvino",
+)
+_STANDARD = ("difflib", "email", "importlib.metadata", "json", "multiprocessing", "signal", "xml")
+_OURS = (
+    "about",
+    "bench",
+    "cli",
+    "emit.reduction",
+    "emit.summed",
+    "emit.work_items",
+    "emit.work_sums",
+    "frameworks.joining_recipes",
+    "frameworks.openvino_ir",
+    "frameworks.shuffle_recipes",
+    "jax",
+    "joining",
+    "openvino",
+    "plan.concat",
+    "plan.cost",
+    "plan.joined",
+    "plan.reduction",
+    "plan.shuffle",
+    "plan.summed",
+    "plan.work_items",
+    "planned",
+    "primitives.compensated",
+    "primitives.concat",
+    "primitives.shuffle",
+    "primitives.sum",
+    "primitives.sycl_reorder",
+    "primitives.sycl_several",
+    "quantising",
+    "runtime.reduction",
+    "runtime.sycl",
+    "runtime.sycl_program",
+    "runtime.sycl_sdk",
+    "runtime.workers",
+    "shuffles",
+    "sycl_interop",
+    "targets.ptx",
+    "targets.spirv",
+    "torch",
+    "view",
+)
+_NEVER = (*_FRAMEWORKS, *(f"restride.{name}" for name in _OURS))
+# Loaded with the first kernel: scheduling, LLVM, the store; what writes IR, where the store has no kernel.
+_LATER = (
+    "hashlib",
+    "llvmlite.binding",
+    *(f"restride.targets.{name}" for name in ("cpu", "objects", "store")),
+)
+_WRITERS = ("restride.emit.kernel", "restride.emit.tile", "restride.targets.cpu_ir")
+_IMPORT = "import sys, numpy as np; before = set(sys.modules); import restride as rs"
+_REORDER = f"{_IMPORT}; rs.reorder(np.zeros((2, 3, 4, 5), 'f4'), 'nhwc', dtype='s8', scale=0.5)"
+
+
+def _loaded_by(code: str, **environment: str) -> set[str]:
+    """The modules that `code` loads in a process of its own, beyond those of its `before`."""
+    script = f"{code}; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def _unwanted(loaded: set[str], names: tuple[str, ...]) -> list[str]:
+    return sorted(m for m in loaded if any(m == name or m.startswith(f"{name}.") for name in names))
+
+
+def test_importing_restride_loads_nothing_that_is_not_for_reorders() -> None:
+    loaded = _loaded_by(_IMPORT)
+    assert "restride.primitives.reorder" in loaded
+    assert not _unwanted(loaded, (*_NEVER, *_STANDARD, *_LATER, *_WRITERS))
+
+
+def test_a_first_reorder_on_the_cpu_loads_nothing_that_is_not_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    loaded = _loaded_by(_REORDER, RESTRIDE_CACHE_DIR=str(folder))
+    assert set(_LATER) <= loaded
+    assert set(_WRITERS) <= loaded
+    assert not _unwanted(loaded, _NEVER)
+
+
+def test_a_kernel_from_the_store_is_run_without_what_writes_kernels(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    for _ in range(2):
+        loaded = _loaded_by(_REORDER, RESTRIDE_CACHE_DIR=str(folder))
+    assert not _unwanted(loaded, (*_NEVER, *_WRITERS))
+
+
+@pytest.mark.parametrize(
+    ("use", "module"),
+    [
+        ("rs.concat", "joining"),
+        ("rs.Concat", "primitives.concat"),
+        ("rs.shuffle", "shuffles"),
+        ("rs.plan", "planned"),
+        ("rs.quantize", "quantising"),
+        ("rs.openvino.read_ir", "openvino"),
+        ("rs.sycl_interop.make_engine", "sycl_interop"),
+        ("from restride import add_n", "joining"),
+        ("import restride.openvino", "openvino"),
+    ],
+)
+def test_a_name_loads_its_module_when_it_is_first_asked_for(use: str, module: str) -> None:
+    assert f"restride.{module}" in _loaded_by(f"{_IMPORT}; {use}")
+
+
+# --- names that are loaded late are names like all others --------------------------------------------------
+
+
+def test_the_names_loaded_late_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse(Path(rs.__file__).read_text("utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    told = {alias.name: node.module or alias.name for node in imports for alias in node.names}
+    assert told == rs._LATER
+    assert set(told) <= set(rs.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(rs._LATER))
+def test_a_late_name_is_that_of_its_module(name: str) -> None:
+    found = getattr(rs, name)
+    assert getattr(rs, name) is found
+    if isinstance(found, ModuleType):
+        assert found.__name__ == f"restride.{name}"
+    else:
+        assert pickle.loads(pickle.dumps(found)) is found
+
+
+def test_completion_and_help_know_every_name() -> None:
+    code = "import restride as rs; assert set(rs.__all__) <= set(dir(rs)); import pydoc;"
+    code = f"{code} print(pydoc.render_doc(rs))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    text = pydoc.plain(done.stdout)
+    missing = [name for name in rs._LATER if name not in text]
+    assert not missing
+
+
+def test_all_names_come_with_a_star() -> None:
+    code = "from restride import *; import restride; print(all(n in globals() for n in restride.__all__))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
+    with pytest.raises(AttributeError, match=r"module 'restride' has no attribute 'recorder'"):
+        _ = rs.recorder  # type: ignore[attr-defined]
+    assert not hasattr(rs, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "import restride.plan.nest; ",
+        "import restride.plan.concat; ",
+        "from restride.plan import shuffle; ",
+    ],
+    ids=["alone", "after a loaded module", "after a late module", "after a module of the package"],
+)
+def test_plan_is_the_function_whatever_of_the_package_is_imported(before: str) -> None:
+    code = (
+        f"{before}import restride as rs; from restride import plan; from restride.plan import blocks;"
+        " from restride.plan.nest import Axis;"
+        " print(type(plan).__name__, rs.plan is plan, blocks.__name__, Axis.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["function", "True", "restride.plan.blocks", "restride.plan.nest"], (
+        done.stderr
+    )
+
+
+def test_plan_shows_its_own_signature() -> None:
+    assert isinstance(rs.plan, FunctionType)
+    assert list(inspect.signature(rs.plan).parameters)[:2] == ["x", "dst"]
+
+
+def test_names_may_be_asked_for_first_by_many_threads() -> None:
+    code = (
+        "import restride as rs; from concurrent.futures import ThreadPoolExecutor as Pool\n"
+        "names = [name for name in rs._LATER] * 8\n"
+        "with Pool(16) as pool: found = list(pool.map(lambda name: getattr(rs, name), names))\n"
+        "print(all(getattr(rs, name) is one for name, one in zip(names, found)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "True", done.stderr
