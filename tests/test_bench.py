@@ -19,13 +19,14 @@ from restride.bench import __main__ as command
 from restride.bench import chart, figures, machine, report, rows
 from restride.bench.arithmetic import Arithmetic
 from restride.bench.dense import Layout
-from restride.bench.figures import Figure, Step
+from restride.bench.figures import Figure, Step, growth_sizes
 from restride.bench.measure import Spread, Timing, alternate, batch_size, geometric_mean
 from restride.bench.onednn import OneDNN
 from restride.bench.onednn_library import OneDNNError
 from restride.bench.peers import PEERS, NumPy, Peer, Refused, Restride, open_peers
 from restride.bench.problem import Problem
 from restride.bench.suite import Bench, Row
+from restride.cli.main import main
 
 
 @pytest.fixture(autouse=True)
@@ -306,10 +307,37 @@ def test_the_command_lists_measures_and_writes(tmp_path: Path, capsys: pytest.Ca
 def test_a_usage_error_exits_with_2(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        command.main(arguments)
-    assert stopped.value.code == 2
-    assert words in capsys.readouterr().err
+    assert main(["bench", *arguments, "--json"]) == 2
+    told = capsys.readouterr()
+    assert words in told.err
+    assert words in json.loads(told.out)["error"]["what"]
+
+
+def test_the_command_answers_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--json", "--list", "--rows", "f32 nchw→nhwc.*layout|^growth"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [row["group"] for row in listed["rows"]] == ["layout", "layout"]
+    assert (listed["figures"], listed["studies"]) == (["growth"], [])
+    rows = ["--quick", "--rounds", "1", "--rows", "s8 ab→BA.*small|import", "--peers", "restride"]
+    assert main(["bench", "--json", *rows, "--out", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)["bench"]
+    written = json.loads((tmp_path / "bench.json").read_text("utf-8"))
+    assert {name: found[name] for name in written} == written
+    assert str(tmp_path / "bench.md") in found["written"]
+
+
+@pytest.mark.parametrize(
+    ("largest", "sizes"),
+    [
+        (1_000_000_000, [1, 4, 16, 64, 256, 1000]),
+        (16_000_000, [1, 4, 16]),
+        (17_000_000, [1, 4, 16, 17]),
+        (1_000_000, [1]),
+        (500_000, [0.5]),
+    ],
+)
+def test_the_growth_series_ends_at_the_largest(largest: int, sizes: list[float]) -> None:
+    assert growth_sizes(largest) == [size * 1_000_000 for size in sizes]
 
 
 def test_missing_peers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

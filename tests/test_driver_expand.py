@@ -238,12 +238,51 @@ def test_the_shuffle_is_read() -> None:
         ("--shuffle --dir=FWD 2x4", "FWD_D"),
         ("--shuffle --group=-1 2x4", "whole number"),
         ("--reorder --start=-1 2x4", "whole number"),
+        ("--reorder --ddt=f33 2x3", "--ddt: 'f33' cannot be read"),
+        ("--shuffle --dt=f33 2x4", "--dt: 'f33' cannot be read"),
+        ("--reorder --dtag=zzz 2x3", "--dtag: bad format tag 'zzz'"),
+        ("--shuffle --fmt=zzz 2x4", "--fmt: bad format tag 'zzz'"),
+        ("--reorder --ctx-exe=x 2x3", "--ctx-exe: 'x' cannot be read"),
+        ("--reorder --fast-ref-gpu=x 2x3", "--fast-ref-gpu: 'x' cannot be read"),
+        ("--reorder --engine=foo 2x3", "sycl and sycl:BACKEND:KIND, with or without an index"),
+        ("--reorder --cold-cache=x 2x3", "none, wei, all and custom, with or without +tlb"),
+        ("--reorder --memory-kind=x 2x3", "there are usm, buffer, usm_device, usm_shared"),
+        ("--sdt=f32 --reorder 2x3", "it comes behind --reorder"),
+        ("--shuffle --sdt=f32 2x4", "it comes behind --reorder"),
+        ("--dt=f32 --reorder 2x3", "it comes behind --reorder or --shuffle"),
+        ("--reorder --perf-template=%foo%", "--perf-template: there is no token %foo%"),
+        ("--reorder --perf-template=%-Gbw", "--perf-template: a percent sign that begins no token"),
     ],
 )
 def test_what_cannot_be_read_is_refused_before_anything_runs(line: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         _tests(line)
     assert message in str(caught.value)
+
+
+def test_an_error_in_a_batch_file_names_the_file_and_the_line(tmp_path: Path) -> None:
+    (tmp_path / "top").write_text("--reset\n--batch=deep\n")
+    (tmp_path / "deep").write_text("--sdt=f32 # all\n\n--dtag=ab, \\\n  ba --ddt=f33\n2x3\n")
+    with pytest.raises(UsageError) as caught:
+        _tests(f"--reorder --batch={tmp_path / 'top'}")
+    assert caught.value.error.what == "--ddt: 'f33' cannot be read"
+    assert caught.value.error.where == f"{tmp_path / 'deep'}:4"
+
+
+def test_a_word_in_several_lines_is_found_where_it_begins(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("--dtag=ab, \\\n  zzz\n2x3\n")
+    with pytest.raises(UsageError) as caught:
+        _tests(f"--reorder --batch={tmp_path / 'file'}")
+    place, *caret = caught.value.error.where.splitlines()
+    assert place == f"{tmp_path / 'file'}:1"
+    assert [line.strip() for line in caret] == ["zzz", "^"]
+
+
+def test_a_batch_file_that_is_missing_is_looked_up_where_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "top").write_text("2x3\n--batch=none\n")
+    with pytest.raises(UsageError) as caught:
+        _tests(f"--reorder --batch={tmp_path / 'top'}")
+    assert caught.value.error.where == f"{tmp_path / 'top'}:2"
 
 
 # --- reproducer lines ----------------------------------------------------------------------------------

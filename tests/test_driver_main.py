@@ -70,7 +70,7 @@ def test_skipped_and_listed_tests_are_status_0(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    "line", ["--reorder --sdt=x 3x4", "--reorder 3x4 --perf-template=%what% 3x4", "--reorder --batch=none"]
+    "line", ["--reorder --sdt=x 3x4", "--reorder 3x4 --perf-template=%what%", "--reorder --batch=none"]
 )
 def test_a_wrong_command_is_status_2_and_runs_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(line, capsys) == (2, "")
@@ -80,6 +80,7 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     status, out = _run("--reorder 3x4 --json --mode=CP --fix-times-per-prb=2 3x4", capsys)
     values = json.loads(out)
     assert status == values["status"] == 0
+    assert values["complete"]
     assert values["totals"]["tests"] == 2
     assert [case["repro"] for case in values["cases"]] == [
         "--reorder 3x4",
@@ -194,7 +195,29 @@ def test_an_interrupted_run_tells_what_it_knows(
     monkeypatch.setattr(jobs, "run", interrupted)
     status, out = _run("--reorder 3x4 2x3 4x3", capsys)
     assert status == 130
-    assert "tests:1 passed:1" in out
+    assert "incomplete: 1 of 3 tests were run\ntests:1 passed:1" in out
+
+
+def test_an_interrupted_run_is_marked_in_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(test: Test) -> Result:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jobs, "run", interrupted)
+    status, out = _run("--json --reorder 3x4 2x3", capsys)
+    values = json.loads(out)
+    assert (status, values["complete"], values["status"]) == (130, False, None)
+
+
+@pytest.mark.parametrize("mode", ["L", "R", "B", "I"])
+def test_peers_where_nothing_is_measured_are_told_once(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    line = f"bench --peers=numpy --mode={mode} --reorder 3x4 5x6"
+    said = f"--peers=numpy is SKIPPED in mode {mode}, which measures nothing"
+    assert main(line.split()) == 0
+    assert capsys.readouterr().err == f"notice: {said}\n"
+    assert main([*line.split(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notices"] == [said]
 
 
 def test_a_file_of_knobs_runs_as_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

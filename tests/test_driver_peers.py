@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from restride.bench.arithmetic import Arithmetic
+from restride.bench.driver import peers
 from restride.bench.driver.cases import ReorderCase
 from restride.bench.driver.expand import expand
+from restride.bench.driver.fill import Bytes
 from restride.bench.driver.peer_arithmetic import arithmetic_of
 from restride.bench.driver.result import PeerTime, Status
 from restride.bench.driver.run import run
-from restride.bench.peers import Refused
+from restride.bench.peers import Prepared, Refused
+from restride.bench.problem import Problem
 
 
 def _peers(line: str, names: str = "numpy,memcpy") -> dict[str, PeerTime]:
@@ -95,6 +98,63 @@ def test_the_names_of_peers_are_kept_in_order_and_a_missing_one_says_how_to_get_
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     peer = _peers("--reorder 2x5", "torch")["torch"]
     assert "torch is not installed" in peer.refused
+
+
+@pytest.mark.parametrize("data_type", ["s4", "u4"])
+@pytest.mark.parametrize("tag", ["abx", "axb", "aBx8b"])
+@pytest.mark.parametrize("name", ["numpy", "onednn", "torch"])
+def test_no_peer_is_asked_to_shuffle_halves_of_bytes(
+    name: str, tag: str, data_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "_peer", lambda name, threads: _Failing())
+    peer = _peers(f"--shuffle --dt={data_type} --tag={tag} --group=2 2x8x9x2", name)[name]
+    assert peer.refused == f"peers are not asked for {data_type}"
+
+
+class _Failing:
+    """A peer that takes every problem, and fails of all when it runs."""
+
+    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+        def fail() -> None:
+            raise RuntimeError("no kernel for this\nand a page about why")
+
+        return Prepared(fail)
+
+
+def test_a_peer_that_fails_is_refused_and_the_test_keeps_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_peer", lambda name, threads: _Failing())
+    (test,) = expand(["--mode=P", "--fix-times-per-prb=2", "--peers=torch,memcpy", "--reorder", "2x3"]).tests
+    result = run(test)
+    assert result.status is Status.EXECUTED
+    assert result.perf is not None
+    found = {peer.name: peer.refused for peer in result.peers}
+    assert found == {"memcpy": "", "torch": "RuntimeError: no kernel for this"}
+
+
+class _Unprepared:
+    """A peer that knows no type."""
+
+    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+        raise KeyError(problem.src_type)
+
+
+def test_a_peer_that_cannot_take_a_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_peer", lambda name, threads: _Unprepared())
+    found = _peers("--reorder --sdt=f8_e5m2 8x8")
+    assert found["numpy"].refused == "KeyError: 'f8_e5m2'"
+    assert not found["memcpy"].refused
+
+
+def test_warnings_of_numpy_stay_inside() -> None:
+    # The test run makes errors of warnings: one of them would refuse the peer.
+    found = _peers("--reorder --ddt=s8 --attr-scales=src:common:inf 8x8")
+    assert not found["numpy"].refused
+
+
+def test_a_reproducer_line_names_the_peers() -> None:
+    (test,) = expand(["--peers=numpy,memcpy", "--reorder", "2x3"]).tests
+    assert test.repro == "--peers=numpy,memcpy --reorder 2x3"
+    assert expand(test.repro.split()).tests == (test,)
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,47 @@ def test_a_gap_that_is_written_fails() -> None:
     assert (result.status, result.reason) == (Status.FAILED, "gaps between elements were written")
 
 
+@pytest.mark.parametrize(
+    ("line", "place", "bits"),
+    [
+        ("--ddt=s4 --strides=:10x1 2x4", 2, 0x01),
+        ("--ddt=s4 --strides=:9x1 2x3", 1, 0x10),
+        ("--ddt=u4 3x3", 4, 0x10),
+        ("--ddt=s4 --dtag=ba 3x3", 4, 0x80),
+        ("--strides=:10x1 --attr-post-ops=sum:2 2x4", 16, 0x01),
+        ("--ddt=s8 --strides=:5x1 --attr-post-ops=sum 2x3", 4, 0x01),
+        ("--ddt=bf16 --strides=:1x5 2x3", 4, 0x80),
+    ],
+    ids=["s4", "s4 half byte", "u4 end", "s4 turned", "sum of f32", "sum of s8", "bf16"],
+)
+def test_a_bit_between_elements_that_is_written_fails(line: str, place: int, bits: int) -> None:
+    def spoil(args: Args) -> None:
+        _bytes(args[rs.ARG_TO])[place] ^= bits
+
+    result = _run(f"--reorder {line}", _then(spoil))
+    assert (result.status, result.reason) == (Status.FAILED, "gaps between elements were written")
+    assert _run(f"--reorder {line}").status is Status.PASSED
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("mode", ["C", "R", "B", "CP"])
+def test_a_scratchpad_of_the_user_is_brought(mode: str, engine: str) -> None:
+    line = "--sdt=s4 --ddt=s4 --stag=ab --dtag=ba --attr-scratchpad=user 65x65"
+    result = _run(f"--mode={mode} --engine={engine} --fix-times-per-prb=1 --reorder {line}")
+    assert result.status in (Status.PASSED, Status.EXECUTED), result
+
+
+def test_a_byte_beside_the_scratchpad_fails() -> None:
+    def overrun(args: Args) -> None:
+        pad = args[rs.ARG_SCRATCHPAD]
+        ctypes.memset(pad.get_data_handle() + pad.desc.size, 0, 1)
+
+    line = "--reorder --sdt=s4 --ddt=s4 --stag=ab --dtag=ba --attr-scratchpad=user 65x65"
+    result = _run(line, _then(overrun))
+    assert result.status is Status.FAILED
+    assert result.reason.startswith("canaries")
+
+
 @pytest.mark.parametrize("arg", [rs.ARG_TO, rs.ARG_FROM], ids=["destination", "source"])
 @pytest.mark.parametrize("distance", [-1, 0], ids=["before", "behind"])
 def test_a_byte_beside_the_storage_fails(arg: int, distance: int) -> None:

@@ -38,6 +38,7 @@ def _run(line: str, how: Execute = execute) -> Result:
         "--engine=sycl --reorder --strides=7x1:1x5 3x4",
         "--engine=sycl --reorder --runtime-dim-mask=63 --dtag=ba 3x4",
         "--engine=sycl --reorder 0x4",
+        "--engine=sycl --reorder --sdt=s4 --ddt=s4 --dtag=ba --attr-scratchpad=user 65x65",
         "--engine=sycl --memory-kind=usm_shared --reorder --sdt=u4 --ddt=s4 6x4",
         "--engine=sycl --stream-kind=out_of_order --mode=B --reorder --dtag=ba 6x4",
         "--engine=sycl --reorder --cross-engine=cpu2gpu --ddt=s8 --oflag=zp_comp:1 5x6",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 
+from restride.bench.driver import clock, tokens
 from restride.bench.driver.expand import Test, expand
 from restride.bench.driver.result import Perf, Result, Status
-from restride.bench.driver.template import full, render
+from restride.bench.driver.template import RATES, VALUES, render
+from restride.bench.driver.tokens import PLAIN, check, full
 from restride.cli.usage import UsageError
 
 # 4 MB in 0.5 ms at best, 1 ms in the mean, 2 ms at worst.
@@ -37,12 +41,28 @@ _SHUFFLE = _test("--mode=P --shuffle --dir=BWD_D --dt=u8 --tag=axb --axis=0 --gr
         ("%-Gbw%,%0Gbw%,%-Mbw%,%-Kbw%,%bw%", "8,4,8000,8e+06,8e+09"),
         ("%ibytes%,%obytes%,%iobytes%,%Mobytes%", "1e+06,3e+06,4e+06,3"),
         ("%ctime%,%cpdtime%,%+cptime%", "0.75,0.25,0.5"),
-        ("%Gops%,%-Gflops%,%0Gflops%,%Gfreq%,%clocks%", "0,0,0,0,0"),
+        ("%Gops%,%-Gflops%,%0Gflops%", "0,0,0"),
         ("plain text, 100 percent", "plain text, 100 percent"),
     ],
 )
 def test_tokens_stand_for_values_of_a_reorder(template: str, text: str) -> None:
     assert render(full(template, "reorder"), 7, _REORDER, _RESULT) == text
+
+
+def test_clocks_are_ticks_of_a_counter_of_constant_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "rate", lambda: 3e9)
+    line = render("%Gfreq%,%clocks%,%0Mclocks%,%+clocks%", 0, _REORDER, _RESULT)
+    assert line == "3,1.5e+06,3,6e+06"
+
+
+def test_the_rate_of_the_counter_is_measured_where_there_is_one() -> None:
+    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
+    assert (0.1e9 < clock.rate() < 10e9) if is_x86 else clock.rate() == 0
+
+
+def test_elsewhere_no_counter_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock.platform, "machine", lambda: "aarch64")
+    assert clock.rate.__wrapped__() == 0
 
 
 def test_tokens_stand_for_values_of_a_shuffle() -> None:
@@ -66,4 +86,20 @@ def test_the_csv_line_has_a_column_for_each_knob() -> None:
 @pytest.mark.parametrize("token", ["%times%", "%-sdt%", "%Gsdt%"])
 def test_an_unknown_token_is_refused(token: str) -> None:
     with pytest.raises(UsageError, match="no token"):
-        full(f"%idx%,{token}", "reorder")
+        check(f"%idx%,{token}")
+
+
+@pytest.mark.parametrize("template", ["%-Gbw", "%idx%,%", "100 %,%idx%", "%idx%%", "% idx%"])
+def test_a_percent_sign_of_no_token_is_refused(template: str) -> None:
+    with pytest.raises(UsageError, match="begins no token"):
+        check(template)
+
+
+@pytest.mark.parametrize("template", ["def", "csv", "%idx%%-Gbw%", "plain"])
+def test_other_templates_are_taken(template: str) -> None:
+    check(template)
+
+
+def test_every_token_has_a_value() -> None:
+    assert tuple(VALUES) == PLAIN
+    assert tuple(RATES) == tokens.RATES

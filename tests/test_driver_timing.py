@@ -6,6 +6,9 @@ import gc
 import time
 from dataclasses import replace
 
+import pytest
+
+from restride.bench.driver import timing
 from restride.bench.driver.common import Common
 from restride.bench.driver.timing import measure
 
@@ -16,7 +19,7 @@ def test_so_many_rounds_are_taken_as_asked_for() -> None:
     calls = list[int]()
     times = measure(lambda: calls.append(1), replace(_COMMON, fix_times_per_prb=4))
     assert times.rounds == 4
-    assert len(calls) == 5  # one to see how long it takes
+    assert len(calls) == 4
 
 
 def test_rounds_last_as_long_as_asked_for() -> None:
@@ -35,8 +38,27 @@ def test_a_short_call_is_timed_many_at_a_time() -> None:
     assert measure(lambda: None, _COMMON).rounds > 1000
 
 
+def test_a_first_call_that_is_slow_does_not_make_samples_of_single_calls() -> None:
+    pauses = iter([0.005])
+
+    def call() -> None:
+        if pause := next(pauses, 0.0):
+            time.sleep(pause)
+
+    assert timing._batch(call) > 8
+
+
+@pytest.mark.parametrize("cold_cache", ["none", "all"])
+def test_the_time_asked_for_is_that_of_the_clock(cold_cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "_FLUSHED", 1 << 16)
+    monkeypatch.setattr(timing, "last_level_cache", lambda: None)
+    start = time.perf_counter()
+    measure(lambda: None, replace(_COMMON, max_ms_per_prb=300, cold_cache=cold_cache))
+    assert 0.3 <= time.perf_counter() - start < 1.5
+
+
 def test_the_collector_rests_meanwhile_and_goes_on_afterwards() -> None:
     states = list[bool]()
     measure(lambda: states.append(gc.isenabled()), replace(_COMMON, fix_times_per_prb=2))
-    assert states[1:] == [False, False]
+    assert states == [False, False]
     assert gc.isenabled()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from restride.bench.driver.words import read, split
+from restride.bench.driver.words import Word, read, split
 from restride.cli.usage import UsageError
 
 
@@ -37,7 +37,7 @@ from restride.cli.usage import UsageError
     ],
 )
 def test_words_are_split_joined_and_freed_of_comments(text: str, words: list[str]) -> None:
-    assert split(text) == words
+    assert [word.text for word in split(text)] == words
 
 
 def test_a_file_is_found_beside_the_one_that_names_it(
@@ -47,8 +47,8 @@ def test_a_file_is_found_beside_the_one_that_names_it(
     (tmp_path / "deep" / "shapes").write_text("1x2")
     (tmp_path / "shapes").write_text("3x4")
     monkeypatch.chdir(tmp_path)
-    assert read("shapes", "reorder", tmp_path / "deep")[0] == ["1x2"]
-    assert read("shapes", "reorder", None)[0] == ["3x4"]
+    assert read("shapes", "reorder", tmp_path / "deep")[0] == [Word("1x2", 1)]
+    assert read("shapes", "reorder", None)[0] == [Word("3x4", 1)]
 
 
 def test_a_file_is_found_among_the_inputs_of_the_driver(
@@ -57,7 +57,7 @@ def test_a_file_is_found_among_the_inputs_of_the_driver(
     (tmp_path / "inputs" / "shuffle").mkdir(parents=True)
     (tmp_path / "inputs" / "shuffle" / "mine").write_text("1x2")
     monkeypatch.chdir(tmp_path)
-    assert read("mine", "shuffle", None)[0] == ["1x2"]
+    assert read("mine", "shuffle", None)[0] == [Word("1x2", 1)]
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:

@@ -137,10 +137,20 @@ def test_a_plan_is_measured_only_when_asked_and_tells_it_from_then_on():
     found = plan.measure(rounds=3)
     assert plan.measured is found
     assert 0 < found.low <= found.seconds <= found.high
-    assert (found.rounds, found.threads, found.moved_bytes) == (3, rs.get_num_threads(), plan.bytes_moved)
+    assert (found.rounds, found.threads, found.moved_bytes) == (3, plan.threads, plan.bytes_moved)
     assert found.gb_per_s == found.moved_bytes / found.seconds / 1e9
     assert "in half of 3 rounds" in str(plan)
     assert np.array_equal(x, X)
+
+
+def test_a_plan_and_its_measurement_tell_of_the_same_threads(threads):
+    threads(2)
+    for side, words in ((4, "1 thread"), (128, "up to 2 threads")):
+        plan = rs.plan(rs.MemoryDesc((8, 16, side, side), "f32", "nchw"), "nhwc")
+        plan.measure(rounds=1)
+        kernel, speed = str(plan).splitlines()[3:5]
+        assert kernel.endswith(words)
+        assert speed.endswith(f"with {words})")
 
 
 @pytest.mark.parametrize(

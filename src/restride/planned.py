@@ -24,7 +24,7 @@ from .primitives.reorder import Reorder
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
-from .runtime.pool import get_num_threads
+from .runtime.spread import Runner
 from .runtime.stream import Stream
 from .runtime.timing import Measured, available_memory, quartiles, time_call
 from .targets.cpu import Lowered, machine_of
@@ -45,12 +45,18 @@ class _Job:
     problem: Problem
     engine: Engine
     bound: Bound
+    program: Runner | None
     log: list[Measured] = field(default_factory=list)
 
     def measure(self, rounds: int) -> None:
         """Execute a primitive on memories made for it, and log the time."""
         low, median, high = quartiles(time_call(self._call(), rounds))
-        self.log.append(Measured(median, low, high, rounds, get_num_threads(), self.problem.moved_bytes))
+        self.log.append(Measured(median, low, high, rounds, self.threads, self.problem.moved_bytes))
+
+    @property
+    def threads(self) -> int:
+        """How many may share a run as of now; on a SYCL device the work-items."""
+        return self.program.threads if self.program else 1
 
     def _call(self) -> Callable[[], None]:
         made = Reorder.PrimitiveDesc(
@@ -155,25 +161,24 @@ class Plan:
             f"src      {self.src}",
             f"dst      {self.dst}",
             f"moves    {self.bytes_moved} bytes; {self.padding} elements of padding written as zero",
-            f"kernel   {self.impl}: {self.why}; {self._shared()}",
-            f"speed    {_foretold(self.predicted)}; {_found(self.measured)}",
+            f"kernel   {self.impl}: {self.why}; {self._shared(self.threads)}",
+            f"speed    {_foretold(self.predicted)}; {self._found(self.measured)}",
         ]
         return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
 
-    def _shared(self) -> str:
-        return f"{self.threads} work-items" if self._job.engine.is_sycl else _threads(self.threads)
+    def _found(self, found: Measured | None) -> str:
+        if found is None:
+            return "not measured"
+        often = f"{_time(found.low)} to {_time(found.high)} in half of {found.rounds} rounds"
+        shared = self._shared(found.threads)
+        return f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, with {shared})"
+
+    def _shared(self, threads: int) -> str:
+        return f"{threads} work-items" if self._job.engine.is_sycl else _threads(threads)
 
 
 def _foretold(found: Prediction | None) -> str:
     return f"predicted {found.gb_per_s:.3g} GB/s ({_time(found.seconds)})" if found else "nothing to predict"
-
-
-def _found(found: Measured | None) -> str:
-    if found is None:
-        return "not measured"
-    often = f"{_time(found.low)} to {_time(found.high)} in half of {found.rounds} rounds"
-    with_threads = f"with {_threads(found.threads).removeprefix('up to ')}"
-    return f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, {with_threads})"
 
 
 def _time(seconds: float) -> str:
@@ -229,6 +234,7 @@ def plan(
     problem = check_problem(Problem(source, target, bound.attr.freeze()))
     solved = solve(problem, device)
     program = getattr(solved, "program", None)
+    job = _Job(problem, device, bound, program)
     return Plan(
         src=problem.src,
         dst=problem.dst,
@@ -236,10 +242,10 @@ def plan(
         padding=prod(problem.dst.padded_dims) - problem.dst.nelems,
         impl=solved.name,
         why=solved.why,
-        threads=program.threads if program else 1,
+        threads=job.threads,
         nest=str(problem.nest()),
         _lowered=program.lowered if program else None,
-        _job=_Job(problem, device, bound),
+        _job=job,
     )
 
 

@@ -7,8 +7,11 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..cli.main import main as command
+from ..cli.output import Answer, say
+from ..cli.usage import Parser
 from ..runtime.pool import available_processors
 from . import chart, curves, figures, machine, report, rows, studies
 from .driver import main as driver
@@ -28,24 +31,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if driver.is_driver(words):
         return driver.main(words)
-    options = _parse(arguments)
+    options = _parse(words)
     chosen = rows.select(rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE), options.rows)
     small = [name for name in (*figures.FIGURES, _GROWTH) if re.search(options.rows, name)]
     inside = [name for name in studies.STUDIES if re.search(options.rows, name)]
     if options.list:
-        print("\n".join([*(f"{row.label}  ({row.group})" for row in chosen), *small, *inside]))
+        say(_listed(chosen, small, inside), options.json)
         return 0
     studied = studies.Studies()
     found = _measure(options, chosen, small, inside, studied)
-    if chosen or small:
-        _publish(found, options.out)
-    if not studied.is_empty:
-        _publish_studies(studied, options.out)
+    answers = [_published(found, options.out)] if chosen or small else []
+    answers += [] if studied.is_empty else [_published_studies(studied, options.out)]
+    values = {name: value for answer in answers for name, value in answer.values.items()}
+    say(Answer("\n".join(answer.text for answer in answers), values), options.json)
     return 1 if found.wrong or studied.wrong else 0
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="restride bench", description=__doc__, epilog=_DRIVER)
+def _listed(chosen: Sequence[Problem], small: Sequence[str], inside: Sequence[str]) -> Answer:
+    lines = [*(f"{row.label}  ({row.group})" for row in chosen), *small, *inside]
+    labels = [{"label": row.label, "group": row.group} for row in chosen]
+    return Answer("\n".join(lines), {"rows": labels, "figures": list(small), "studies": list(inside)})
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser("restride bench", __doc__, _DRIVER)
     cores = available_processors()
     add = parser.add_argument
     add(
@@ -164,28 +173,36 @@ def _run_figures(
         _say(f"{taken[-1].name}: {taken[-1].spread.median:.3g} {taken[-1].unit}")
 
 
-def _publish(found: report.Report, folder: Path) -> None:
+def _published(found: report.Report, folder: Path) -> Answer:
     written = report.write(found, folder)
     try:
         written += chart.draw(found, folder) if found.rows or found.steps else []
     except ImportError:
         _say("no chart: matplotlib is not installed (pip install matplotlib)")
-    for mean in report.means(found.rows):
-        print(f"{mean.value:8.2f} {mean.name}  (worst {mean.worst:.2f}: {mean.worst_row})")
-    for trouble in found.wrong:
-        print(f"WRONG {trouble}")
-    print("written: " + ", ".join(map(str, written)))
+    means = [
+        f"{mean.value:8.2f} {mean.name}  (worst {mean.worst:.2f}: {mean.worst_row})"
+        for mean in report.means(found.rows)
+    ]
+    return _written("bench", report.as_json(found), means, found.wrong, written)
 
 
-def _publish_studies(found: studies.Studies, folder: Path) -> None:
+def _written(
+    name: str, values: dict[str, Any], lines: Sequence[str], wrong: Sequence[str], paths: Sequence[Path]
+) -> Answer:
+    """What is said of one report, and the report itself for --json."""
+    names = [str(path) for path in paths]
+    ends = [*(f"WRONG {trouble}" for trouble in wrong), "written: " + ", ".join(names)]
+    about = {"wrong": list(wrong), "written": names}
+    return Answer("\n".join([*lines, *ends]), {name: {**values, **about}})
+
+
+def _published_studies(found: studies.Studies, folder: Path) -> Answer:
     written = studies.write(found, folder)
     try:
         written += curves.draw(found, folder)
     except ImportError:
         _say("no charts: matplotlib is not installed (pip install matplotlib)")
-    for trouble in found.wrong:
-        print(f"WRONG {trouble}")
-    print("written: " + ", ".join(map(str, written)))
+    return _written("inside", studies.as_json(found), [], found.wrong, written)
 
 
 def _progress(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ from .problem import Problem, storage
 _TINY = Problem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")
 _GROWN = Problem("f32 nchw→nChw16c", (1, 64, 56, 56), "f32", "abcd", "f32", "aBcd16b")
 _BUSY = Problem("f32→s8 nchw→nhwc", (4, 128, 56, 56), "f32", "abcd", "s8", "acdb", Arithmetic(0.75))
+_LEAST = 1_000_000  # bytes moved
 _SCANNED = 1 << 19  # bytes: some microseconds from a second-level cache
 _IMPORT = """
 import time, numpy
@@ -156,12 +158,14 @@ def speed_up(setting: Setting) -> Figure:
 
 
 def growth(setting: Setting) -> list[Step]:
-    """Bytes per second from 1 MB moved to the largest, by fours."""
-    steps, moved = [], 1_000_000
-    while moved <= setting.largest:
-        steps.append(_grown(setting, moved))
-        moved *= 4
-    return steps
+    """Bytes per second from 1 MB moved to the largest, by fours; the last step is the largest itself."""
+    return [_grown(setting, moved) for moved in growth_sizes(setting.largest)]
+
+
+def growth_sizes(largest: int) -> list[int]:
+    """Bytes to be moved, as near as whole images come."""
+    sizes = itertools.takewhile(lambda moved: moved < largest, (_LEAST * 4**n for n in itertools.count()))
+    return [*sizes, largest]
 
 
 FIGURES: dict[str, Callable[[Setting], Figure]] = {

@@ -19,7 +19,8 @@ _WARM_UP = 2
 class Measured:
     """Seconds of one execution: the median over `rounds` samples, with the quartiles.
 
-    `moved_bytes` are those read and written; `threads` those that the pool had.
+    `moved_bytes` are those read and written; `threads` how many might share the work; on a SYCL
+    device the work-items.
     """
 
     seconds: float

@@ -126,6 +126,6 @@ def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        # Numbers are def-scales, the one tuple that commas separate; the others are parts of an attribute.
-        return ("," if value and isinstance(value[0], float | int) else "+").join(map(str, value))
+        # Commas separate def-scales, which are numbers, and peers; the others are parts of an attribute.
+        return ("," if value and isinstance(value[0], float | int | str) else "+").join(map(str, value))
     return str(value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from math import prod
 
 import numpy as np
 
@@ -45,13 +46,13 @@ class Verdict:
     zeros: float = 0.0
 
 
-def judge(operand: Operand, got: Guarded, wanted: Guarded, poison: int | None) -> Verdict:
-    """Compare an answer with the reference's, bit by bit. `poison` is what unwritten storage holds."""
+def judge(operand: Operand, got: Guarded, wanted: Guarded, before: Callable[[], Bytes]) -> Verdict:
+    """Compare an answer with the reference's, bit by bit. `before` makes the storage as it was."""
     found, right = _logical(operand.md, got.bytes), _logical(operand.md, wanted.bytes)
     differ = np.flatnonzero(_words(found) != _words(right))
     lines = tuple(_line(operand, i, found, right) for i in differ[:_SHOWN].tolist())
     zeros = float(np.mean(_words(found) == 0)) if found.size else 0.0
-    reason = "" if differ.size else _outside(operand, got, poison)
+    reason = "" if differ.size else _outside(operand, got, before)
     return Verdict(reason, int(differ.size), int(found.size), lines, zeros)
 
 
@@ -76,13 +77,13 @@ def _line(operand: Operand, index: int, found: Array, right: Array) -> str:
     )
 
 
-def _outside(operand: Operand, got: Guarded, poison: int | None) -> str:
+def _outside(operand: Operand, got: Guarded, before: Callable[[], Bytes]) -> str:
     """What is wrong beside the elements."""
     if not got.is_intact():
         return "canaries: bytes beside the destination were written"
     if not _has_zero_padding(operand, got.bytes):
         return "padding is not zero"
-    if poison is not None and not _keeps_gaps(operand.md, got.bytes, poison):
+    if not _keeps_gaps(operand, got.bytes, before):
         return "gaps between elements were written"
     return ""
 
@@ -97,14 +98,25 @@ def _has_zero_padding(operand: Operand, storage: Bytes) -> bool:
     return not bits.any()
 
 
-def _keeps_gaps(md: rs.MemoryDesc, storage: Bytes, poison: int) -> bool:
-    if md.inner_blks or md.data_type.bits < 8 or not md.nelems or _is_dense(md):
+def _keeps_gaps(operand: Operand, storage: Bytes, before: Callable[[], Bytes]) -> bool:
+    """True where every bit that belongs to no element is as it was, half bytes too."""
+    if not has_gaps(operand.md):
         return True
-    places: Any = np.ones(storage.size, np.uint8)
-    rs.Memory(md, rs.Engine("cpu"), places).physical()[...] = 0
-    # An element of several bytes has been cleared as a whole, whatever its type.
-    return bool((storage[places != 0] == poison).all())
+    return not ((storage ^ before()) & ~_bits_of_elements(operand)).any()
 
 
-def _is_dense(md: rs.MemoryDesc) -> bool:
-    return md.size == md.data_type.nbytes(md.nelems)
+def has_gaps(md: rs.MemoryDesc) -> bool:
+    """True where some bits of the storage belong to no element, and not to the padding."""
+    return bool(md.nelems) and prod(md.padded_dims) * md.data_type.bits != md.size * 8
+
+
+def _bits_of_elements(operand: Operand) -> Bytes:
+    """A mask of the storage: ones where elements or padding lie."""
+    md = operand.md
+    # In the same format with a byte for each element, byte i is element i of the storage.
+    twin = rs.MemoryDesc(md.dims, "u8", operand.format)
+    held = np.zeros(md.size * 8 // md.data_type.bits, np.uint8)
+    rs.Memory(twin, rs.Engine("cpu"), held[: twin.size]).physical()[...] = 1
+    if md.data_type.bits == 4:
+        return np.asarray(held[::2] * 0x0F | held[1::2] * 0xF0, np.uint8)
+    return np.repeat(held * np.uint8(0xFF), md.data_type.bits // 8)

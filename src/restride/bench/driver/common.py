@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from . import tokens
 from .attr_text import wrong
 from .cases import knob_text
 from .knobs import parse_bool, parse_count
@@ -39,6 +40,7 @@ class Common:
     global_skip_impl: str = ""
     execution_mode: str = "direct"
     buffer_prefix: str = ""
+    peers: tuple[str, ...] = ()
     # From here on: what is printed, and how the work is spread. These are in no reproducer line.
     repeats_per_prb: int = 1
     start: int = 0
@@ -48,7 +50,6 @@ class Common:
     perf_template: str = "def"
     jobs: int = 0
     json: bool = False
-    peers: tuple[str, ...] = ()
 
     def words(self) -> list[str]:
         """The knobs that another run needs to do the same, except those at their defaults."""
@@ -125,37 +126,46 @@ def _parse_summary(common: Common, text: str) -> Common:
 
 
 def _parse_check_ref_impl(common: Common, text: str) -> Common:
-    wanted = text == "cpu" or (text != "gpu" and parse_bool("check-ref-impl", text))
+    wanted = text == "cpu" or (text != "gpu" and parse_bool("--check-ref-impl", text))
     return replace(common, check_ref_impl=wanted)
 
 
 def _parse_template(common: Common, text: str) -> Common:
+    tokens.check(text)
     return replace(common, perf_template=text or "def")
 
 
-def _text(field: str, pattern: str) -> Callable[[Common, str], Common]:
+def _text(field: str, pattern: str = ".*", why: str = "") -> Callable[[Common, str], Common]:
+    """A knob that takes what the pattern finds; `why` says in words what that is."""
+
     def parse(common: Common, text: str) -> Common:
         if re.match(rf"({pattern})\Z", text):
             return _with(common, field, text)
-        raise wrong(f"--{field.replace('_', '-')}", text, f"it is {pattern.replace('|', ', ')}", "")
+        raise wrong(_knob(field), text, why, "")
 
     return parse
 
 
-def _flag(field: str) -> Callable[[Common, str], Common]:
-    return lambda common, text: _with(common, field, parse_bool(field.replace("_", "-"), text or "1"))
+def _choice(field: str, *allowed: str) -> Callable[[Common, str], Common]:
+    return _text(field, "|".join(allowed), f"there are {', '.join(allowed)}")
+
+
+def _flag(field: str, knob: str = "") -> Callable[[Common, str], Common]:
+    return lambda common, text: _with(common, field, parse_bool(knob or _knob(field), text or "1"))
 
 
 def _count(field: str, least: int = 0) -> Callable[[Common, str], Common]:
-    knob = field.replace("_", "-")
-
     def parse(common: Common, text: str) -> Common:
-        number = parse_count(knob, text)
+        number = parse_count(_knob(field), text)
         if number < least:
-            raise wrong(f"--{knob}", text, f"it is {least} or more", "")
+            raise wrong(_knob(field), text, f"it is {least} or more", "")
         return _with(common, field, number)
 
     return parse
+
+
+def _knob(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
 
 
 def _with(common: Common, field: str, value: Any) -> Common:
@@ -165,27 +175,35 @@ def _with(common: Common, field: str, value: Any) -> Common:
 COMMON_KNOBS: dict[str, Callable[[Common, str], Common]] = {
     "mode": _parse_mode,
     "mode-modifier": _parse_modifier,
-    "engine": _text("engine", "(cpu|gpu|reference|sycl(:[a-z]+(_[a-z]+)?){0,2})(:[0-9]{1,3})?"),
+    "engine": _text(
+        "engine",
+        "(cpu|gpu|reference|sycl(:[a-z]+(_[a-z]+)?){0,2})(:[0-9]{1,3})?",
+        "there are cpu, gpu, reference, sycl and sycl:BACKEND:KIND, with or without an index, as in cpu:0",
+    ),
     "allow-enum-tags-only": _flag("allow_enum_tags_only"),
     "canonical": _flag("canonical"),
-    "cold-cache": _text("cold_cache", r"(none|wei|all|custom)(\+tlb(:[0-9]+[MG]?)?)?"),
+    "cold-cache": _text(
+        "cold_cache",
+        r"(none|wei|all|custom)(\+tlb(:[0-9]+[MG]?)?)?",
+        "there are none, wei, all and custom, with or without +tlb or +tlb:SIZE, as in all+tlb:1G",
+    ),
     "fix-times-per-prb": _count("fix_times_per_prb"),
     "max-ms-per-prb": _parse_ms,
     "repeats-per-prb": _count("repeats_per_prb", least=1),
     "start": _count("start"),
     "mem-check": _flag("mem_check"),
-    "memory-kind": _text("memory_kind", "usm|buffer|usm_device|usm_shared"),
-    "stream-kind": _text("stream_kind", "def|in_order|out_of_order"),
+    "memory-kind": _choice("memory_kind", "usm", "buffer", "usm_device", "usm_shared"),
+    "stream-kind": _choice("stream_kind", "def", "in_order", "out_of_order"),
     "num-streams": _count("num_streams", least=1),
     "check-ref-impl": _parse_check_ref_impl,
     "attr-same-pd-check": _flag("attr_same_pd_check"),
     "fast-ref": _flag("fast_ref"),
-    "fast-ref-gpu": _flag("fast_ref"),
-    "cpu-isa-hints": _text("cpu_isa_hints", "none|no_hints|prefer_ymm"),
-    "global-impl": _text("global_impl", ".*"),
-    "global-skip-impl": _text("global_skip_impl", ".*"),
-    "buffer-prefix": _text("buffer_prefix", ".*"),
-    "execution-mode": _text("execution_mode", "direct|graph"),
+    "fast-ref-gpu": _flag("fast_ref", "--fast-ref-gpu"),
+    "cpu-isa-hints": _choice("cpu_isa_hints", "none", "no_hints", "prefer_ymm"),
+    "global-impl": _text("global_impl"),
+    "global-skip-impl": _text("global_skip_impl"),
+    "buffer-prefix": _text("buffer_prefix"),
+    "execution-mode": _choice("execution_mode", "direct", "graph"),
     "summary": _parse_summary,
     "verbose": _count("verbose"),
     "perf-template": _parse_template,

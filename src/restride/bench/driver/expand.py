@@ -21,6 +21,7 @@ from .knobs import DRIVERS, Driver, parse_desc
 
 _DEEPEST = 16
 _MOST_TESTS = 5_000_000
+_INDENT = " " * len("  where: ")
 Values = dict[str, tuple[Any, ...]]
 
 
@@ -56,6 +57,10 @@ def expand(arguments: Sequence[str]) -> Expansion:
     return Expansion(tuple(machine.tests), machine.common)
 
 
+class _PlacedError(UsageError):
+    """An error that names the batch file and the line."""
+
+
 class _Machine:
     """The state while words are read."""
 
@@ -82,7 +87,7 @@ class _Machine:
         elif name in ("batch", "reset", "match"):
             getattr(self, f"_{name}")(text)
         elif self.driver is not None and name in self.driver.knobs:
-            self.values.update(self.driver.knobs[name].settings(text))
+            self.values.update(self.driver.knobs[name].settings(f"--{name}", text))
         elif name in COMMON_KNOBS:
             self.common = COMMON_KNOBS[name](self.common, text)
         else:
@@ -116,10 +121,22 @@ class _Machine:
         if len(self.folders) >= _DEEPEST:
             raise wrong_usage("--batch: files include each other", why=f"{_DEEPEST} deep, at {text[:80]!r}")
         folder = self.folders[-1] if self.folders else None
-        found, place = words.read(text, self.driver.case.driver, folder)
-        self.folders.append(place)
-        self.take_all(found)
+        found, path = words.read(text, self.driver.case.driver, folder)
+        self.folders.append(path.parent)
+        for word in found:
+            self.take_from(path, word)
         self.folders.pop()
+
+    def take_from(self, path: Path, word: words.Word) -> None:
+        """Take a word of a batch file. Its errors say where it stands, in the innermost of the files."""
+        try:
+            self.take(word.text)
+        except _PlacedError:
+            raise
+        except UsageError as usage:
+            place = f"{path}:{word.line}"
+            where = f"{place}\n{_INDENT}{usage.error.where}" if usage.error.where else place
+            raise _PlacedError(usage.error.retold(where=where)) from None
 
     def _reset(self, text: str) -> None:
         """Knobs of the driver to their defaults. The --match that was typed outlives a batch file's reset."""
@@ -139,6 +156,11 @@ class _Machine:
             self.typed_match = text
 
     def unknown(self, word: str, name: str) -> UsageError:
+        drivers = [f"--{driver}" for driver, found in DRIVERS.items() if name in found.knobs]
+        if drivers:
+            owner = " or ".join(drivers)
+            what = f"restride bench: unknown option {word[:80]!r} here, it belongs to {owner}"
+            return wrong_usage(what, hint=f"it comes behind {owner}")
         known = [*DRIVERS, *COMMON_KNOBS, "batch", "reset", "match"]
         known += self.driver.knobs if self.driver else []
         near = nearest(name[:40], known)

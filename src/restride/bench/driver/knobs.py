@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...cli.usage import typed
+from ...cli.usage import UsageError
 from ...desc.tags import FormatTag
+from ...errors import Error
 from .attr_text import parse_flags, parse_output_scale, parse_post_ops, parse_scales, parse_zero_points, wrong
 from .cases import Case, ReorderCase, ShuffleCase, Strides
 from .type_names import TYPES
@@ -21,47 +22,59 @@ _MOST_DIMS = 12
 class Knob:
     """One knob of a driver: the field of the case that it sets, and how one value is read.
 
-    A knob takes a list of values, separated by commas, unless commas belong to its one value.
+    A knob takes a list of values, separated by commas, unless commas belong to its one value. `parse` takes
+    the knob as it was written, `--sdt`, and the value.
     """
 
     field: str
-    parse: Callable[[str], Any]
+    parse: Callable[[str, str], Any]
     is_list: bool = True
 
-    def settings(self, text: str) -> dict[str, tuple[Any, ...]]:
+    def settings(self, knob: str, text: str) -> dict[str, tuple[Any, ...]]:
         """The values that the field is set to."""
-        return {self.field: tuple(self.parse(part) for part in (text.split(",") if self.is_list else [text]))}
+        parts = text.split(",") if self.is_list else [text]
+        return {self.field: tuple(self.parse(knob, part) for part in parts)}
 
 
 class _PairKnob(Knob):
     """The knob `--dt=SRC:DST` of a reorder, which sets two fields; one type stands for both."""
 
-    def settings(self, text: str) -> dict[str, tuple[Any, ...]]:
+    def settings(self, knob: str, text: str) -> dict[str, tuple[Any, ...]]:
         """The values of both fields. Raises UsageError for pairs that are no product of two lists."""
         pairs = [(part.partition(":")[0], part.partition(":")[2] or part) for part in text.split(",")]
-        sides = [tuple(dict.fromkeys(map(self.parse, side))) for side in zip(*pairs, strict=True)]
+        sides = [
+            tuple(dict.fromkeys(self.parse(knob, part) for part in side)) for side in zip(*pairs, strict=True)
+        ]
         if len(set(pairs)) != len(sides[0]) * len(sides[1]):
-            raise wrong("--dt", text, "these pairs are not all combinations", "set --sdt and --ddt in turn")
+            raise wrong(knob, text, "these pairs are not all combinations", "set --sdt and --ddt in turn")
         return {"sdt": sides[0], "ddt": sides[1]}
 
 
-def _choice(knob: str, *allowed: str) -> Knob:
-    def parse(text: str) -> str:
+def _choice(field: str, *allowed: str) -> Knob:
+    def parse(knob: str, text: str) -> str:
         if text in allowed:
             return text
-        raise wrong(f"--{knob}", text, f"there are {', '.join(allowed)}", "")
+        raise wrong(knob, text, f"there are {', '.join(allowed)}", "")
 
-    return Knob(knob.replace("-", "_"), parse)
+    return Knob(field, parse)
 
 
-def _parse_type(text: str) -> str:
+def _of_value(parse: Callable[[str], Any]) -> Callable[[str, str], Any]:
+    """What is read without the name of its knob, for attributes."""
+    return lambda knob, text: parse(text)
+
+
+def _parse_type(knob: str, text: str) -> str:
     if text in TYPES:
         return text
-    raise wrong("--dt", text, "there is no such data type", f"there are {', '.join(TYPES)}")
+    raise wrong(knob, text, "there is no such data type", f"there are {', '.join(TYPES)}")
 
 
-def _parse_tag(text: str) -> str:
-    typed(FormatTag.parse, text)
+def _parse_tag(knob: str, text: str) -> str:
+    try:
+        FormatTag.parse(text)
+    except Error as error:
+        raise UsageError(error.retold(f"{knob}: {error.what}")) from None
     return text
 
 
@@ -70,74 +83,70 @@ def parse_bool(knob: str, text: str) -> bool:
     word = text.lower()
     if word in ("true", "1", "false", "0"):
         return word in ("true", "1")
-    raise wrong(f"--{knob}", text, "it is true or false", "")
+    raise wrong(knob, text, "it is true or false", "")
 
 
 def parse_count(knob: str, text: str) -> int:
     """A whole number of 0 or more, in decimal."""
     if re.match(r"[0-9]{1,18}\Z", text):
         return int(text)
-    raise wrong(f"--{knob}", text, "it is a whole number of 0 or more", "")
+    raise wrong(knob, text, "it is a whole number of 0 or more", "")
 
 
-def _count(knob: str) -> Knob:
-    return Knob(knob.replace("-", "_"), lambda text: parse_count(knob, text))
-
-
-def _parse_axis(text: str) -> int:
+def _parse_axis(knob: str, text: str) -> int:
     if re.match(r"-?[0-9]{1,4}\Z", text):
         return int(text)
-    raise wrong("--axis", text, "it is a whole number", "")
+    raise wrong(knob, text, "it is a whole number", "")
 
 
-def _parse_strides(text: str) -> Strides:
+def _parse_strides(knob: str, text: str) -> Strides:
     sides = text.split(":") if text else ["", ""]
     if len(sides) != 2 or not all(re.match(r"([0-9]{1,18}(x[0-9]{1,18})*)?\Z", side) for side in sides):
-        raise wrong("--strides", text, "it is SRC:DST, either of which may be empty", "for example 3x4x5x6:")
+        raise wrong(knob, text, "it is SRC:DST, either of which may be empty", "for example 3x4x5x6:")
     src, dst = (tuple(map(int, side.split("x"))) if side else () for side in sides)
     return Strides(src, dst)
 
 
-def _parse_context(text: str) -> str:
+def _parse_context(knob: str, text: str) -> str:
     if re.match(r"(auto|[1-9][0-9]{0,4})(:(auto|[0-9]{1,3})){0,2}\Z", text):
         return text
-    raise wrong("--ctx-init and --ctx-exe", text, "it is THREADS[:CORE_TYPE[:THREADS_PER_CORE]]", "")
+    raise wrong(knob, text, "it is THREADS[:CORE_TYPE[:THREADS_PER_CORE]]", "")
 
 
-def _parse_fpmath(text: str) -> str:
+def _parse_fpmath(knob: str, text: str) -> str:
     if re.match(r"(strict|bf16|f16|tf32|any)(:(true|false|0|1))?\Z", text):
         return text
-    raise wrong("--attr-fpmath", text, "there are strict, bf16, f16, tf32 and any", "")
+    raise wrong(knob, text, "there are strict, bf16, f16, tf32 and any", "")
 
 
-def _parse_reals(text: str) -> tuple[float, ...]:
+def _parse_reals(knob: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
-        raise wrong("--def-scales", text, "it is numbers with commas between them", "") from None
+        raise wrong(knob, text, "it is numbers with commas between them", "") from None
 
 
-def _parse_dir(text: str) -> str:
+def _parse_dir(knob: str, text: str) -> str:
     word = text.upper()
     if word in ("FWD_D", "FWD_I", "BWD_D"):
         return word
-    raise wrong("--dir", text, "there are FWD_D, FWD_I and BWD_D", "")
+    raise wrong(knob, text, "there are FWD_D, FWD_I and BWD_D", "")
 
 
 _ATTR = {
-    "attr-scales": Knob("attr_scales", parse_scales),
-    "attr-oscale": Knob("attr_scales", parse_output_scale),
-    "attr-zero-points": Knob("attr_zero_points", parse_zero_points),
-    "attr-post-ops": Knob("attr_post_ops", parse_post_ops),
-    "attr-scratchpad": _choice("attr-scratchpad", "library", "user"),
+    "attr-scales": Knob("attr_scales", _of_value(parse_scales)),
+    "attr-oscale": Knob("attr_scales", _of_value(parse_output_scale)),
+    "attr-zero-points": Knob("attr_zero_points", _of_value(parse_zero_points)),
+    "attr-post-ops": Knob("attr_post_ops", _of_value(parse_post_ops)),
+    "attr-scratchpad": _choice("attr_scratchpad", "library", "user"),
     "attr-fpmath": Knob("attr_fpmath", _parse_fpmath),
-    "attr-acc-mode": _choice("attr-acc-mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
-    "attr-rounding-mode": Knob("attr_rounding_mode", str),
-    "attr-deterministic": Knob("attr_deterministic", lambda text: parse_bool("attr-deterministic", text)),
-    "attr-dropout": Knob("attr_dropout", str),
-    "attr-precomputed-reductions": Knob("attr_precomputed_reductions", str),
-    "impl": Knob("impl", str, is_list=False),
-    "skip-impl": Knob("skip_impl", str, is_list=False),
+    "attr-acc-mode": _choice("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
+    "attr-rounding-mode": Knob("attr_rounding_mode", _of_value(str)),
+    "attr-deterministic": Knob("attr_deterministic", parse_bool),
+    "attr-dropout": Knob("attr_dropout", _of_value(str)),
+    "attr-precomputed-reductions": Knob("attr_precomputed_reductions", _of_value(str)),
+    "impl": Knob("impl", _of_value(str), is_list=False),
+    "skip-impl": Knob("skip_impl", _of_value(str), is_list=False),
     "ctx-init": Knob("ctx_init", _parse_context),
     "ctx-exe": Knob("ctx_exe", _parse_context),
 }
@@ -148,9 +157,9 @@ REORDER_KNOBS = {
     "stag": Knob("stag", _parse_tag),
     "dtag": Knob("dtag", _parse_tag),
     "strides": Knob("strides", _parse_strides),
-    "oflag": Knob("oflag", parse_flags),
-    "cross-engine": _choice("cross-engine", "none", "cpu2gpu", "gpu2cpu"),
-    "runtime-dim-mask": _count("runtime-dim-mask"),
+    "oflag": Knob("oflag", _of_value(parse_flags)),
+    "cross-engine": _choice("cross_engine", "none", "cpu2gpu", "gpu2cpu"),
+    "runtime-dim-mask": Knob("runtime_dim_mask", parse_count),
     "def-scales": Knob("def_scales", _parse_reals, is_list=False),
     **_ATTR,
 }
@@ -160,7 +169,7 @@ SHUFFLE_KNOBS = {
     "tag": Knob("tag", _parse_tag),
     "fmt": Knob("tag", _parse_tag),
     "axis": Knob("axis", _parse_axis),
-    "group": _count("group"),
+    "group": Knob("group", parse_count),
     **_ATTR,
 }
 

@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 
 from ...cli.output import Answer, is_terminal, say, tell
-from . import template
 from .expand import Expansion, Test, expand
 from .jobs import processes, results
 from .knobs import DRIVERS
@@ -37,15 +36,15 @@ def main(arguments: Sequence[str]) -> int:
         say(Answer(str(__doc__).rstrip()), as_json=False)
         return 0
     expansion = expand(arguments)
-    for text, driver in {(test.common.perf_template, test.case.driver) for test in expansion.tests}:
-        template.full(text, driver)
     return _run(expansion)
 
 
 def _run(expansion: Expansion) -> int:
     tests, common = expansion.tests, expansion.common
     count = processes(tests, common.jobs)
-    report, start = Report(common.json, count), time.perf_counter()
+    report, start = Report(common.json, count, len(tests), unused_peers(tests)), time.perf_counter()
+    for notice in report.notices:
+        tell(f"notice: {notice}")
     try:
         _report_all(tests, count, report, common.json)
     finally:
@@ -54,6 +53,16 @@ def _run(expansion: Expansion) -> int:
         closing = "\n".join(report.closing(common, seconds))
         say(Answer(closing, report.values(seconds)), common.json)
     return report.exit_status
+
+
+def unused_peers(tests: Sequence[Test]) -> list[str]:
+    """What is said of peers that are named where nothing is measured."""
+    unused = dict.fromkeys((t.common.mode, t.common.peers) for t in tests if not t.common.times)
+    return [
+        f"--peers={','.join(peers)} is SKIPPED in mode {mode}, which measures nothing"
+        for mode, peers in unused
+        if peers
+    ]
 
 
 def _report_all(tests: Sequence[Test], count: int, report: Report, is_json: bool) -> None:

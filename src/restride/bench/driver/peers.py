@@ -22,7 +22,9 @@ from .peer_arithmetic import arithmetic_of, is_comparable
 from .result import PeerTime
 
 _ROUNDS = 15
+_LONGEST = 200  # characters of a reason
 _OURS, _MEMCPY = "restride", "memcpy"
+_UNASKED = ("boolean",)  # in conversions; moved, it is a byte
 _PEERS = {"onednn": "oneDNN", "torch": "torch", "numpy": "NumPy"}
 Call = Callable[[], object]
 
@@ -36,18 +38,38 @@ def beside(
     kernels, refused, answers = dict[str, str](), dict[str, str](), dict[str, Bytes]()
     for name in common.peers:
         try:
-            calls.update(_prepared(name, case, source, answers, kernels, answer.size))
-        except (Refused, Error) as reason:
-            refused[name] = " ".join(str(reason).split())
-    # The slowest decides how many calls make a sample: a clock read is nothing beside it.
-    number = min(map(batch_size, calls.values()))
-    times = alternate(calls, rounds=common.fix_times_per_prb or _ROUNDS, number=number)
+            calls.update(_tried(_prepared(name, case, source, answers, kernels, answer.size)))
+        except Exception as reason:  # Whatever a peer fails of, it is not restride that failed.
+            refused[name] = _why(reason)
+    times = _timed(calls, common.fix_times_per_prb or _ROUNDS)
     found = [
         _found(name, case, times, kernels, (answers.get(name), answer))
         for name in common.peers
         if name not in refused
     ]
     return (*found, *(PeerTime(name, refused=why) for name, why in refused.items()))
+
+
+def _timed(calls: Mapping[str, Call], rounds: int) -> dict[str, Timing]:
+    with np.errstate(all="ignore"):
+        # The slowest decides how many calls make a sample: a clock read is nothing beside it.
+        return alternate(calls, rounds=rounds, number=min(map(batch_size, calls.values())))
+
+
+def _tried(calls: Mapping[str, Call]) -> Mapping[str, Call]:
+    """Calls of which each has been run once. Raises what a peer raises that cannot do the work after all."""
+    with np.errstate(all="ignore"):
+        for call in calls.values():
+            call()
+    return calls
+
+
+def _why(reason: Exception) -> str:
+    """One line of a refusal; the first one of what other people's libraries raise."""
+    if isinstance(reason, Refused | Error):
+        return " ".join(str(reason).split())
+    first = next(iter(str(reason).splitlines()), "")
+    return f"{type(reason).__name__}: {first}"[:_LONGEST]
 
 
 def _padded_with_zeros(md: rs.MemoryDesc, held: Bytes) -> Bytes:
@@ -105,13 +127,19 @@ def _problem(case: ReorderCase) -> Problem:
     if case.oflag or case.runtime_dim_mask or case.strides.src or case.strides.dst:
         raise Refused("peers are asked for known dims, tags, and no compensation")
     for name in (case.sdt, case.ddt):
-        if name in ("s4", "u4", "boolean"):
-            raise Refused(f"peers are not asked for {name}")
+        _check_type(name, *_UNASKED)
     src_tag, dst_tag = (str(to_tag(tag, len(case.dims))) for tag in (case.stag, case.dtag))
     return Problem(case.desc, case.dims, case.sdt, src_tag, case.ddt, dst_tag, arithmetic_of(case))
 
 
+def _check_type(name: str, *unasked: str) -> None:
+    """Refuse what peers have not; types of less than a byte in any case, as strides count elements."""
+    if name in unasked or rs.DataType.parse(name).bits < 8:
+        raise Refused(f"peers are not asked for {name}")
+
+
 def _of_shuffle(peer: Peer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
+    _check_type(case.dt)
     md = rs.MemoryDesc(case.dims, case.dt, case.tag)
     if isinstance(peer, OneDNNPeer):
         return peer_shuffle.of_onednn(peer.library, case, source, answer)

@@ -112,6 +112,6 @@ def place(work: Work, engines: Engines, stored: Mapping[int, Guarded], common: C
 def _by_engine(work: Work, engines: Engines) -> Iterable[tuple[rs.Engine, tuple[Operand, ...]]]:
     return (
         (engines.src, (work.src,)),
-        (engines.runs, work.inputs),
+        (engines.runs, (*work.inputs, *work.scratchpads)),
         (engines.dst, (work.dst, *work.more)),
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from . import template
 from .common import Common
 from .expand import Test
 from .result import STAGES, PeerTime, Result, Status
+from .template import render
+from .tokens import full
 
 _SHOWN_FAILURES = 10
 _ALWAYS = ("create_pd", "create_prim", "fill", "execute")
@@ -37,10 +38,14 @@ def peer_line(peer: PeerTime) -> str:
 
 @dataclass
 class Report:
-    """What has been found so far. `keeps_cases` is for --json; `processes` is how many share the work."""
+    """What has been found so far. `keeps_cases` is for --json; `processes` is how many share the work,
+    `planned` how many tests there are; `notices` is what is to be said of them all.
+    """
 
     keeps_cases: bool = False
     processes: int = 1
+    planned: int = 0
+    notices: Sequence[str] = ()
     counts: Counter[Status] = field(default_factory=Counter)
     stages: Counter[str] = field(default_factory=Counter)
     impls: Counter[str] = field(default_factory=Counter)
@@ -77,11 +82,11 @@ class Report:
         self.mean += result.perf.mean
         if common.checks:
             yield line
-        text = template.full(common.perf_template, test.case.driver)
+        text = full(common.perf_template, test.case.driver)
         if text not in self._templates:
             self._templates.add(text)
             yield f"Output template: {text}"
-        yield template.render(text, index, test, result)
+        yield render(text, index, test, result)
         yield from map(peer_line, result.peers)
 
     def totals(self) -> dict[str, int]:
@@ -99,6 +104,11 @@ class Report:
         }
 
     @property
+    def is_complete(self) -> bool:
+        """False where the run ended before its last test."""
+        return self.counts.total() >= self.planned
+
+    @property
     def exit_status(self) -> int:
         """1 where anything failed or was refused, else 0."""
         return int(self.totals()["failed"] > 0)
@@ -106,6 +116,8 @@ class Report:
     def closing(self, common: Common, seconds: float) -> Iterator[str]:
         """The lines at the end."""
         wanted = common.summary.split("+")
+        if not self.is_complete:
+            yield f"incomplete: {self.counts.total()} of {self.planned} tests were run"
         if self.failures and "no-failures" not in wanted:
             yield from _summary(self.failures)
         if "impl" in wanted:
@@ -124,11 +136,13 @@ class Report:
                 yield f"{stage}: {spent:.2f}s ({100 * share:.0f}%);"
 
     def values(self, seconds: float) -> dict[str, Any]:
-        """Everything, for --json."""
+        """Everything, for --json. There is no status of a run that was interrupted."""
         perf = {"min_ms": self.least, "avg_ms": self.mean} if self.is_timed else None
         return {
             "totals": self.totals(),
-            "status": self.exit_status,
+            "complete": self.is_complete,
+            "status": self.exit_status if self.is_complete else None,
+            "notices": list(self.notices),
             "perf": perf,
             "seconds": {"total": seconds, **{stage: self.stages[stage] for stage in STAGES}},
             "implementations": dict(self.impls.most_common()),

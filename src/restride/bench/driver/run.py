@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import restride as rs
@@ -13,6 +14,7 @@ from ...errors import Error, InvalidArguments, OutOfMemory, Unimplemented
 from . import check, fill
 from .check import Guarded
 from .expand import Test
+from .fill import Bytes
 from .peers import beside
 from .placed import Bound, Engines, Execute, place
 from .result import Perf, Result, Stages, Status
@@ -76,7 +78,7 @@ def _created(test: Test, stages: Stages) -> _Made | Result:
             if hit or too_large:
                 return Result(Status.SKIPPED, hit or too_large, impl=str(pd.impl_info_str))
             with stages.timed("create_prim"):
-                return _Made(work, engines, pd, work.primitive(pd))
+                return _Made(work.with_scratchpad(pd), engines, pd, work.primitive(pd))
     except Unimplemented as error:
         return Result(Status.UNIMPLEMENTED, _why(error))
     except OutOfMemory as error:
@@ -174,14 +176,19 @@ class _Run:
         return self._timed(found, bound, given, outputs)
 
     def _inputs(self) -> dict[int, Guarded]:
-        return {one.arg: _filled(one) for one in (self.work.src, *self.work.inputs)}
+        return {one.arg: _filled(one) for one in (self.work.src, *self.work.inputs, *self.work.scratchpads)}
 
     def _outputs(self, poison: int) -> dict[int, Guarded]:
         """Storage for what is written: poisoned, or with an old destination to be summed."""
-        made = {one.arg: _poisoned(one, poison) for one in (self.work.dst, *self.work.more)}
-        if self.work.sums:
-            made[self.work.dst.arg] = _filled(self.work.dst)
-        return made
+        return {one.arg: self._output(one, poison) for one in (self.work.dst, *self.work.more)}
+
+    def _output(self, operand: Operand, poison: int) -> Guarded:
+        is_read = self.work.sums and operand.arg == self.work.dst.arg
+        return _filled(operand) if is_read else _poisoned(operand, poison)
+
+    def _initial(self, operand: Operand) -> Bytes:
+        """What a storage held before the run."""
+        return self._output(operand, fill.POISON).bytes
 
     def _bound(self, inputs: dict[int, Guarded], outputs: dict[int, Guarded]) -> Bound:
         placed = place(self.work, self.made.engines, {**inputs, **outputs}, self.common)
@@ -197,17 +204,21 @@ class _Run:
     def _reference(self, inputs: dict[int, Guarded]) -> dict[int, Guarded]:
         """What the reference engine answers into storage with another poison."""
         engines, outputs = Engines.of(rs.Engine("reference")), self._outputs(fill.OTHER_POISON)
-        primitive = self.work.primitive(self.work.create(engines.src, engines.dst))
-        placed = place(self.work, engines, {**inputs, **outputs}, self.common)
-        Bound(primitive, engines, placed, execute).call()
+        pd = self.work.create(engines.src, engines.dst)
+        work = self.work.with_scratchpad(pd)
+        scratchpads = {one.arg: _filled(one) for one in work.scratchpads}
+        placed = place(work, engines, {**inputs, **outputs, **scratchpads}, self.common)
+        Bound(work.primitive(pd), engines, placed, execute).call()
         return outputs
 
     def _compared(
         self, inputs: dict[int, Guarded], outputs: dict[int, Guarded], wanted: dict[int, Guarded]
     ) -> Result:
-        poison = None if self.work.sums else fill.POISON
         operands = (self.work.dst, *self.work.more)
-        verdicts = [check.judge(one, outputs[one.arg], wanted[one.arg], poison) for one in operands]
+        verdicts = [
+            check.judge(one, outputs[one.arg], wanted[one.arg], partial(self._initial, one))
+            for one in operands
+        ]
         errors, total = sum(v.errors for v in verdicts), sum(v.total for v in verdicts)
         lines = tuple(line for v in verdicts for line in v.lines)
         reason = next((v.reason for v in verdicts if v.reason), "")

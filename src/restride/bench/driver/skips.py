@@ -10,6 +10,7 @@ import restride as rs
 from ...dtypes import DataType
 from ...plan.contract import PROVIDED
 from .cases import Case, ReorderCase
+from .check import has_gaps
 from .common import Common
 from .expand import Test
 from .placed import USM_KINDS
@@ -105,11 +106,18 @@ def why_too_large(work: Work, common: Common) -> str:
     if not common.mem_check or common.mode == "I":
         return ""
     src, dst = int(work.src.md.size), int(work.dst.md.size)
-    # A check holds a second answer, and both answers in logical order.
-    needed = src + (5 * dst if common.checks else 2 * dst if common.mode == "B" else dst)
+    needed = src + _held(work, common) * dst
     if needed <= _MOST_OF_MEMORY * _available():
         return ""
     return f"Not enough RAM: {needed / 1e9:.1f} GB are needed"
+
+
+def _held(work: Work, common: Common) -> int:
+    """How many times the bytes of the destination are held."""
+    if not common.checks:
+        return 2 if common.mode == "B" else 1
+    # A second answer, and both answers in logical order; where there are gaps, what was there, and masks.
+    return 11 if has_gaps(work.dst.md) else 5
 
 
 def _available() -> float:

@@ -1,8 +1,4 @@
-"""Performance reports: a template of tokens becomes one line for each test (spec 3.2).
-
-`%token%` stands for a value, everything else for itself. Before the name of a time or a rate comes which of
-the times is meant (`-` least, `0` mean, `+` most; least where nothing is said) and the unit (`K`, `M`, `G`).
-"""
+"""Performance reports: a template of tokens becomes one line for each test (spec 3.2)."""
 
 from __future__ import annotations
 
@@ -10,40 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...cli.usage import wrong_usage
+from . import clock
 from .cases import Case, ReorderCase
 from .expand import Test
 from .result import Perf, Result
+from .tokens import TOKEN
 
-_TIMES = "%Gops%,%+ctime%,%-time%,%-Gflops%,%0time%,%0Gflops%"
-_CSV = {
-    "reorder": "%sdt%,%ddt%,%stag%,%dtag%,%flags%,%attr%,%DESC%",
-    "shuffle": "%dir%,%dt%,%tag%,%group%,%axis%,%DESC%",
-}
-_TOKEN = re.compile(r"%([-0+]?)([KMG]?)([A-Za-z]+)%")
 _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
-
-
-def full(template: str, driver: str) -> str:
-    """What `def`, `csv` or a template of one's own stands for. Raises UsageError for unknown tokens."""
-    known = {
-        "def": f"perf,%engine%,%impl%,%name%,%prb%,{_TIMES}",
-        "csv": f"perf,%engine%,%impl%,%name%,{_CSV[driver]},{_TIMES}",
-    }
-    text = known.get(template, template)
-    for found in _TOKEN.finditer(text):
-        if not _is_token(found):
-            raise wrong_usage(
-                f"--perf-template: there is no token {found[0]}",
-                why=f"plain ones are {', '.join(_PLAIN)}; those of times and rates {', '.join(_RATES)}",
-                hint="percent signs stand on both sides of a token only",
-            )
-    return text
-
-
-def _is_token(found: re.Match[str]) -> bool:
-    which, unit, name = found.groups()
-    return name in _RATES or (not which and unit + name in _PLAIN)
 
 
 def render(template: str, index: int, test: Test, result: Result) -> str:
@@ -53,11 +22,11 @@ def render(template: str, index: int, test: Test, result: Result) -> str:
 
     def value(found: re.Match[str]) -> str:
         which, unit, name = found.groups()
-        if name in _RATES:
-            return f"{_RATES[name](perf, which) / _UNITS[unit]:.6g}"
-        return str(_PLAIN[unit + name](index, test, result))
+        if name in RATES:
+            return f"{RATES[name](perf, which) / _UNITS[unit]:.6g}"
+        return str(VALUES[unit + name](index, test, result))
 
-    return _TOKEN.sub(value, template)
+    return TOKEN.sub(value, template)
 
 
 def _field(*names: str) -> Callable[[int, Test, Result], Any]:
@@ -71,7 +40,7 @@ def _flags(case: Case) -> str:
     return "+".join(map(str, case.oflag)) if isinstance(case, ReorderCase) else ""
 
 
-_PLAIN: dict[str, Callable[[int, Test, Result], Any]] = {
+VALUES: dict[str, Callable[[int, Test, Result], Any]] = {
     "idx": lambda index, test, result: index,
     "driver": lambda index, test, result: test.case.driver,
     "engine": lambda index, test, result: test.common.engine,
@@ -109,8 +78,8 @@ def _bandwidth(perf: Perf, which: str) -> float:
     return (perf.read + perf.written) / (ms * 1e-3) if ms else 0.0
 
 
-# Moving elements counts no operations, and Python reads no counter of clocks: these are 0, as in benchdnn.
-_RATES: dict[str, Callable[[Perf, str], float]] = {
+# Moving elements counts no operations: these are 0, as in benchdnn.
+RATES: dict[str, Callable[[Perf, str], float]] = {
     "time": _ms,
     "bw": _bandwidth,
     "ctime": lambda perf, which: perf.create_desc + perf.create_primitive,
@@ -121,6 +90,6 @@ _RATES: dict[str, Callable[[Perf, str], float]] = {
     "iobytes": lambda perf, which: perf.read + perf.written,
     "ops": lambda perf, which: 0.0,
     "flops": lambda perf, which: 0.0,
-    "clocks": lambda perf, which: 0.0,
-    "freq": lambda perf, which: 0.0,
+    "clocks": lambda perf, which: _ms(perf, which) * 1e-3 * clock.rate(),
+    "freq": lambda perf, which: clock.rate(),
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..machine import last_level_cache
 from .common import Common
 
 _LEAST_ROUNDS = 5
+_WARM_UP = 3
 _BATCH_MS = 0.2  # that a sample should last: a clock that is read too often is measured itself
 _FLUSHED = 256 << 20
 
@@ -28,26 +30,42 @@ class Times(NamedTuple):
 
 
 def measure(call: Callable[[], object], common: Common) -> Times:
-    """Time `call`, which has been called before."""
+    """Time `call`, which has been called before. The time asked for is that of the clock, with all in it."""
     before = _flusher() if common.cold_cache == "all" else None
-    once = _sample(call, 1, before)
-    number = 1 if before or common.fix_times_per_prb else max(1, int(_BATCH_MS / max(once, 1e-4)))
-    samples = list[float]()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        while not _is_done(samples, number, common):
+    begin = time.perf_counter()
+    is_single = before is not None or common.fix_times_per_prb > 0
+    with _no_collection():
+        number = 1 if is_single else _batch(call)
+        samples = list[float]()
+        while not _is_done(len(samples), begin, common):
             samples.append(_sample(call, number, before))
-    finally:
-        if was_enabled:
-            gc.enable()
     return Times(min(samples), sum(samples) / len(samples), max(samples), len(samples) * number)
 
 
-def _is_done(samples: list[float], number: int, common: Common) -> bool:
+def _is_done(rounds: int, begin: float, common: Common) -> bool:
     if common.fix_times_per_prb:
-        return len(samples) >= common.fix_times_per_prb
-    return len(samples) >= _LEAST_ROUNDS and sum(samples) * number >= common.max_ms_per_prb
+        return rounds >= common.fix_times_per_prb
+    return rounds >= _LEAST_ROUNDS and (time.perf_counter() - begin) * 1e3 >= common.max_ms_per_prb
+
+
+def _batch(call: Callable[[], object]) -> int:
+    """How many calls make a sample: doubled until they last. The first ones, which are slow, do not count."""
+    _sample(call, _WARM_UP, None)
+    number = 1
+    while _sample(call, number, None) * number < _BATCH_MS:
+        number *= 2
+    return number
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _sample(call: Callable[[], object], number: int, before: Callable[[], None] | None) -> float:

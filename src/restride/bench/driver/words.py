@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from ...cli.usage import UsageError, wrong_usage
 
 _LARGEST = 16 << 20
 
 
-def split(text: str) -> list[str]:
+class Word(NamedTuple):
+    """A word of a batch file, and the line that it begins in, from 1."""
+
+    text: str
+    line: int
+
+
+def split(text: str) -> list[Word]:
     """The words of a batch file."""
-    return _joined([word for line in text.splitlines() for word in _without_comment(line.split())])
+    lines = enumerate(text.splitlines(), 1)
+    return _joined([Word(word, number) for number, line in lines for word in _without_comment(line.split())])
 
 
 def _without_comment(words: list[str]) -> list[str]:
@@ -24,21 +33,21 @@ def _without_comment(words: list[str]) -> list[str]:
     return words[:first]
 
 
-def _joined(words: list[str]) -> list[str]:
-    found: list[str] = []
+def _joined(words: list[Word]) -> list[Word]:
+    found: list[Word] = []
     is_open = False
-    for word in words:
+    for word, line in words:
         body = word.removesuffix("\\")
         if found and (is_open or not body):
-            found[-1] += body
+            found[-1] = Word(found[-1].text + body, found[-1].line)
         elif body:
-            found.append(body)
+            found.append(Word(body, line))
         is_open = body != word
     return found
 
 
-def read(name: str, driver: str, folder: Path | None) -> tuple[list[str], Path]:
-    """The words of a batch file, and its folder. `folder` is that of the batch file which names it.
+def read(name: str, driver: str, folder: Path | None) -> tuple[list[Word], Path]:
+    """The words of a batch file, and where it lies. `folder` is that of the batch file which names it.
 
     It is looked for there, then as given, then in `inputs/DRIVER`. Raises UsageError where it is not found.
     """
@@ -50,7 +59,7 @@ def read(name: str, driver: str, folder: Path | None) -> tuple[list[str], Path]:
             why="looked for " + ", ".join(map(str, tried)),
             hint="name it from the working folder, or from the folder of the batch file that includes it",
         )
-    return split(_text(path)), path.parent
+    return split(_text(path)), path
 
 
 def _places(name: str, driver: str, folder: Path | None) -> list[Path]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
+
+import numpy as np
 
 import restride as rs
 
@@ -37,6 +39,7 @@ class Work:
     `primitive` the primitive.
 
     `sums` is true where the old destination is read. `more` are the further outputs.
+    `scratchpads` is the one that an execution is passed, or none.
     """
 
     create: Callable[[rs.Engine, rs.Engine], Any]
@@ -46,6 +49,15 @@ class Work:
     inputs: tuple[Operand, ...] = ()
     more: tuple[Operand, ...] = ()
     sums: bool = False
+    scratchpads: tuple[Operand, ...] = ()
+
+    def with_scratchpad(self, pd: Any) -> Work:
+        """This work with the scratchpad that a primitive descriptor asks for, if it does (R33)."""
+        md = pd.scratchpad_desc()
+        if md.is_zero():
+            return replace(self, scratchpads=())
+        pad = Operand(rs.ARG_SCRATCHPAD, md, "a", lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))
+        return replace(self, scratchpads=(pad,))
 
     @property
     def nbytes(self) -> int:
