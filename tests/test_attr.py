@@ -85,7 +85,7 @@ def test_output_scales_are_read_back_as_rounded() -> None:
         assert attr.get_output_scales() == (0, [0.5])
     attr.set_output_scales(5, np.array([[0.1, 2], [3, 4]]))  # type: ignore[arg-type]
     assert attr.get_output_scales() == (5, [13421773 / 2**27, 2.0, 3.0, 4.0])
-    assert attr.freeze().output_scales == Factor(5, F32, (), f32s(0.1, 2, 3, 4))
+    assert attr.freeze().output_scales == Factor(5, F32, (), f32s(0.1, 2, 3, 4), (2, 2))
 
 
 def test_output_scales_at_execution_are_the_placeholder() -> None:

@@ -134,6 +134,26 @@ def test_a_wrong_count_names_the_right_one_and_the_dims(call: str, arg: Any, nam
     assert "there are 0" in refused(made((call, *arg, 1, [])), S8, U8).why
 
 
+@pytest.mark.parametrize(("call", "arg", "name"), MASKED.values(), ids=MASKED)
+def test_an_array_of_other_extents_is_refused_though_its_count_is_right(
+    call: str, arg: Any, name: str
+) -> None:
+    name = name.removeprefix("the ")
+    values = np.full((2, 5), 2)
+    for fitting in (values, values.reshape(-1), values.reshape(2, 1, 5, 1), values.reshape(-1).tolist()):
+        check_attr(made((call, *arg, 5, fitting)), S8, U8)
+    for shape, told in (((5, 2), "5 x 2"), ((1, 5, 2), "5 x 2")):
+        error = refused(made((call, *arg, 5, values.reshape(shape))), S8, U8)
+        assert error.what == f"reorder: wrong shape of the {name}"
+        assert error.why.endswith(f"2 x 5 = 10 values (dim 0 is 2, dim 2 is 5), the array is {told}")
+
+
+def test_arrays_in_groups_have_the_extents_of_the_groups() -> None:
+    check_attr(made(("set_scales", SRC, 3, np.ones((8, 3)), (8, 16))), MATRIX, WIDE)
+    error = refused(made(("set_scales", SRC, 3, np.ones((3, 8)), (8, 16))), MATRIX, WIDE)
+    assert "the array is 3 x 8" in error.why
+
+
 def test_a_wrong_count_in_groups_names_them() -> None:
     error = refused(made(("set_scales", SRC, 3, np.ones(64 * 48), (8, 16))), MATRIX, WIDE)
     wanted = "8 x 3 = 24 values (dim 0 is 64 in groups of 8, dim 1 is 48 in groups of 16)"

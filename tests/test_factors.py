@@ -128,6 +128,23 @@ def test_several_values_need_the_axis_that_they_lie_along(x, name):
             rs.reorder(x, "nhwc", dtype="s8", axis=1, **{name: wrong})
 
 
+@pytest.mark.parametrize("kind", [np.array, list, np.ma.array], ids=["array", "list", "masked"])
+def test_one_value_in_a_list_needs_no_axis(x, kind):
+    one, shift = (np.float32([2.0]), np.int32([3])) if kind is np.array else (kind([2.0]), kind([3]))
+    if kind is np.ma.array:
+        with refused("scale of several values without axis"):
+            rs.reorder(x, "nhwc", scale=one)
+        return
+    np.testing.assert_array_equal(rs.reorder(x, "nhwc", scale=one), x * 2)
+    for given in (3, shift):
+        made = rs.reorder(x, "nhwc", dtype="s8", scale=one, zero_point=given, post_ops=["relu"])
+        wanted = rs.reorder(x, "nhwc", dtype="s8", scale=2.0, zero_point=3, post_ops=["relu"])
+        np.testing.assert_array_equal(made, wanted)
+    made = rs.dequantize(made, np.ones((1, 1), np.float32), shift)
+    np.testing.assert_array_equal(made, wanted.astype(np.float32) - 3)
+    assert rs.plan(x, "nhwc", scale=one).impl == rs.plan(x, "nhwc", scale=2.0).impl
+
+
 def test_an_axis_that_the_tensor_lacks_is_refused_with_or_without_values(x):
     for axis in (4, -5):
         with refused(f"axis is {axis}", "from -4 to 3"):

@@ -54,13 +54,13 @@ def test_the_same_primitive_takes_other_values_each_time(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_may_have_any_dims_and_begin_anywhere_while_they_are_dense(kind):
+def test_values_are_one_run_or_have_the_masked_dims_and_begin_anywhere(kind):
     primitive, held = made(kind)
     engine, plain = rs.Engine(kind), run(kind, *made(kind))
     row = rs.Memory(rs.MemoryDesc((3, 6), "f32", "ab"), engine)
     row.data[:] = np.repeat(np.float32([7, 2, 9]), 6)
     inside = row.desc.submemory_desc((1, 6), (1, 0))
-    for md in (inside, rs.MemoryDesc((2, 3), "f32", "ab"), rs.MemoryDesc((1, 6, 1), "f32", "abc")):
+    for md in (inside, rs.MemoryDesc((6, 1), "f32", "ab"), rs.MemoryDesc((1, 6, 1), "f32", "abc")):
         scale = rs.Memory(md, engine, row if md is inside else np.full(6, 2, np.float32))
         np.testing.assert_array_equal(run(kind, primitive, {**held, SCALE: scale}), plain)
 
@@ -89,6 +89,7 @@ WRONG = {
     "integers for reals": (SCALE, rs.MemoryDesc((6,), "s32", "a"), "its values are s32"),
     "apart": (SCALE, rs.MemoryDesc((6,), "f32", (2,)), "its values do not follow each other"),
     "column by column": (SCALE, rs.MemoryDesc((2, 3), "f32", "ba"), "its values do not follow each other"),
+    "of other dims": (SCALE, rs.MemoryDesc((2, 3), "f32", "ab"), "it is 2 x 3, the masked dims are 6"),
     "in blocks": (ZERO, rs.MemoryDesc((4,), "s8", "A8a"), "its values do not follow each other"),
     "an operand of other dims": (OPERAND, rs.MemoryDesc((1, 1), "f32", "ab"), "is not the primitive's"),
     "an operand laid out otherwise": (
@@ -107,6 +108,21 @@ def test_values_that_will_not_do_are_refused_with_those_that_would(kind, name):
     with refused(f"argument {arg}", why):
         run(kind, primitive, {**held, arg: rs.Memory(md, rs.Engine(kind))})
     assert (held[rs.ARG_TO].data == 99).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_transposed_values_are_refused(kind):
+    engine, attr = rs.Engine(kind), rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_SRC, 3)
+    source, target = rs.Memory.from_numpy(X, None, engine), rs.Memory(rs.MemoryDesc(DIMS, "f32"), engine)
+    primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(source, target, attr))
+    held = {rs.ARG_FROM: source, rs.ARG_TO: target}
+    scales = np.arange(24, dtype=np.float32).reshape(DIMS)
+    for given in (scales, scales.reshape(-1), scales.reshape(4, 1, 6)):
+        memory = rs.Memory.from_numpy(given, None, engine)
+        np.testing.assert_array_equal(run(kind, primitive, {**held, SCALE: memory}), X * scales)
+    with refused("it is 6 x 4, the masked dims are 4 x 6"):
+        run(kind, primitive, {**held, SCALE: rs.Memory.from_numpy(scales.T.copy(), None, engine)})
 
 
 @pytest.mark.parametrize("arg", [SCALE, ZERO, OPERAND])

@@ -181,7 +181,6 @@ def test_other_targets_compile_without_their_machine():
     neon = Isa.for_name("neon")
     assert "ret" in jit.assembly(ANSWER, neon)
     assert jit.compile_ir(ANSWER, neon)[18:20] == b"\xb7\x00"  # EM_AARCH64
-    assert neon.triple in jit.optimised_ir(ANSWER, neon)
 
 
 def test_helpers_are_inlined():
@@ -195,7 +194,7 @@ def test_helpers_are_inlined():
       ret i32 %y
     }
     """
-    assert "call" not in jit.optimised_ir(text, host_isa())
+    assert "call" not in jit.assembly(text, host_isa())
 
 
 def test_multiply_and_add_round_twice():

@@ -219,7 +219,7 @@ WRONG = [
     ((X, {}), {}, rs.InvalidArguments),
     ((X, None), {"dtype": "f31"}, rs.InvalidArguments),
     ((X, None), {"scale": "2"}, rs.InvalidArguments),
-    ((X, None), {"scale": [1.0]}, rs.InvalidArguments),
+    ((X, None), {"scale": [1.0, 2.0]}, rs.InvalidArguments),
     ((X, None), {"scale": [[1], [2, 3]], "axis": 1}, rs.InvalidArguments),
     ((X, None), {"beta": {}}, rs.InvalidArguments),
     ((X, None), {"beta": np.ones(3)}, rs.InvalidArguments),
@@ -259,3 +259,18 @@ def test_errors_name_plan_and_its_argument():
 
 def test_a_zero_point_of_zero_is_none():
     assert str(rs.plan(X, None, zero_point=0)) == str(rs.plan(X, None))
+
+
+def test_dims_known_only_at_execution_have_no_plan():
+    later = rs.RUNTIME_DIM
+    known, open_ = rs.MemoryDesc((4, 3), "f32", "ab"), rs.MemoryDesc((later, 3), "f32", "ab")
+    strided = rs.MemoryDesc((4, 3), "f32", (later, 1))
+    for src, dst, name in (
+        (open_, "ba", "x"),
+        (open_, None, "x"),
+        (known, open_, "dst"),
+        (strided, "ba", "x"),
+    ):
+        text = f"plan: {name} has dims known only at execution"
+        with refused(text, "without rs.RUNTIME_DIM", kind=rs.Unimplemented):
+            rs.plan(src, dst)

@@ -198,3 +198,35 @@ def test_doubles_beyond_what_a_scale_can_express_are_refused(dtype, symmetric):
 def test_dequantize_wants_a_scale():
     with refused("scale is None"):
         rs.dequantize(np.int8([1]), None)
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("dtype", REALS)
+def test_infinities_saturate_in_floats_and_nan_stays(dtype, source, axis):
+    x = np.array([[np.inf, -np.inf, 1, np.nan, 0.5, -1]]).astype(SOURCES[source])
+    q, scale, zero = rs.quantize(x, dtype, axis=axis)
+    top = REALS[dtype]
+    np.testing.assert_array_equal(q.astype(np.float32), [[top, -top, top, np.nan, top / 2, -top]])
+    assert np.float32(1 / top) == scale
+    assert not np.any(zero)
+    q, scale, _ = rs.quantize(np.array([np.inf, np.nan, -np.inf], SOURCES[source]), dtype)
+    np.testing.assert_array_equal(q.astype(np.float32), [top, np.nan, -top])
+    assert scale == 1
+
+
+def test_dequantize_takes_the_type_of_what_it_writes():
+    q = np.arange(-6, 6, dtype=np.int8).reshape(2, 6)
+    for kind in (np.float16, np.float64, ml_dtypes.bfloat16):
+        out = np.zeros((2, 6), kind)
+        assert rs.dequantize(q, 0.5, out=out) is out
+        np.testing.assert_array_equal(out.astype(np.float32), q * np.float32(0.5))
+        held = rs.Memory(rs.MemoryDesc((2, 6), kind, "ba"), rs.Engine("cpu"))
+        assert rs.dequantize(q, 0.5, out=held) is held
+        np.testing.assert_array_equal(held.to_numpy().astype(np.float32), q * np.float32(0.5))
+        assert rs.dequantize(q, 0.5, dst=held.desc).dtype == kind
+    assert rs.dequantize(q, 0.5).dtype == np.float32
+    with refused("dequantize: dtype is s8", "real numbers"):
+        rs.dequantize(q, 0.5, out=np.zeros((2, 6), np.int8))
+    with refused("its elements are f16, not f32", "leave dtype out"):
+        rs.dequantize(q, 0.5, dtype="f32", out=np.zeros((2, 6), np.float16))

@@ -102,6 +102,29 @@ def test_blocks_read_runs_of_a_kilobyte() -> None:
     assert lowered.summed.blocks.src * 4 == 1024
 
 
+@pytest.mark.parametrize("mask", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    ("dims", "src", "dst"),
+    [
+        ((4096, 4096), "ab", "ba"),
+        ((4096, 4096), "ba", "ab"),
+        ((1000, 1000), "ab", "ba"),
+        ((4096, 512, 3, 3), "abcd", "cdba"),
+        ((16, 4096, 1024), "abc", "acb"),
+    ],
+    ids=str,
+)
+def test_no_block_writes_a_column_at_a_time(dims: tuple[int, ...], src: str, dst: str, mask: int) -> None:
+    lowered = Case(dims, src, dst, mask).lowered(runnable()[-1])
+    assert lowered is None or lowered.summed.blocks.dst >= 1024
+
+
+def test_blocks_write_runs_of_a_kilobyte() -> None:
+    lowered = CASES["wide sums"].lowered(runnable()[-1])
+    assert lowered is not None
+    assert lowered.summed.blocks.dst * 4 == 1024
+
+
 def test_what_falls_into_no_blocks_takes_two_passes() -> None:
     isa = runnable()[-1]
     assert Case((4, 4), "ab", "ab", 1, "s4 s8").lowered(isa) is None

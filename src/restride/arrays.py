@@ -58,7 +58,8 @@ def reorder(
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
     dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given
-    scale   a number that multiplies, or with `axis` one for each index of that axis
+    scale   a number that multiplies, or with `axis` one for each index of that axis; an array of one value
+            is a number
     zero_point  a whole number, or with `axis` one for each index: added to a result of integers,
             `scale * x + zero_point`; where only `x` is of integers, `scale * (x - zero_point)`
     beta    a number that multiplies what `out` holds and adds it, before the zero point

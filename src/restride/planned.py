@@ -13,7 +13,7 @@ import numpy as np
 from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
-from .errors import InvalidArguments, OutOfMemory
+from .errors import InvalidArguments, OutOfMemory, Unimplemented
 from .frameworks.arithmetic import Arithmetic, Bound, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
 from .frameworks.tensors import as_numpy, as_target
@@ -223,9 +223,11 @@ def plan(
     """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
-    the same formats and types.
+    the same formats and types, and Unimplemented for dims known only at execution.
     """
-    source = _desc_of(x, src)
+    source = _concrete(_desc_of(x, src), "x")
+    if isinstance(dst, MemoryDesc):
+        _concrete(dst, "dst")
     target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
     device = engine_of(x, out, engine)
     bound = bind(Arithmetic(scale, zero_point, axis, beta, post_ops), source, target, device)
@@ -245,6 +247,19 @@ def plan(
         _lowered=program.lowered if program else None,
         _job=job,
     )
+
+
+def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
+    """The descriptor; Unimplemented for dims, strides or an offset that only an execution knows (S17)."""
+    if md.layout.has_runtime:
+        raise Unimplemented(
+            f"plan: {name} has dims known only at execution",
+            code="RS-S17",
+            where=f"{name} {md}",
+            why="which kernel runs depends on them: each shape has a plan of its own (S17)",
+            hint="give a descriptor of the dims that an execution will have, without rs.RUNTIME_DIM",
+        )
+    return md
 
 
 def _desc_of(x: Any, src: Any) -> MemoryDesc:

@@ -13,7 +13,7 @@ from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frameworks.formats import parse_type
-from .frameworks.tensors import as_numpy, back_to, is_foreign
+from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives.base import check_memory
 from .runtime.alloc import Array
 from .runtime.brought import near
@@ -66,9 +66,10 @@ def quantize(
                the smallest and largest value, 0 among them, so that 0 stays exact
     dst        the format of `q`; None keeps that of `x`
 
-    Only finite values make the range; as integers, infinities saturate and NaN becomes the zero point, which
-    stands for 0. Where all values are 0, or none is finite, the scale is 1. The zero point of f8 is 0. Raises
-    InvalidArguments for other types, and for f64 of a range that no f32 scale can express.
+    Only finite values make the range, and infinities saturate: to 448 in f8_e4m3, to 57344 in f8_e5m2. NaN
+    stays NaN in f8; as an integer it becomes the zero point, which stands for 0. Where all values are 0, or
+    none is finite, the scale is 1. The zero point of f8 is 0. Raises InvalidArguments for other types, and
+    for f64 of a range that no f32 scale can express.
 
     >>> import numpy as np, restride as rs
     >>> q, scale, zero_point = rs.quantize(np.float32([[0.5, -2.0], [1.0, np.inf]]))
@@ -86,7 +87,7 @@ def quantize(
     with np.errstate(all="ignore"):
         inverse = _ONE / scale
     has_shift = zero if axis is None else zero.any()
-    shift, chain = (zero, "nan_to_zero") if has_shift else (None, None)
+    shift, chain = (zero, "nan_to_zero") if has_shift else (None, _ends_of(target))
     options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": at, "post_ops": chain}
     return reorder(x, dst, dtype=target.data_type, **options), scale, zero
 
@@ -97,14 +98,15 @@ def dequantize(
     zero_point: Any = None,
     *,
     axis: int | None = None,
-    dtype: Any = "f32",
+    dtype: Any = None,
     dst: Any = None,
     out: Any = None,
 ) -> Any:
     """`scale * (q - zero_point)` as floats: the inverse of `quantize`, up to rounding.
 
-    `scale` and `zero_point`: one number, or with `axis` one for each index of that axis; `dtype`, `dst` and
-    `out` as in `reorder`. Raises InvalidArguments for a `dtype` that is no float.
+    `scale` and `zero_point`: one number, or with `axis` one for each index of that axis; `dst` and `out` as
+    in `reorder`. `dtype`: that of `out`, or of a `MemoryDesc` in `dst`, unless given; else f32. Raises
+    InvalidArguments for a result that is not of floats.
 
     >>> import numpy as np, restride as rs
     >>> rs.dequantize(np.int8([-2, 0, 3]), 0.5, 1).tolist()
@@ -117,7 +119,7 @@ def dequantize(
             why="it says what a step is worth",
             hint="pass quantize's",
         )
-    kind = parse_type(dtype)
+    kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
     if kind.kind != "float":
         raise InvalidArguments(
             f"dequantize: dtype is {kind}",
@@ -129,6 +131,20 @@ def dequantize(
         return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
     except Error as error:
         raise error.retold(error.what.replace("reorder: ", "dequantize: ", 1)) from None
+
+
+def _ends_of(target: _Range) -> Any:
+    """What saturates floats, which a reorder would make infinite or NaN beyond their ends."""
+    return None if target.data_type.is_integral else [("clip", target.low, target.high)]
+
+
+def _type_of(out: Any, dst: Any) -> DataType:
+    """The type of what is written, where it is there already; else f32."""
+    if out is None:
+        return dst.data_type if isinstance(dst, MemoryDesc) else DataType.f32
+    if isinstance(out, Memory):
+        return out.desc.data_type
+    return describe(as_target(out, "dequantize: out"), None, Subject.target("dequantize")).desc.data_type
 
 
 def _given(value: Any) -> Any:

@@ -66,9 +66,9 @@ CASES = {
     "matmul with tails": Case((190, 150), "ab", "BA16a64b4a", 2),
     "integers": Case((64, 32, 3, 3), "abcd", "ABcd4b16a4b", 1, "s32 u8"),
     "bytes": Case((64, 32, 5), "abc", "ABc16b16a4b", 1, "s8 s8"),
-    "wide sums": Case((64, 48), "ab", "ba", 1, "f32 s32"),
+    "wide sums": Case((2, 512, 24), "abc", "acb", 2, "f32 s32"),
     "one sum of all": Case((64, 64, 9), "abc", "acb", 0),
-    "rows that are padding": Case((7, 300), "ab", "AB16a300b", 1),
+    "rows that are padding": Case((7, 1024), "ab", "AB16a1024b", 1),
 }
 FACTOR = -128
 

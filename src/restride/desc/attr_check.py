@@ -8,7 +8,7 @@ from math import prod
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
 from .attr import Attr
-from .factor import ARG_DST, ARG_SRC, Factor
+from .factor import ARG_DST, ARG_SRC, Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
 from .post_ops import BinaryOp, PostOp, SumOp
@@ -32,6 +32,7 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
             _check_mask(name, factor, dims)
             _check_groups(name, factor, dims)
             _check_count(name, factor, dims)
+            _check_shape(name, factor, dims)
         for arg, _ in attr.zero_points:
             _check_integral(_NAMES[arg], (dst if arg == ARG_DST else src).data_type)
         for i, op in enumerate(attr.post_ops):
@@ -102,6 +103,19 @@ def _check_count(name: str, factor: Factor, dims: Sequence[int]) -> None:
         code="RS-R22",
         why=f"mask {factor.mask} stands for {_expected(factor, dims, masked)}, there are {values.size}",
         hint="give one for each index of the masked dims, in logical order, the last dim fastest",
+    )
+
+
+def _check_shape(name: str, factor: Factor, dims: Sequence[int]) -> None:
+    masked = [i for i in range(len(dims)) if factor.mask >> i & 1]
+    if any(dims[i] == RUNTIME_DIM for i in masked) or fits_extents(factor.shape, factor.extents(dims)):
+        return
+    raise InvalidArguments(
+        f"reorder: wrong shape of the {name}",
+        code="RS-R22",
+        why=f"mask {factor.mask} stands for {_expected(factor, dims, masked)}, "
+        f"the array is {' x '.join(map(str, factor.shape))}",
+        hint="give the masked dims in logical order: another order needs .transpose(), a flat array .ravel()",
     )
 
 

@@ -37,12 +37,15 @@ class Factor:
     holds them, one of SCALE_TYPES or ZERO_POINT_TYPES. `groups`: empty, or how many elements of each of the
     last two dims share a value (R25). `values`: None where a memory is passed at execution; else
     little-endian f32 (scales) or s32 (zero points), row-major over the masked dims in logical order (R23).
+    `shape`: the extents above 1 of an array of several dims that gave the values, which must be those of the
+    masked dims; empty for lists and other runs of values.
     """
 
     mask: int
     data_type: DataType
     groups: tuple[int, ...] = ()
     values: bytes | None = None
+    shape: tuple[int, ...] = ()
 
     def extents(self, dims: Sequence[int]) -> tuple[int, ...]:
         """How many values there are along each dim of a tensor of `dims`; 1 along those not masked."""
@@ -63,6 +66,17 @@ class Factor:
         """Mask, type and groups in a verbose line: `2:f32`, `3:bf16:8x1` (spec 1.6)."""
         shared = f":{'x'.join(map(str, self.groups))}" if self.groups else ""
         return f"{self.mask}:{self.data_type}{shared}"
+
+
+def fits_extents(shape: Sequence[int], extents: Sequence[int]) -> bool:
+    """True for a run of values, and for a shape with these extents; a 1 says nothing about order."""
+    given = above_one(shape)
+    return len(given) < 2 or given == above_one(extents)
+
+
+def above_one(extents: Sequence[int]) -> tuple[int, ...]:
+    """The extents that are not 1."""
+    return tuple(n for n in extents if n != 1)
 
 
 def common_scale(value: float) -> Factor:

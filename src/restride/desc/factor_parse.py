@@ -22,6 +22,7 @@ from .factor import (
     ZERO_POINT_TYPES,
     Array,
     Factor,
+    above_one,
 )
 from .parse import is_scalar, parse_int, parse_ints, short_repr
 from .real import to_f32
@@ -48,7 +49,8 @@ def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type
         return Factor(bits, dtype, shared)
     _check_common(call, bits, values.size, "scale")
     values[np.isnan(values)] = np.nan
-    return Factor(bits, dtype, shared, _rounded(values, dtype, name).astype("<f4").tobytes())
+    held = _rounded(values, dtype, name).astype("<f4").tobytes()
+    return Factor(bits, dtype, shared, held, _shape_of(scales))
 
 
 def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object, data_type: Any) -> Factor:
@@ -64,7 +66,7 @@ def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object,
         return Factor(bits, dtype, shared)
     _check_common(call, bits, values.size, "zero point")
     _check_range(values, dtype, name)
-    return Factor(bits, dtype, shared, values.astype("<i4").tobytes())
+    return Factor(bits, dtype, shared, values.astype("<i4").tobytes(), _shape_of(zero_points))
 
 
 def parse_arg(call: str, arg: object) -> int:
@@ -191,6 +193,12 @@ def _flat(values: Any, name: str) -> Array | Sequence[Any]:
     except Exception:  # a foreign object may raise anything when asked for its values
         raise _no_numbers(values, name) from None
     return flat.tolist() if isinstance(flat, np.ndarray) and flat.dtype.kind == "O" else flat
+
+
+def _shape_of(values: Any) -> tuple[int, ...]:
+    """The extents above 1 of an array of several such; empty for values that are one run."""
+    shape = () if isinstance(values, list | tuple) or is_scalar(values) else above_one(np.shape(values))
+    return shape if len(shape) > 1 else ()
 
 
 def _kind_of(dtype: np.dtype[Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,12 @@ class Arithmetic:
             return None
         return parse_factors(self.scale, self.beta)
 
+    def settled(self) -> Arithmetic:
+        """The same, where without axis an array of one value is that value."""
+        if self.axis is not None:
+            return self
+        return replace(self, scale=_alone(self.scale), zero_point=_alone(self.zero_point))
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -66,6 +72,7 @@ class Bound:
 
 def bind(given: Arithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> Bound:
     """Attributes of a reorder from `src` to `dst`. Raises InvalidArguments for what does not fit them."""
+    given = given.settled()
     if given.axis is not None:
         _axis(given.axis, "axis", dst)
     made = Bound(PrimitiveAttr(), {})
@@ -135,6 +142,17 @@ def _is_list(value: Any) -> bool:
     """True for what has several values; an array or tensor of no axes is a number."""
     ndim = getattr(value, "ndim", 0)
     return isinstance(value, list | tuple | range) or (isinstance(ndim, int) and ndim > 0)
+
+
+def _alone(value: Any) -> Any:
+    """The one value of a list, an array or a tensor of one; anything else as it is."""
+    if not _is_list(value) or isinstance(value, np.ma.MaskedArray):
+        return value
+    try:
+        found = as_numpy(value, "") if is_foreign(value) else np.asarray(value)
+        return found.reshape(())[()] if found.size == 1 else value
+    except Exception:  # a foreign object may raise anything; what it is, is told later
+        return value
 
 
 def _is_all_zero(values: Any) -> bool:

@@ -50,6 +50,8 @@ def read(scale: Any, zero_point: Any, axis: Any, beta: Any, post_ops: Any) -> As
     asked = Asked()
     shift = _read_zero_point(asked, zero_point)
     factor = _read_scale(asked, scale)
+    if axis is None and asked.arrays:
+        return None  # one value, or a mistake
     weight = None if type(beta) is float and beta == 0.0 else _value(asked, beta, 0.0)
     chain = _read_chain(asked, post_ops)
     if shift is False or factor is False or weight is False or chain is None:

@@ -140,7 +140,8 @@ def wanted_of_out(src: MemoryDesc, out: MemoryDesc, dst: Any, dtype: Any) -> Mem
         return target_desc(src, dst, data_type if isinstance(dst, MemoryDesc) else data_type or out.data_type)
     if data_type is None or data_type is out.data_type:
         return None
-    raise _differing(f"out {out}", f"its elements are {out.data_type}, not {data_type}")
+    hint = "leave dtype out to take that of out, or let reorder make the result"
+    raise _differing(f"out {out}", f"its elements are {out.data_type}, not {data_type}", hint)
 
 
 def check_out(out: MemoryDesc, wanted: MemoryDesc | None) -> None:
@@ -170,11 +171,14 @@ def _difference(out: MemoryDesc, wanted: MemoryDesc) -> str:
     return f"its strides are {out.strides} elements, not {wanted.strides}"
 
 
-def _differing(where: str, why: str) -> InvalidArguments:
+_AS_OUT = "pass dst=None to take the layout of out, or let reorder make the result"
+
+
+def _differing(where: str, why: str, hint: str = _AS_OUT) -> InvalidArguments:
     return InvalidArguments(
         "reorder: out does not lie as dst and dtype say",
         code="RS-A07",
         where=where,
         why=why,
-        hint="pass dst=None to take the layout of out, or let reorder make the result",
+        hint=hint,
     )

@@ -27,8 +27,8 @@ _SHARED_BYTES = 1 << 18
 _FEWEST_BLOCKS = 8
 # Longer blocks would not be near when they are done, and leave no place to stop.
 _LONGEST_BLOCK_BYTES = 1 << 22
-# A block reads at least so long a run of each row of the source. Measured: runs of 256 bytes cost half of the
-# speed.
+# A block reads at least so long a run of each row of the source, and writes as long ones: tiles stay whole.
+# Measured: reading runs of 256 bytes costs half of the speed; blocks of one column each are 50 times slower.
 _RUN_BYTES = 1 << 10
 # The longest block that is put together in scratch, on the stack.
 _SCRATCH_BYTES = 1 << 17
@@ -98,7 +98,7 @@ def cuts(nest: LoopNest) -> list[int]:
 
 def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
     """A nest in blocks of one of its `cuts`; None where they are too few to share, or too long."""
-    nest = _cut_in_blocks(nest, cut, _block_positions(nest.axes[cut], nest.src_type.bits))
+    nest = _cut_in_blocks(nest, cut, _block_positions(nest, cut))
     axis = nest.axes[cut]
     if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= _SHARED_BYTES:
         return None
@@ -109,10 +109,12 @@ def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
     return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), poured)
 
 
-def _block_positions(axis: Axis, bits: int) -> int:
-    """How many positions of an axis make a block: an even part, the smallest that reads runs long enough."""
-    step = max(abs(as_int(axis.src)) * bits // 8, 1)
-    least = min(-(-_RUN_BYTES // step), axis.extent)
+def _block_positions(nest: LoopNest, cut: int) -> int:
+    """How many positions of an axis make a block: the smallest even part with long runs on both sides."""
+    axis = nest.axes[cut]
+    sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
+    steps = [abs(as_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
+    least = min(max(-(-_RUN_BYTES // max(step, 1)) for step in steps), axis.extent)
     return min(n for n in _divisors(axis.extent) if n >= least)
 
 

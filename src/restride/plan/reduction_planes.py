@@ -8,8 +8,6 @@ all others. The smallest value is the largest key of the negated ones.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..dtypes import DataType
@@ -28,11 +26,6 @@ def accumulated_bits(reduction: Reduction) -> int:
 def bias_of(data_type: DataType) -> int:
     """What is added to a magnitude's bits so that one that is not finite becomes negative."""
     return int((1 << data_type.bits - 1) - NOT_FINITE[data_type])
-
-
-def plane_dtype(reduction: Reduction) -> np.dtype[Any]:
-    """The NumPy type of planes."""
-    return _SIGNED[accumulated_bits(reduction)]
 
 
 def new_planes(reduction: Reduction, planes: int) -> Array:

@@ -37,7 +37,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Feed:
     """One operand: `values` where they are known, else the argument `arg` of an execution.
 
-    `desc` is what that memory must be; None where any dense memory of `count` values of `data_type` will do.
+    `desc` is what that memory must be; None where any dense memory of `count` values of `data_type` will do
+    that is one run of them, or has `extents`.
     """
 
     tensor: Tensor
@@ -46,6 +47,7 @@ class Feed:
     desc: MemoryDesc | None = None
     count: int = 0
     data_type: DataType = DataType.undef
+    extents: tuple[int, ...] = ()
 
     def memory_desc(self) -> MemoryDesc:
         """The plainest memory that will do."""
@@ -110,10 +112,11 @@ class _Writer:
                 self.step(name, one)
             return
         kind = factor.data_type if values is None else DataType.parse(values.dtype)
-        tensor = Tensor.of_groups(kind, factor.extents(self.dims), self.dims)
+        extents = factor.extents(self.dims)
+        tensor = Tensor.of_groups(kind, extents, self.dims)
         is_open = any(n == RUNTIME_DIM and factor.mask >> i & 1 for i, n in enumerate(self.dims))
         count, data_type = RUNTIME_DIM if is_open else factor.count(self.dims), factor.data_type
-        self.tensor(name, Feed(tensor, arg, values, None, count, data_type))
+        self.tensor(name, Feed(tensor, arg, values, None, count, data_type, extents))
 
     def post_op(self, index: int, op: PostOp) -> None:
         if isinstance(op, EltwiseOp):

@@ -5,9 +5,10 @@ zero point of its source shifts it. Both are taken back by one s32 for each outp
 of its weights, and -1 times it. Behind the bytes of the weights, in this order, is where oneDNN looks for
 them.
 
-On the CPU one kernel does both, a block at a time (`plan/summed.py`). Where no axis of the destination
-gives such blocks, and for 4-bit types, the sums are found in a second pass over what the first left in the
-caches.
+On the CPU one kernel does both, a block at a time (`plan/summed.py`). Where no axis of the destination gives
+blocks that keep long runs on both sides, where the sums lie in another order than the destination
+(`runtime/ordered_sums.py`), and for 4-bit types, they are found in a second pass over what the first left in
+the caches.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ..plan.reorder import reorder_nest
 from ..runtime.alloc import Array, address_of
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from ..runtime.ordered_sums import ProductProgram, TurnedProgram, ordered_sums
 from ..runtime.reduction import SumProgram
 from ..runtime.reference import run_nest, storage
 from ..runtime.spread import make_program
@@ -48,7 +50,7 @@ class Sums:
         self._bytes = _Bytes(dst, is_compiled) if dst.data_type.bits < 8 else None
         summed = self._bytes.desc if self._bytes else dst
         self._reduction = reduction_of(summed, wanted.mask, Op.total)
-        self._program = SumProgram(summed, wanted.mask, self._factor, padded=True) if is_compiled else None
+        self._program = _program(summed, wanted.mask, self._factor) if is_compiled else None
         self._row: Any = ctypes.c_int32 * self._reduction.outputs
 
     def write(self, dst: Memory, extras: Extras) -> None:
@@ -71,7 +73,7 @@ class Sums:
 
     def fused(self, nest: LoopNest, moved_bytes: int) -> SummedProgram | None:
         """What writes the destination and finds its sums in one pass; None where that takes two."""
-        if self._bytes is not None or self._program is None:
+        if self._bytes is not None or not isinstance(self._program, SumProgram):
             return None
         return summed_program(nest, self._reduction, moved_bytes, self._factor)
 
@@ -83,6 +85,11 @@ class Sums:
     def _at(self, address: int) -> Array:
         """The sums at an address."""
         return np.frombuffer(self._row.from_address(address), np.int32)
+
+
+def _program(summed: MemoryDesc, mask: int, factor: int) -> SumProgram | ProductProgram | TurnedProgram:
+    """The program of a pass that finds the sums."""
+    return ordered_sums(summed, mask, factor) or SumProgram(summed, mask, factor, padded=True)
 
 
 class _Bytes:

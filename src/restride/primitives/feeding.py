@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..desc.factor import above_one, fits_extents
 from ..desc.layout import Layout
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
@@ -74,13 +75,15 @@ def _check_feed(call: str, feed: Feed, memory: Memory, engine: Engine, dst: Memo
 
 
 def _check_values(call: str, name: str, feed: Feed, md: MemoryDesc) -> None:
-    """Scales and zero points: so many, of this type, one after the other."""
+    """Scales and zero points: so many, of this shape and type, one after the other."""
     if md.nelems != feed.count:
         why = f"the mask stands for {feed.count} values, it has {md.nelems}"
     elif md.data_type is not feed.data_type:
         why = f"its values are {md.data_type}, the attribute says {feed.data_type}"
     elif not _is_dense(md.layout):
         why = "its values do not follow each other row by row"
+    elif not fits_extents(md.dims, feed.extents):
+        why = f"it is {_times(md.dims)}, the masked dims are {_times(above_one(feed.extents))}"
     else:
         return
     raise InvalidArguments(
@@ -90,6 +93,10 @@ def _check_values(call: str, name: str, feed: Feed, md: MemoryDesc) -> None:
         why=why,
         hint=f"pass a dense memory: rs.MemoryDesc(({feed.count},), {str(feed.data_type)!r}, 'a')",
     )
+
+
+def _times(dims: Sequence[int]) -> str:
+    return " x ".join(map(str, dims))
 
 
 def _is_dense(layout: Layout) -> bool:

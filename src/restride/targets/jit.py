@@ -39,12 +39,6 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
         return bytes(_guarded("emit object code", isa, machine.emit_object, module))
 
 
-def optimised_ir(ir_text: str, isa: Isa) -> str:
-    """Return the IR text that the code generator sees."""
-    with LLVM_LOCK:
-        return str(_optimised(ir_text, isa, _target_machine(isa)))
-
-
 def assembly(ir_text: str, isa: Isa) -> str:
     """Return the assembly text of what `compile_ir` gives."""
     with LLVM_LOCK:
