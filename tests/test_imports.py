@@ -220,3 +220,10 @@ def test_names_may_be_asked_for_first_by_many_threads() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_the_package_can_be_loaded_again():
+    again = "importlib.reload(restride); del sys.modules['restride']; import restride"
+    subprocess.run(
+        [sys.executable, "-c", f"import importlib, sys, restride; {again}"], check=True, timeout=60
+    )

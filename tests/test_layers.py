@@ -34,7 +34,7 @@ _OPTIONAL = {
     "tensorflow",
 }
 _ROWS = (
-    ("errors", "nearest", "dtypes", "settings", "verbose", "version"),
+    ("errors", "nearest", "forks", "dtypes", "settings", "verbose", "version"),
     ("desc",),
     ("plan",),
     ("emit",),

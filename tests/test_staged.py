@@ -10,7 +10,7 @@ from restride.plan.contract import storage_dtype
 from restride.plan.machine import Machine
 from restride.plan.nest import LoopNest
 from restride.plan.shuffle import shuffle_chain, shuffle_nest
-from restride.plan.staged import Run, linear_chain, runs_of, stage
+from restride.plan.staged import LONGEST_ROW, Run, linear_chain, runs_of, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
 from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
@@ -143,3 +143,13 @@ def test_a_lowered_chain_says_what_it_does() -> None:
     nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
     lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_chain(md, md, 1, 2))
     assert "streaming stores in the last" in str(lowered)
+
+
+def test_scratch_stays_as_small_as_is_promised_of_a_thread_s_stack() -> None:
+    # 31 positions of 6000 bytes: a little more than the limit, but no longer small.
+    md = MemoryDesc((16, 6000, 31, 1), "u8", "aBcd4b")
+    chain = shuffle_chain(md, md, 1, 10)
+    assert chain is not None
+    made = stage(chain, Machine(vector_bytes=64, registers=32), poured=False)
+    assert made is not None
+    assert made.scratch <= LONGEST_ROW

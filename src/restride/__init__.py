@@ -9,6 +9,7 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 import importlib as _importlib
 import typing as _typing
 
+from . import forks as _forks
 from . import version
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
@@ -82,6 +83,8 @@ if _typing.TYPE_CHECKING:
     from .shuffles import channel_shuffle, shuffle, shuffle_channels
 
 __version__ = version.VERSION
+
+_forks.watch()
 
 # Pictures are made in the highest row: descriptors know it by this name alone, and load it on first use.
 _register_viewer("restride.view.methods")
@@ -246,4 +249,4 @@ def __dir__() -> list[str]:
 
 
 # Loading the package `plan`, which is not public, has put it where the function of that name belongs.
-globals().pop("plan")
+globals().pop("plan", None)

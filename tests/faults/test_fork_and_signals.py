@@ -308,3 +308,25 @@ def test_a_fault_in_a_worker_prints_a_traceback():
     done = subprocess.run(_program(body), capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == -signal.SIGSEGV
     assert "Segmentation fault" in done.stderr
+
+
+@pytest.mark.parametrize("use", ["rs.reorder(x, 'nhwc')", "rs.concat([x, x], 1)", "rs.quantize(x)"])
+@pytest.mark.parametrize("delay", [0.02, 0.12])
+def test_children_forked_while_another_thread_loads_a_module_work(use: str, delay: float):
+    assert _run(f"""
+        import importlib.abc
+        import numpy as np, restride as rs
+        class Slow(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path, target=None):
+                if name.startswith("restride."): time.sleep(0.03)
+                return None
+        sys.meta_path.insert(0, Slow())
+        x = np.zeros((2, 3, 4, 5), "f4")
+        def use():
+            {use}
+            return True
+        thread = threading.Thread(target=use); thread.start()
+        time.sleep({delay})
+        print(ended_well(fork(use)))
+        thread.join()
+    """) == ["True"]

@@ -152,7 +152,8 @@ def stage(chain: Chain, machine: Machine, *, poured: bool) -> Staged | None:
     is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
     if row > LONGEST_ROW or (poured and is_short):
         return None
-    chunk = _chunk(chain.along.extent, limit, machine.line // gcd(machine.line, chain.run * width))
+    grain = machine.line // gcd(machine.line, chain.run * width)
+    chunk = _chunk(chain.along.extent, limit, LONGEST_ROW // row, grain)
     last = chain.along.extent % chunk
     return Staged(
         data_type=chain.nest.src_type,
@@ -199,16 +200,16 @@ def _steps(chain: Chain, positions: int, machine: Machine, poured: bool) -> Step
     return Steps(stages, chain.pour(positions) if poured else None)
 
 
-def _chunk(extent: int, limit: int, grain: int) -> int:
+def _chunk(extent: int, limit: int, most: int, grain: int) -> int:
     """Positions of a chunk: all of them, or an even part, or else a multiple of what fills whole lines.
 
-    All of them also where a little more scratch spares a rest: 49 for a limit of 32.
+    All of them also where a little more scratch, for at most `most`, spares a rest: 49 for a limit of 32.
     """
     if extent <= limit:
         return extent
     whole = grain if extent % grain == 0 and grain <= limit else 1
     even = (n for n in range(limit, limit // 2, -1) if extent % n == 0 and n % whole == 0)
-    rough = extent if extent < 2 * limit else limit // whole * whole or limit
+    rough = extent if extent < min(2 * limit, most + 1) else limit // whole * whole or limit
     return next(even, rough)
 
 
