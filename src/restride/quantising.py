@@ -125,7 +125,7 @@ def dequantize(
             f"dequantize: dtype is {kind}",
             code="RS-A15",
             why="the result is of real numbers",
-            hint='pass dtype="f32"',
+            hint='pass dtype="f32"' if out is None and dst is None else "write to an array of floats",
         )
     try:
         return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)

@@ -115,7 +115,8 @@ def _check_shape(name: str, factor: Factor, dims: Sequence[int]) -> None:
         code="RS-R22",
         why=f"mask {factor.mask} stands for {_expected(factor, dims, masked)}, "
         f"the array is {' x '.join(map(str, factor.shape))}",
-        hint="give the masked dims in logical order: another order needs .transpose(), a flat array .ravel()",
+        hint="give the masked dims in logical order: .transpose() where they are in another, then .ravel() "
+        "where an array has other dims than these",
     )
 
 

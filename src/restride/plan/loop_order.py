@@ -20,7 +20,7 @@ _RUN_BYTES = 1024
 # The same on the destination's side where more rows of the source would push each other out of the second
 # cache. Measured on rows of 4 to 16 KB, 1.1 to 1.4 times as fast; one line is too short.
 _SHORT_RUN_BYTES = 128
-# Ways of the second cache.
+# Ways of the second cache. Systems tell them seldom; most have 8 to 20, and the rule is rough anyway.
 _SECOND_WAYS = 16
 # Work below this many bytes is one grid step.
 _SMALL_BYTES = 1 << 15
@@ -64,7 +64,7 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
     _cut_for_threads(nest, chunks, outer, blocks)
     cuts = [Grid(i, blocks[i]) for i in inner if blocks[i] < _tiles(nest, chunks, i)]
     if order[-1] != inner[-1] and blocks[inner[-1]] <= _short_run(nest, chunks, inner[-1]):
-        # Runs of the destination are short: block after block goes on along the source.
+        # Runs of the destination are short, for whatever reason: blocks go on along the source.
         cuts.reverse()
     return Order((*outer, *cuts), tuple(inner))
 

@@ -91,7 +91,8 @@ def _check_values(call: str, name: str, feed: Feed, md: MemoryDesc) -> None:
         code="RS-R07",
         where=f"{name} {md}",
         why=why,
-        hint=f"pass a dense memory: rs.MemoryDesc(({feed.count},), {str(feed.data_type)!r}, 'a')",
+        hint=f"pass a dense memory: rs.MemoryDesc(({feed.count},), {str(feed.data_type)!r}, 'a'), "
+        "with the values in the logical order of the masked dims",
     )
 
 
