@@ -34,7 +34,7 @@ _OPTIONAL = {
     "tensorflow",
 }
 _ROWS = (
-    ("errors", "nearest", "forks", "dtypes", "settings", "verbose", "version"),
+    ("errors", "nearest", "forks", "kept", "dtypes", "settings", "verbose", "version"),
     ("desc",),
     ("plan",),
     ("emit",),
@@ -176,6 +176,12 @@ def test_only_modules_for_a_framework_import_those_that_import_it(group: set[str
 def test_only_code_generation_knows_llvm() -> None:
     uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if m.top not in ("emit", "targets")]
     assert not [f"{m.name}:{i.line}" for m, top, i in uses if top == "llvmlite"]
+
+
+def test_no_property_of_the_library_holds_a_lock_while_it_is_computed() -> None:
+    # As functools.cached_property does in Python 3.11; children of fork would wait for it.
+    library = [path for path in _ROOT.rglob("*.py") if path.relative_to(_ROOT).parts[0] != "bench"]
+    assert [path.name for path in library if "cached_property" in path.read_text("utf-8")] == ["kept.py"]
 
 
 def _loaded_when_asked_for() -> list[tuple[str, str]]:

@@ -330,3 +330,64 @@ def test_children_forked_while_another_thread_loads_a_module_work(use: str, dela
         print(ended_well(fork(use)))
         thread.join()
     """) == ["True"]
+
+
+def test_children_forked_while_another_thread_loads_a_module_of_python_work():
+    assert _run("""
+        import importlib.abc
+        import restride
+        class Slow(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path, target=None):
+                if name in ("colorsys", "encodings.cp037"): time.sleep(0.2)
+                return None
+        sys.meta_path.insert(0, Slow())
+        def use():
+            import colorsys
+            return "a".encode("cp037") == b"\\x81"
+        thread = threading.Thread(target=use); thread.start()
+        time.sleep(0.1)
+        print(ended_well(fork(use)))
+        thread.join()
+        thread = threading.Thread(target=use); thread.start()
+        time.sleep(0.3)
+        print(ended_well(fork(use)))
+        thread.join()
+    """) == ["True", "True"]
+
+
+def test_children_forked_while_another_thread_prepares_a_concat_work():
+    assert _run("""
+        import numpy as np, restride as rs
+        from restride.primitives import concat_problem
+        window_moves = concat_problem.window_moves
+        def slow(*args):
+            time.sleep(0.3)
+            return window_moves(*args)
+        concat_problem.window_moves = slow
+        x = np.zeros((2, 3, 4, 5), "f4")
+        def use():
+            return rs.concat([x, x], 1).shape == (2, 6, 4, 5)
+        thread = threading.Thread(target=use); thread.start()
+        time.sleep(0.1)
+        print(ended_well(fork(use)))
+        thread.join()
+    """) == ["True"]
+
+
+def test_forks_while_another_thread_sets_up_logging_end():
+    # dictConfig holds the lock of logging while it loads the classes of handlers; forks wait for that lock.
+    assert _run("""
+        import importlib, logging, logging.config, restride
+        stop = False
+        def set_up():
+            while not stop:
+                for name in [name for name in sys.modules if name.startswith("logging.handlers")]:
+                    del sys.modules[name]
+                logging.config.dictConfig({"version": 1, "handlers": {
+                    "one": {"class": "logging.handlers.MemoryHandler", "capacity": 1}}})
+        thread = threading.Thread(target=set_up); thread.start()
+        time.sleep(0.05)
+        print(all(ended_well(fork(run)) for _ in range(40)))
+        stop = True
+        thread.join()
+    """) == ["True"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from ..desc.attr import Attr
 from ..desc.factor import ARG_MULTIPLE_SRC
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
+from ..kept import kept_property
 from ..plan.concat import Move, Window, window_moves
 from ..runtime.memory import Memory
 from .chain import Chain, scaled_chain
@@ -152,28 +153,28 @@ class Part:
     window: Window
     chain: Chain
 
-    @cached_property
+    @kept_property
     def moves(self) -> tuple[Move, ...]:
         """The nests that fill the window."""
         tensors = [feed.tensor for feed in self.chain.feeds]
         return window_moves(self.src, self.window, self.chain.compute, tensors)
 
-    @cached_property
+    @kept_property
     def padding(self) -> tuple[Move, ...]:
         """The nests that write its padding alone."""
         return tuple(zeros for move in self.moves for zeros in move.padding())
 
-    @cached_property
+    @kept_property
     def is_like_window(self) -> bool:
         """True where the source may lie in the window itself."""
         return self.window.is_like(self.src)
 
-    @cached_property
+    @kept_property
     def is_copy(self) -> bool:
         """True where bits are moved as they are."""
         return self.chain.compute.is_move and self.src.data_type is self.window.dst.data_type
 
-    @cached_property
+    @kept_property
     def _bits_apart(self) -> int:
         """How far behind the destination the source's memory begins where it lies in the window."""
         return (

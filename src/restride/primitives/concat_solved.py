@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
+from ..kept import kept_property
 from ..plan.concat import Move
 from ..runtime.joined import JoinedProgram, joined_program
 from ..runtime.memory import Memory
@@ -97,7 +97,7 @@ class _Solved:
         self._held: list[object] = []
         self.params = None if part.chain.args else fill_params(part.chain, {}, self._held)
 
-    @cached_property
+    @kept_property
     def padding(self) -> tuple[_Compiled, ...]:
         """The programs that write the padding."""
         return tuple(map(_compiled, self.part.padding))

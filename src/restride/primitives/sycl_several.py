@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
+from ..kept import kept_property
 from ..plan.compute import Compute
 from ..plan.concat import Move
 from ..plan.reorder import reorder_nest
@@ -61,7 +61,7 @@ class _Part:
         self.moves = tuple(map(self._program, part.moves))
         self.feeder = Feeder(part.chain, device)
 
-    @cached_property
+    @kept_property
     def padding(self) -> tuple[SyclProgram, ...]:
         """The programs that write the padding."""
         return tuple(map(self._program, self.part.padding))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import sys
 import threading
 import types
 from contextlib import AbstractContextManager
 from typing import Any
 
-# Taken for every use of LLVM, and before a fork: no child inherits it from a thread that it has not got.
+from .. import forks
+
+# Taken for every use of LLVM.
 LLVM_LOCK = threading.RLock()
 
 
@@ -46,23 +47,12 @@ def inlined_module(text: str, machine: Any) -> Any:
     return module
 
 
-_held_over_fork: list[AbstractContextManager[object]] = []
+def _inner_lock() -> AbstractContextManager[object] | None:
+    """llvmlite's own lock, once loaded: collected objects, and other libraries, use LLVM without ours."""
+    lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
+    return lock if isinstance(lock, AbstractContextManager) else None
 
 
-def _before_fork() -> None:
-    """Hold our lock and llvmlite's own: collected objects, and other libraries, use LLVM without ours."""
-    LLVM_LOCK.acquire()
-    inner = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
-    if isinstance(inner, AbstractContextManager):
-        inner.__enter__()
-        _held_over_fork.append(inner)
-
-
-def _after_fork() -> None:
-    while _held_over_fork:
-        _held_over_fork.pop().__exit__(None, None, None)
-    LLVM_LOCK.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+# No child inherits them from a thread that it has not got.
+forks.hold(lambda: LLVM_LOCK)
+forks.hold(_inner_lock)
