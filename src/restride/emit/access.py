@@ -49,7 +49,7 @@ def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
         return with_sign(b, nibbles) if side.data_type is DataType.s4 else nibbles
     if cut is None:
         return _load_lanes(b, side, lanes)
-    return _join(b, [_load_piece(b, can, side, group, count) for group, count in cut])
+    return b.join([_load_piece(b, can, side, group, count) for group, count in cut])
 
 
 def _cut(side: Side, lanes: Lanes) -> list[Piece] | None:
@@ -61,16 +61,6 @@ def _cut(side: Side, lanes: Lanes) -> list[Piece] | None:
     if size == 1 or None in counts:
         return None
     return [(group, count or 0) for group, count in zip(groups, counts, strict=True)]
-
-
-def _join(b: Builder, parts: list[Value]) -> Value:
-    while len(parts) > 1:
-        parts = [_concat(b, x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
-def _concat(b: Builder, x: Value, y: Value) -> Value:
-    return b.shuffle(x, y, tuple(range(2 * lanes_of(x))))
 
 
 def _load_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:
@@ -103,7 +93,7 @@ def _bytes_of(side: Side) -> Side:
 
 
 def _load_nibbles(b: Builder, can: Abilities, side: Side, cut: list[Piece]) -> Value:
-    return _join(b, [_load_nibble_piece(b, can, side, group, count) for group, count in cut])
+    return b.join([_load_nibble_piece(b, can, side, group, count) for group, count in cut])
 
 
 def _load_nibble_piece(b: Builder, can: Abilities, side: Side, group: Lanes, count: int) -> Value:

@@ -117,6 +117,13 @@ class Builder:
         kind = vector(element_of(a), len(mask))
         return self.value(kind, f"shufflevector {a}, {b}, {_mask_text(tuple(mask))}")
 
+    def join(self, parts: Sequence[Value]) -> Value:
+        """The lanes of equal parts, a power of two of them, one after another."""
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.shuffle(a, b, range(2 * lanes_of(a))) for a, b in pairs]
+        return parts[0]
+
     def shuffle_wide(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
         """`shuffle` in the widest lanes that the mask moves together, up to 64 bits: LLVM is quicker with few
         lanes, and does not find out by itself.

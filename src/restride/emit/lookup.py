@@ -36,12 +36,7 @@ def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], register: in
     lanes = lanes_of(v)
     pieces = [_piece(b, v, first, size) for first in range(0, lanes, size)]
     found = [_in_one(b, x, codes, size) if len(codes) == 16 else _in_four(b, x, codes) for x in pieces]
-    while len(found) > 1:
-        found = [
-            b.shuffle(x, y, tuple(range(2 * lanes_of(x))))
-            for x, y in zip(found[::2], found[1::2], strict=True)
-        ]
-    whole = found[0]
+    whole = b.join(found)
     return whole if lanes_of(whole) == lanes else b.shuffle(whole, whole, tuple(range(lanes)))
 
 
