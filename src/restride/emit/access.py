@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
+from ..plan.machine import LINE
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
 from .leading import load_masked, load_prefix, prefix_mask
@@ -208,9 +209,9 @@ def _store_piece(
 
 def _alignment(streams: bool, nbytes: int, offset: int) -> str:
     """Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest."""
-    if not streams or nbytes < 16 or offset % min(nbytes, 64):
+    if not streams or nbytes < 16 or offset % min(nbytes, LINE):
         return "align 1"
-    return f"align {min(nbytes, 64)}, !nontemporal !0"
+    return f"align {min(nbytes, LINE)}, !nontemporal !0"
 
 
 def _lanes(b: Builder, value: Value, first: int, count: int) -> Value:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..plan.blocks import Blocks, Section
+from ..plan.machine import LINE
 from ..plan.staged import Pour
 from .builder import Builder, Value, i64
 from .kernel import NestWriter, Params, Style, load_params, module_text, share_of
-from .staged import LINE, Pourer
+from .staged import Pourer
 from .tile import Places
 
 

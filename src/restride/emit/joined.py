@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..plan.joined import Joined
+from ..plan.machine import LINE
 from .builder import Builder, Value, i64
 from .kernel import Params, Style, module_text, share_of
-from .staged import LINE, Pourer, StageWriter
+from .staged import Pourer, StageWriter
 
 
 def emit_joined(joined: Joined, style: Style) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from ..plan.machine import LINE
 from ..plan.nest import Axis, Stride
 from ..plan.staged import Pour, Run, Staged, Steps
 from .builder import Builder, Value, i64, vector
@@ -13,7 +14,6 @@ from .tile import Places
 
 # Writes what asks for so many lines more of the next chunk.
 Ask = Callable[[int], None]
-LINE = 64
 _NOTHING = Params()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ..dtypes import DataType
 from ..plan.compute import Compute
 from ..plan.contract import is_integer_move
+from ..plan.machine import LINE
 from .access import Side, load, store
 from .builder import Builder, Value, element_of, vector
 from .compute import Inputs, real_steps, run_steps
@@ -16,8 +17,6 @@ from .operand import Tensors
 from .pack import clamped, integers_of, is_small_float, pack, parts_of
 from .shape import Layout, TileAxis, layout, piece, recipe
 from .small_float import narrow_to_odd, small_code
-
-_LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +220,7 @@ def _prefetch(b: Builder, side: Side, lanes: Lanes, ahead: int) -> None:
     """
     size, bits = piece(lanes, side.offsets), side.data_type.bits
     for group in (lanes[i : i + size] for i in range(0, len(lanes), size)):
-        for line in range(0, max(size * bits // 8, 1), _LINE):
+        for line in range(0, max(size * bits // 8, 1), LINE):
             if side.has(first := group[line * 8 // bits]):
                 address = b.advance(side.at(b, first), ahead)
                 b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArguments, Unimplemented
-from ..runtime.alloc import CACHE_LINE, Array, address_of, allocate
+from ..plan.machine import LINE
+from ..runtime.alloc import Array, address_of, allocate
 from ..runtime.capsules import Exported, imported, is_named
 
 # What JAX makes of these unless it is told to keep 64 bits.
@@ -115,7 +116,7 @@ def _is_dense(x: Array) -> bool:
 
 def _aligned(x: Array) -> Array:
     """`x` from a cache line on, as JAX takes other bytes by a copy, and row-major."""
-    if address_of(x) % CACHE_LINE == 0:
+    if address_of(x) % LINE == 0:
         return x
     steps = [stride // x.itemsize for stride in x.strides]
     copied = allocate(x.nbytes).view(x.dtype, x.shape, steps)

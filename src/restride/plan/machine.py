@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What code takes for a cache line, in bytes, on every machine: streaming stores write so much at once, and
+# need it aligned; memory that is allocated begins at such a line.
+LINE = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -17,7 +21,7 @@ class Machine:
     registers: int = 16
     l2: int = 1 << 20
     l3: int = 16 << 20
-    line: int = 64
+    line: int = LINE
     page: int = 4096
     ways: int = 8
 

@@ -14,8 +14,8 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory
+from ..plan.machine import LINE
 
-CACHE_LINE = 64
 PAGE = 4096
 _LARGE = 2**20
 _ADDRESSES = 2**63
@@ -131,7 +131,7 @@ def allocate(nbytes: int) -> Buffer:
 
     Raises OutOfMemory where the system has not as much (M41).
     """
-    alignment = PAGE if nbytes >= _LARGE else CACHE_LINE
+    alignment = PAGE if nbytes >= _LARGE else LINE
     block = _reserve(nbytes + alignment, nbytes)
     start = address_of(block)
     return Buffer(start + -start % alignment, nbytes, False, block)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..emit.entry import ENTRY, WHOLE
+from ..plan.machine import LINE
 from ..plan.nest import LoopNest
 from ..targets.compilable import Compilable
 from ..targets.isa import CacheSizes, Isa, host_caches, host_isa
@@ -27,7 +28,6 @@ _PART_BYTES = 1 << 22
 _PARTS_PER_THREAD = 4
 # Jobs from here on are cut in pieces between which Python sees signals.
 _SHORT_BYTES = 1 << 26
-LINE = 64
 
 # Below this many bytes (a few microseconds) to let go of Python's lock costs more than it gives others.
 _LOCKED_BYTES = 1 << 16

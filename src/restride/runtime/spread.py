@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..dtypes import DataType
+from ..plan.machine import LINE
 from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
 from ..targets.isa import host_caches
 from .alloc import Array, address_of
-from .cpu import LINE, Params, Program
+from .cpu import Params, Program
 
 if TYPE_CHECKING:
     from ..plan.staged import Chain

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..plan.machine import Machine
+from ..plan.machine import LINE, Machine
 from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
 from ..plan.nibbles import in_pairs, moves_whole_bytes
 from ..plan.schedule import Schedule, deals, schedule
@@ -75,8 +75,8 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
         registers=32 if is_wide or isa.name == "neon" else 16,
         l2=caches.l2,
         l3=caches.l3,
-        # Streaming stores are of 64 bytes, however short the system says its lines are.
-        line=max(caches.line, 64),
+        # Streaming stores are of a whole line of ours, however short the system says its lines are.
+        line=max(caches.line, LINE),
     )
 
 
