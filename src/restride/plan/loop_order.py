@@ -7,7 +7,7 @@ several of them, are moved before moving on; the rest follow the destination. Th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 
 from ..dtypes import DataType
 from .machine import Machine
@@ -20,8 +20,6 @@ _RUN_BYTES = 1024
 # The same on the destination's side where more rows of the source would push each other out of the second
 # cache. Measured on rows of 4 to 16 KB, 1.1 to 1.4 times as fast; one line is too short.
 _SHORT_RUN_BYTES = 128
-# Ways of the second cache. Systems tell them seldom; most have 8 to 20, and the rule is rough anyway.
-_SECOND_WAYS = 16
 # Work below this many bytes is one grid step.
 _SMALL_BYTES = 1 << 15
 # Bytes of one grid step where an axis must be cut to make steps.
@@ -177,11 +175,12 @@ def _push_out(nest: LoopNest, chunks: Chunks, across: int, tiles: int, machine: 
     of the second cache that they fall into: what is asked for ahead needs the rest. Not where runs are nearly
     short already.
     """
-    stride, way = nest.axes[across].src, machine.l2 // _SECOND_WAYS
+    stride = nest.axes[across].src
     if not isinstance(stride, int) or nest.moved_bytes < machine.l3:
         return False
     step, rows = abs(stride) * nest.src_type.bits // 8, tiles * chunks[across]
-    return tiles >= 4 * _short_run(nest, chunks, across) and 2 * rows * gcd(step, way) > machine.l2
+    is_long = tiles >= 4 * _short_run(nest, chunks, across)
+    return is_long and machine.second_cache.overflows(2 * rows, step)
 
 
 def _run_tiles(stride: Stride, chunk: int, data_type: DataType, run: int = _RUN_BYTES) -> int:

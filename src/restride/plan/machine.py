@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 # What code takes for a cache line, in bytes, on every machine: streaming stores write so much at once, and
 # need it aligned; memory that is allocated begins at such a line.
@@ -10,11 +11,23 @@ LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """Vector registers, how wide and how many, and the data caches, in bytes.
+class Cache:
+    """A data cache of `size` bytes: lines a multiple of size / ways apart share a set, which holds `ways`."""
 
-    Lines whose addresses differ by a multiple of `page` share a set of the first cache, which holds `ways` of
-    them.
+    size: int
+    ways: int
+
+    def overflows(self, rows: int, step: int) -> bool:
+        """True where so many rows, `step` bytes apart, are more than the sets hold that they fall into."""
+        return rows * gcd(step, self.size // self.ways) > self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Vector registers, how wide and how many; the data caches, a line of them and a page, in bytes.
+
+    Systems seldom tell how many ways a cache has. Of the first what counts is the size of a way, which is a
+    page nearly everywhere; most second ones have 8 to 20, and the rules that ask are rough anyway.
     """
 
     vector_bytes: int = 16
@@ -23,7 +36,19 @@ class Machine:
     l3: int = 16 << 20
     line: int = LINE
     page: int = 4096
-    ways: int = 8
+    l1: int = 32 << 10
+    l1_ways: int = 8
+    l2_ways: int = 16
+
+    @property
+    def first_cache(self) -> Cache:
+        """The first data cache of a core."""
+        return Cache(self.l1, self.l1_ways)
+
+    @property
+    def second_cache(self) -> Cache:
+        """The second cache of a core."""
+        return Cache(self.l2, self.l2_ways)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ fill a cache line, so that both sides move in whole vectors and one network of s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 
 from ..dtypes import DataType
 from .machine import Machine
@@ -171,7 +171,7 @@ def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bo
 def collide(rows: int, stride: Stride, data_type: DataType, machine: Machine) -> bool:
     """True where so many rows of elements, a stride apart, fall into too few sets of the first cache."""
     step = abs(stride) * data_type.bits // 8 if isinstance(stride, int) else 0
-    return step > 0 and rows * gcd(step, machine.page) > machine.ways * machine.page
+    return step > 0 and machine.first_cache.overflows(rows, step)
 
 
 def _shrink_odd(chunks: dict[int, int], most: int) -> None:
