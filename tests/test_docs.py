@@ -27,7 +27,8 @@ from restride.desc.tags import FormatTag, parse_tag
 _ROOT = Path(__file__).parents[1]
 _SOURCES = Path(rs.__file__).parent
 _DOCS = _ROOT / "docs"
-_PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.rglob("*.md")))
+_CODES = _ROOT / "src" / "restride" / "cli" / "refusals.md"
+_PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.rglob("*.md")), _CODES)
 _FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # These need minutes, a network or a toolchain: make runs them.
@@ -213,7 +214,7 @@ def test_every_page_is_reachable_from_the_index() -> None:
     indices = (_DOCS / "index.md", _DOCS / "reference" / "index.md")
     links = [(index, link.partition("#")[0]) for index in indices for link in _LINK.findall(_prose(index))]
     linked = {(index.parent / link).resolve() for index, link in links}
-    assert set(_DOCS.rglob("*.md")) - linked - set(indices) == set()
+    assert {*_DOCS.rglob("*.md"), _CODES} - linked - set(indices) == set()
     assert "docs/index.md" in _LINK.findall(_prose(_ROOT / "README.md"))
 
 

@@ -69,11 +69,6 @@ def test_every_heading_of_the_page_is_an_entry_and_stands_once() -> None:
     assert headings == list(refusals())
 
 
-def test_the_page_of_the_documents_is_the_text_of_the_package() -> None:
-    page = Path(__file__).parents[1] / "docs" / "error-codes.md"
-    assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("entry", refusals().values(), ids=lambda entry: entry.code)
 def test_the_example_raises_the_code(entry: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
