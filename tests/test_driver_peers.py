@@ -12,7 +12,7 @@ from restride.bench.driver.fill import Bytes
 from restride.bench.driver.peer_arithmetic import arithmetic_of
 from restride.bench.driver.result import PeerTime, Status
 from restride.bench.driver.run import run
-from restride.bench.peers import Prepared, Refused
+from restride.bench.peer import Prepared, Refused
 from restride.bench.problem import Problem
 
 

@@ -10,9 +10,10 @@ import pytest
 
 import restride as rs
 from restride.bench import roofline
+from restride.bench.array_peers import NumPy
 from restride.bench.figures import Setting
 from restride.bench.measure import Spread
-from restride.bench.peers import NumPy, Restride
+from restride.bench.peers import Restride
 from restride.bench.roofline import MEMCPY, SHAPES, Point
 
 

@@ -14,8 +14,10 @@ from ..cli.output import Answer, say
 from ..cli.usage import Parser
 from ..runtime.pool import available_processors
 from . import chart, curves, figures, machine, report, rows, studies
+from .array_peers import NumPy
 from .driver import main as driver
-from .peers import PEERS, NumPy, Peer, open_peers
+from .peer import Peer
+from .peers import PEERS, open_peers
 from .problem import Problem
 from .suite import Bench, Row
 

@@ -19,8 +19,10 @@ import restride as rs
 
 from ..runtime.pool import ThreadPool
 from .arithmetic import Arithmetic
+from .array_peers import Torch
 from .measure import SETTLE, Call, Spread, Timing, alternate, batch_size
-from .peers import Peer, Refused, Restride, Torch
+from .peer import Peer, Refused
+from .peers import Restride
 from .problem import Problem, storage
 
 _TINY = Problem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")

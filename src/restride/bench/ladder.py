@@ -18,9 +18,9 @@ from ..plan.reorder import reorder_nest
 from ..runtime.cpu import Kernel
 from ..targets.cpu import Lowered, lower
 from ..targets.isa import Isa, host_caches, host_isa
+from .array_peers import NumPy
 from .figures import Setting
 from .measure import Call, Spread, alternate
-from .peers import NumPy
 from .problem import Bytes, Problem
 
 WORK = Problem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32", "acdb")

@@ -18,7 +18,8 @@ from ..runtime.timing import available_memory
 from .arithmetic import PLAIN, Arithmetic
 from .figures import Setting
 from .measure import Call, Spread, alternate, batch_size
-from .peers import Peer, Restride, open_peers
+from .peer import Peer
+from .peers import Restride, open_peers
 from .problem import Bytes, Problem, storage
 
 # About four times more at each step: a few channels, then whole activations, then more images of them.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import Error
 from .measure import Call, Spread, Timing, alternate
-from .peers import Peer, Prepared, Refused
+from .peer import Peer, Prepared, Refused
 from .problem import Bytes, Problem, storage
 
 

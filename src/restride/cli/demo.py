@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..bench.peers import NumPy, Restride
+from ..bench.array_peers import NumPy
+from ..bench.peers import Restride
 from ..runtime.pool import get_num_threads
 from ..view.names import aligned
 from .demo_data import Data, convolutions, photograph

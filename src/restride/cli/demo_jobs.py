@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bench.arithmetic import Arithmetic
+from ..bench.array_peers import NumPy
 from ..bench.measure import Call, alternate, batch_size
-from ..bench.peers import NumPy, Restride
+from ..bench.peers import Restride
 from ..bench.problem import Problem
 from ..desc.tags import parse_tag
 from ..runtime.alloc import Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..arithmetic import Arithmetic
-from ..peers import Refused
+from ..peer import Refused
 from .attr_text import Factors, FactorText, PostOpTexts
 from .cases import Case, ReorderCase
 

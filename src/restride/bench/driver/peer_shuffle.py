@@ -14,7 +14,7 @@ from ...desc.tags import to_tag
 from ...errors import Error
 from ...plan.contract import storage_dtype
 from ..onednn import OneDNN
-from ..peers import Refused
+from ..peer import Refused
 from .cases import ShuffleCase
 from .fill import Bytes
 

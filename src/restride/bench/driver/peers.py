@@ -11,8 +11,10 @@ import restride as rs
 
 from ...desc.tags import to_tag
 from ...errors import Error
+from ..array_peers import NumPy, Torch
 from ..measure import Spread, Timing, alternate, batch_size
-from ..peers import NumPy, OneDNNPeer, Peer, Refused, Torch, open_peers
+from ..peer import Peer, Refused
+from ..peers import OneDNNPeer, open_peers
 from ..problem import Problem, storage
 from . import peer_shuffle
 from .cases import Case, ReorderCase, ShuffleCase
