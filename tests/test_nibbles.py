@@ -13,9 +13,10 @@ import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.plan.compute import Compute
-from restride.plan.nest import LoopNest, normalise
+from restride.plan.nest import LoopNest
 from restride.plan.nibbles import in_pairs, moves_whole_bytes, spread
 from restride.plan.reorder import reorder_nest
+from restride.plan.rewrites import normalise
 from support.by_offset import check_reorder
 from support.descriptors import pairs
 

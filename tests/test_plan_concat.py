@@ -10,7 +10,8 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.concat import Window, window_moves
-from restride.plan.nest import LoopNest, peel
+from restride.plan.nest import LoopNest
+from restride.plan.rewrites import peel
 
 _LAYOUTS = ("ab", "ba", "aB16b", "aB8b", "AB4b4a", "aB2b8b")
 _STARTS = (0, 1, 5, 8, 16, 19, 32)

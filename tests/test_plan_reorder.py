@@ -15,8 +15,9 @@ from restride.dtypes import DataType
 from restride.plan.compute import Compute, linear
 from restride.plan.contract import storage_dtype
 from restride.plan.interpret import interpret
-from restride.plan.nest import Axis, Bound, LoopNest, normalise, peel
+from restride.plan.nest import Axis, Bound, LoopNest
 from restride.plan.reorder import reorder_nest
+from restride.plan.rewrites import normalise, peel
 from support.descriptors import crowded, pairs
 from support.kernels import elements
 

@@ -14,8 +14,9 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.plan.compute import Compute, linear
 from restride.plan.machine import Machine
-from restride.plan.nest import Axis, LoopNest, normalise, peel
+from restride.plan.nest import Axis, LoopNest
 from restride.plan.reorder import reorder_nest
+from restride.plan.rewrites import normalise, peel
 from restride.plan.schedule import Schedule, finishes_late, schedule
 from restride.plan.tiling import contiguous
 from restride.targets import cpu

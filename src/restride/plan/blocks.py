@@ -16,7 +16,8 @@ from itertools import pairwise
 from math import isqrt
 
 from .machine import Machine
-from .nest import Axis, LoopNest, normalise, peel, peeled_boxes, split_read
+from .nest import Axis, LoopNest
+from .rewrites import normalise, peel, peeled_boxes, split_read
 from .schedule import Schedule, asking_ahead, schedule
 from .stride import as_int, highest, lowest
 

@@ -21,9 +21,10 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import Unimplemented
 from .compute import Compute
 from .digits import levels
-from .nest import Axis, LoopNest, peel, slice_axis
+from .nest import Axis, LoopNest
 from .nibbles import Span
 from .reorder import Tensor, reorder_nest
+from .rewrites import peel, slice_axis
 
 # Past this many pieces the code would outgrow its use.
 _MOST_PIECES = 256

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..desc.memory_desc import MemoryDesc
-from .nest import Stride, linear_table
+from .nest import Stride
+from .rewrites import linear_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..dtypes import DataType
 from .contract import Array, Inputs, convert
-from .nest import Axis, LoopNest, Stride, slice_axis
+from .nest import Axis, LoopNest, Stride
+from .rewrites import slice_axis
 
 # Positions interpreted at once; bounds the memory that index arrays take.
 _BLOCK = 1 << 20

@@ -14,7 +14,8 @@ from math import prod
 
 from ..dtypes import DataType
 from .machine import Machine
-from .nest import Axis, LoopNest, normalise, peel, peeled_boxes
+from .nest import Axis, LoopNest
+from .rewrites import normalise, peel, peeled_boxes
 from .schedule import Schedule, schedule, writes_whole_lines
 from .staged import Pour
 from .stride import as_int, highest, lowest

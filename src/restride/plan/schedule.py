@@ -12,7 +12,8 @@ from math import prod
 from ..dtypes import DataType
 from .loop_order import Grid, Order, order_loops
 from .machine import Device, Machine
-from .nest import LoopNest, Stride, normalise, split_read
+from .nest import LoopNest, Stride
+from .rewrites import normalise, split_read
 from .square import Square, square_of
 from .tiling import choose_tile, collide, contiguous, rows_collide
 

@@ -19,8 +19,9 @@ from ..errors import Unimplemented
 from .compute import Compute
 from .digits import Level, Levels, levels
 from .exchange import Exchange
-from .nest import Axis, Bound, LoopNest, normalise
+from .nest import Axis, Bound, LoopNest
 from .reorder import bounded, common_digits, digits_of, nest_of
+from .rewrites import normalise
 from .staged import LONGEST_ROW, Chain, Pour, Run, linear_chain, runs_of
 from .stride import as_int
 

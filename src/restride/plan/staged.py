@@ -15,7 +15,8 @@ from math import gcd, prod
 
 from ..dtypes import DataType
 from .machine import Machine
-from .nest import Axis, LoopNest, normalise, peel
+from .nest import Axis, LoopNest
+from .rewrites import normalise, peel
 from .schedule import Schedule, schedule, writes_whole_lines
 from .stride import as_int
 from .tiling import contiguous

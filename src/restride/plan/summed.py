@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from .blocks import Blocks, cuts, in_blocks
 from .machine import Machine
-from .nest import LoopNest, normalise
+from .nest import LoopNest
 from .reduction import Box, Reduction, ReductionAxis
 from .reduction_schedule import ReductionPlan, plan_block
+from .rewrites import normalise
 
 # Where every thread needs sums of its own: for each of them at least this many elements are read.
 _PLANE_SHARE = 512

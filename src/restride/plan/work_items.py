@@ -12,8 +12,9 @@ from itertools import accumulate
 from math import prod
 
 from .machine import Device
-from .nest import LoopNest, normalise, peel, peeled_boxes
+from .nest import LoopNest
 from .nibbles import moves_whole_bytes
+from .rewrites import normalise, peel, peeled_boxes
 from .schedule import Schedule, schedule_items
 
 # Past this many boxes the bounds are checked by every item instead.

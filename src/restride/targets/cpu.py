@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..plan.machine import LINE, Machine
-from ..plan.nest import LoopNest, normalise, peel, peeled_boxes
+from ..plan.nest import LoopNest
 from ..plan.nibbles import in_pairs, moves_whole_bytes
+from ..plan.rewrites import normalise, peel, peeled_boxes
 from ..plan.schedule import Schedule, deals, schedule
 from .isa import CacheSizes, Isa
 
