@@ -11,8 +11,7 @@ however many workers come in time. The whole of it hangs on one atomic word:
 A worker that comes late finds the ticket at zero or below and touches nothing else, so a region never waits
 for a sleeping worker. A busy, closed or empty pool runs the region on the caller alone.
 
-A worker on the caller's processor is moved off it (Linux), by itself or by the caller: some schedulers pack
-threads that wake each other, and then they only wait for each other. It may run on all other processors.
+Where workers run is in `pool_places`, what is asked of the system in `pool_system`.
 
 Kernels see the default floating-point mode whatever the caller's is (a library may have set flush-to-zero):
 results do not depend on the thread that computes them.
@@ -30,6 +29,7 @@ from __future__ import annotations
 
 import re
 
+from restride.emit.pool_places import PLACES
 from restride.emit.pool_system import system_ir
 
 MOST_WORKERS = 1024
@@ -51,7 +51,7 @@ _NAMES = """ticket epoch stop fn src dst params end parts
             done waiting caller . lock sleepers workers spins joined . mutex condition . allowed places"""
 _FIELDS = {name: index for index, name in enumerate(_NAMES.split()) if name != "."}
 
-_WORK = """
+_DRAIN = """
 define internal i32 @drain(ptr %pool) {
 entry:
   @ticket@
@@ -80,72 +80,9 @@ leave:
   %did = phi i32 [ %n, %look ], [ %n, %claim ]
   ret i32 %did
 }
+"""
 
-define internal ptr @take_place(ptr %pool) {
-  @joined@
-  @places@
-  %index = atomicrmw add ptr %joined, i32 1 monotonic, align 4
-  %place = getelementptr inbounds %place, ptr %places, i32 %index
-  %number = call i32 @thread_number()
-  store atomic i32 %number, ptr %place monotonic, align 4
-  ret ptr %place
-}
-
-define internal void @note_place(ptr %pool, ptr %place) {
-  @caller@
-  @spins=i32@
-  %cpu = getelementptr inbounds %place, ptr %place, i32 0, i32 1
-  %here = call i32 @processor()
-  %before = load atomic i32, ptr %cpu monotonic, align 4
-  %same = icmp eq i32 %here, %before
-  br i1 %same, label %look, label %note
-note:
-  store atomic i32 %here, ptr %cpu monotonic, align 4
-  br label %look
-look:
-  %there = load atomic i32, ptr %caller monotonic, align 4
-  %met = icmp eq i32 %here, %there
-  %roams = icmp ne i32 %spins.v, 0
-  %in_the_way = and i1 %met, %roams
-  br i1 %in_the_way, label %move, label %leave
-move:
-  call void @keep_off(ptr %pool, ptr %place, i32 %here)
-  br label %leave
-leave:
-  ret void
-}
-
-define internal void @scatter(ptr %pool) {
-entry:
-  @caller@
-  @places@
-  @workers=i32@
-  @spins=i32@
-  %here = call i32 @processor()
-  store atomic i32 %here, ptr %caller monotonic, align 4
-  %roams = icmp ne i32 %spins.v, 0
-  br i1 %roams, label %look, label %leave
-look:
-  %i = phi i32 [ 0, %entry ], [ %next, %step ]
-  %more = icmp ult i32 %i, %workers.v
-  br i1 %more, label %check, label %leave
-check:
-  %place = getelementptr inbounds %place, ptr %places, i32 %i
-  %cpu = getelementptr inbounds %place, ptr %place, i32 0, i32 1
-  %there = load atomic i32, ptr %cpu monotonic, align 4
-  %met = icmp eq i32 %there, %here
-  br i1 %met, label %move, label %step
-move:
-  store atomic i32 0, ptr %cpu monotonic, align 4
-  call void @keep_off(ptr %pool, ptr %place, i32 %here)
-  br label %step
-step:
-  %next = add i32 %i, 1
-  br label %look
-leave:
-  ret void
-}
-
+_WORKER = """
 define ptr @restride_pool_worker(ptr %pool) {
 entry:
   @epoch@
@@ -371,7 +308,8 @@ def pool_ir(triple: str, *, futex: bool = True) -> str:
 
     Workers sleep on Linux's futex where its number is known and `futex` is on, else on a POSIX condition.
     """
-    return _TYPES + _ACCESS.sub(_access, system_ir(triple, futex=futex) + _WORK + _RUN + _LIFE)
+    text = system_ir(triple, futex=futex) + _DRAIN + PLACES + _WORKER + _RUN + _LIFE
+    return _TYPES + _ACCESS.sub(_access, text)
 
 
 def _access(match: re.Match[str]) -> str:
