@@ -284,6 +284,45 @@ def test_the_key_is_descriptors_attributes_and_engine_whatever_the_number_of_thr
     assert since(before) == (5, 5, 0)
 
 
+def scaled(values):
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_SRC, 3, values)
+    attr.set_zero_points(rs.ARG_DST, 3, np.arange(values.size, dtype=np.int32).reshape(values.shape))
+    return attr
+
+
+def scaled_pd(dims, values):
+    mds = rs.MemoryDesc(dims, "f32", (dims[1], 1)), rs.MemoryDesc(dims, "s8", (dims[1], 1))
+    return rs.Reorder.PrimitiveDesc(CPU, mds[0], CPU, mds[1], scaled(values))
+
+
+def test_values_of_an_array_of_several_dims_and_of_a_run_are_one_entry():
+    before, values = rs.cache_info()["primitives"], np.arange(1, 29, dtype=np.float32).reshape(4, 7)
+    made = [scaled_pd((4, 7), given) for given in (values, values.ravel(), values[:, None], values)]
+    assert since(before) == (3, 1, 0)
+    assert len({id(pd._impl) for pd in made}) == 1
+    for _ in range(2):
+        with pytest.raises(rs.InvalidArguments, match="the array is 7 x 4"):
+            scaled_pd((4, 7), values.reshape(7, 4))
+    assert since(before) == (3, 1, 0)
+
+
+@pytest.mark.parametrize("first", ["array", "run"])
+def test_the_shape_of_values_for_dims_of_an_execution_is_checked_there(first):
+    values, memories = np.ones((7, 4), np.float32), []
+    for data_type in ("f32", "s8"):
+        memories.append(rs.Memory(rs.MemoryDesc((4, 7), data_type, "ab"), CPU))
+    given = {"array": values, "run": values.ravel()}
+    made = {
+        name: rs.Reorder(scaled_pd((rs.RUNTIME_DIM,) * 2, given[name]))
+        for name in sorted(given, reverse=first == "run")
+    }
+    made["run"].execute(rs.Stream(CPU), *memories)
+    with pytest.raises(rs.InvalidArguments, match="the array is 7 x 4"):
+        made["array"].execute(rs.Stream(CPU), *memories)
+    made["run"].execute(rs.Stream(CPU), *memories)
+
+
 def test_creating_what_is_in_the_cache_takes_microseconds():
     dims = fresh_dims(640)
     solve(dims)

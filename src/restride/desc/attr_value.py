@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .factor import ARG_DST, ARG_MULTIPLE_SRC, ARG_SRC, Factor, common_scale, common_zero_point, is_neutral
 from .post_ops import PostOp, SumOp, chain_str
@@ -68,6 +68,22 @@ class Attr:
         return not (has_factors or self.post_ops or self.compensation)
 
     @property
+    def has_shapes(self) -> bool:
+        """True where an array of several dims gave values, whose shape is still to be checked."""
+        own = () if self.output_scales is None else (self.output_scales,)
+        return any(factor.shape for factor in (*own, *_held(self.scales), *_held(self.zero_points)))
+
+    def without_shapes(self) -> Attr:
+        """The same as runs of values: equal for arrays of any shape once that has been checked."""
+        own = self.output_scales
+        return replace(
+            self,
+            output_scales=None if own is None else replace(own, shape=()),
+            scales=tuple((arg, replace(factor, shape=())) for arg, factor in self.scales),
+            zero_points=tuple((arg, replace(factor, shape=())) for arg, factor in self.zero_points),
+        )
+
+    @property
     def sum(self) -> SumOp | None:
         """The one sum of the chain."""
         return next((op for op in self.post_ops if isinstance(op, SumOp)), None)
@@ -89,6 +105,10 @@ class Attr:
         parts += [_compensation_text(self.compensation)] if self.compensation else []
         parts += ["attr-scratchpad:user"] if self.scratchpad == "user" else []
         return " ".join(parts)
+
+
+def _held(factors: Factors) -> tuple[Factor, ...]:
+    return tuple(factor for _, factor in factors)
 
 
 def _compensation_text(wanted: Compensation) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -92,7 +92,10 @@ class Problem:
 
 
 def check_problem(problem: Problem) -> Problem:
-    """Return the problem; raise InvalidArguments, Unimplemented where it has no answer (R10, R38, N15)."""
+    """Return the problem, without the shapes of arrays that have been found to fit.
+
+    Raises InvalidArguments, Unimplemented where it has no answer (R10, R38, N15).
+    """
     for name, md in (("src", problem.src), ("dst", problem.dst)):
         _check_concrete(name, md, problem)
     _check_dims(problem)
@@ -110,7 +113,7 @@ def check_problem(problem: Problem) -> Problem:
             why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
             hint="give the destination dense strides or a tag; a source may overlap itself",
         )
-    return problem
+    return replace(problem, attr=problem.attr.without_shapes()) if problem.attr.has_shapes else problem
 
 
 def _check_concrete(name: str, md: MemoryDesc, problem: Problem) -> None:

@@ -152,6 +152,9 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
 def _find(problem: Problem, engine: Engine) -> Any:
     """The solved problem, from the cache or now; other values of attributes find the same nest and kernel."""
+    if problem.attr.has_shapes:
+        # Of what fits the shape is no part of the key: a list of the same values finds it.
+        problem = check_problem(problem)
     impl = find_implementation(
         (Problem, problem.structure(), engine),
         lambda: _solve(check_problem(problem), engine),
