@@ -57,7 +57,7 @@ class Axis:
     @property
     def is_linear(self) -> bool:
         """True when every operand moves by a stride."""
-        return all(isinstance(stride, int) for stride in self.sides)
+        return isinstance(self.src, int) and isinstance(self.dst, int) and _are_linear(self.more)
 
     @property
     def is_whole(self) -> bool:
@@ -153,6 +153,10 @@ def _verify_axis(nest: LoopNest, axis: Axis) -> None:
     for table in axis.sides:
         if not isinstance(table, int) and len(table) != axis.extent:
             raise ValueError(f"axis {axis} has a table of {len(table)} offsets")
+
+
+def _are_linear(strides: tuple[Stride, ...]) -> bool:
+    return not strides or all(isinstance(stride, int) for stride in strides)
 
 
 def _offset(stride: Stride, position: int) -> int:

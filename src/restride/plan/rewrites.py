@@ -21,6 +21,8 @@ def slice_axis(nest: LoopNest, index: int, start: int, extent: int, valid: int |
     """
     axis = nest.axes[index]
     whole = min(max(axis.valid - start, 0), extent) if valid is None else valid
+    if axis.is_linear and (start, extent, whole) == (0, axis.extent, axis.valid):
+        return nest
     (src, src_base), (dst, dst_base), *more = (_slice(stride, start, extent) for stride in axis.sides)
     kept = replace(
         axis, extent=extent, valid=whole, src=src, dst=dst, more=tuple(stride for stride, _ in more)
@@ -41,6 +43,8 @@ def split_read(nest: LoopNest, index: int) -> tuple[LoopNest, LoopNest]:
 
 def _moved(nest: LoopNest, by: tuple[int, ...]) -> LoopNest:
     """The nest with its bases moved: source, destination, then the operands."""
+    if not any(by):
+        return nest
     src, dst, *more = by
     operands = tuple(replace(x, base=x.base + move) for x, move in zip(nest.operands, more, strict=True))
     return replace(nest, src_base=nest.src_base + src, dst_base=nest.dst_base + dst, operands=operands)
@@ -81,7 +85,9 @@ def peeled_boxes(nest: LoopNest) -> int:
 
 
 def _unbound(nest: LoopNest) -> LoopNest:
-    axes = tuple(replace(a, bound=-1, step=0) for a in nest.axes)
+    if not nest.bounds:
+        return nest
+    axes = tuple(a if a.bound < 0 else replace(a, bound=-1, step=0) for a in nest.axes)
     return replace(nest, axes=axes, bounds=())
 
 
@@ -159,6 +165,8 @@ def _ordered(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
 def _fold_units(nest: LoopNest) -> LoopNest:
     """Drop axes of one position; what their tables say goes into the bases."""
     first = [a.offsets(0) for a in nest.axes if a.extent == 1]
+    if not first:
+        return nest
     kept = replace(nest, axes=tuple(a for a in nest.axes if a.extent != 1))
     sides = range(2 + len(nest.operands))
     return _moved(kept, tuple(sum(offsets[side] for offsets in first) for side in sides))
@@ -186,10 +194,14 @@ def _fuse_all(axes: list[Axis]) -> list[Axis]:
 
 
 def _fusable(outer: Axis, inner: Axis) -> bool:
-    if not (outer.is_linear and inner.is_linear and inner.is_whole):
-        return False
-    pairs = zip(outer.sides, inner.sides, strict=True)
-    return all(_follows(before, after, inner.extent) for before, after in pairs)
+    # Asked of every pair of axes of every box: what most often says no comes first.
+    extent = inner.extent
+    return (
+        inner.valid == extent
+        and _follows(outer.dst, inner.dst, extent)
+        and _follows(outer.src, inner.src, extent)
+        and all(_follows(before, after, extent) for before, after in zip(outer.more, inner.more, strict=True))
+    )
 
 
 def _follows(outer: Stride, inner: Stride, extent: int) -> bool:
