@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int
-from ..errors import InvalidArguments
+from ..desc.parse import parse_bool, parse_int
+from ..errors import Error, InvalidArguments
 from ..runtime.cache import LruCache, shared_cache
 from ..runtime.engine import Engine
 from ..runtime.facts import header
@@ -61,6 +61,28 @@ class PrimitiveDescBase:
     _dst_engine: Engine | None
     _engine: Engine | None
     _impl: Any
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        self._empty()
+        if not (args or named):
+            return
+        is_empty_allowed = named.get("allow_empty", False)
+        try:
+            given = self._given(args, named)
+            is_empty_allowed = given.allow_empty
+            self._create(given)
+        except Error:
+            if not parse_bool("allow_empty", is_empty_allowed):
+                raise
+            self._empty()
+
+    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The arguments by their names, `allow_empty` among them. Raises WrongCall where they do not fit."""
+        raise NotImplementedError
+
+    def _create(self, given: Any) -> None:
+        """Check the arguments, find what solves the problem, and keep all that is asked for."""
+        raise NotImplementedError
 
     def _empty(self) -> None:
         self._src = self._dst = _NO_DESC

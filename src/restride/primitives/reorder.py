@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_bool
-from ..errors import Error, InvalidArguments
+from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .args import ARG_FROM, ARG_TO
@@ -102,22 +101,12 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     __slots__ = ()
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        self._empty()
-        if not (args or named):
-            return
+    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> _OfMds | _OfMemories:
         is_of_memories = bool(args and isinstance(args[0], Memory)) or "src_mem" in named
-        is_empty_allowed = named.get("allow_empty", False)
-        try:
-            given = (_OF_MEMORIES if is_of_memories else _OF_MDS).of(args, named)
-            is_empty_allowed = given.allow_empty
-            self._create(*given.parsed())
-        except Error:
-            if not parse_bool("allow_empty", is_empty_allowed):
-                raise
-            self._empty()
+        return (_OF_MEMORIES if is_of_memories else _OF_MDS).of(args, named)
 
-    def _create(self, src_engine: Engine, dst_engine: Engine, problem: Problem) -> None:
+    def _create(self, given: _OfMds | _OfMemories) -> None:
+        src_engine, dst_engine, problem = given.parsed()
         engine = _engine_of(src_engine, dst_engine)
         self._impl = _find(problem, engine)
         # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.

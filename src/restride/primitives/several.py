@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_bool
-from ..errors import Error, InvalidArguments
+from ..errors import InvalidArguments
 from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -37,19 +36,8 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
     __slots__ = ("_srcs",)
     _srcs: tuple[MemoryDesc, ...]
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        self._empty()
-        if not (args or named):
-            return
-        is_empty_allowed = named.get("allow_empty", False)
-        try:
-            given = self.form.of(*_reordered(args, named))
-            is_empty_allowed = given.allow_empty
-            self._create(given)
-        except Error:
-            if not parse_bool("allow_empty", is_empty_allowed):
-                raise
-            self._empty()
+    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return self.form.of(*_reordered(args, named))
 
     def _create(self, given: Any) -> None:
         """Check the arguments, find the solution, and `_take` both."""

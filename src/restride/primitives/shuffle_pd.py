@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_bool
-from ..errors import Error, InvalidArguments
+from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from .base import PrimitiveDescBase, find_implementation
@@ -57,20 +56,9 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
     __slots__ = ("_move",)
     _move: _Move
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        self._empty()
-        if not (args or named):
-            return
+    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> _Given:
         is_v3 = bool(args and isinstance(args[0], Engine)) or self._word_of_v3 in named
-        is_empty_allowed = named.get("allow_empty", False)
-        try:
-            given = (self.of_mds if is_v3 else self.of_desc).of(args, named)
-            is_empty_allowed = given.allow_empty
-            self._create(given)
-        except Error:
-            if not parse_bool("allow_empty", is_empty_allowed):
-                raise
-            self._empty()
+        return (self.of_mds if is_v3 else self.of_desc).of(args, named)
 
     def _empty(self) -> None:
         super()._empty()
