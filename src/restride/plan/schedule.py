@@ -91,7 +91,8 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
     if nest.moved_bytes < machine.l2:
         return (plan,)
     passes = nest.moved_bytes >= machine.l3 or _writes_collide(plan, machine)
-    return (replace(asking_ahead(plan, machine), streams=passes and writes_whole_lines(plan, machine)),)
+    asking = asking_ahead(plan, nest.moved_bytes, machine)
+    return (replace(asking, streams=passes and writes_whole_lines(plan, machine)),)
 
 
 def deals(plan: Schedule, machine: Machine) -> bool:
@@ -129,9 +130,9 @@ def _writes_collide(plan: Schedule, machine: Machine) -> bool:
     return any(collide(plan.chunks[i], plan.nest.axes[i].dst, plan.nest.dst_type, machine) for i in across)
 
 
-def asking_ahead(plan: Schedule, machine: Machine) -> Schedule:
-    """The same schedule for a source that is not in the caches: it asks ahead."""
-    return replace(plan, prefetch=_ahead(plan, machine))
+def asking_ahead(plan: Schedule, moved_bytes: int, machine: Machine) -> Schedule:
+    """The same schedule as a part of work that moves so many bytes, and not in the caches: it asks ahead."""
+    return replace(plan, prefetch=_ahead(plan, moved_bytes, machine))
 
 
 def schedule_items(nest: LoopNest, device: Device, tiles: bool = True) -> tuple[Schedule, ...]:
@@ -190,12 +191,12 @@ def _kind_of_items(
     return "strided", "neighbours of the destination lie apart in the source"
 
 
-def _ahead(plan: Schedule, machine: Machine) -> int:
+def _ahead(plan: Schedule, moved_bytes: int, machine: Machine) -> int:
     """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
     read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
     """
     if plan.kind == "transpose":
-        if plan.nest.moved_bytes >= machine.l3 and _reads_one_run(plan):
+        if moved_bytes >= machine.l3 and _reads_one_run(plan):
             return _AHEAD_IN_RUN_BYTES
         shrinks = plan.nest.dst_type.bits <= 8 < plan.nest.src_type.bits
         return max(_next_rows(plan, machine), _AHEAD_BYTES << shrinks)
