@@ -35,7 +35,8 @@ def test_a_slow_call_gets_five_rounds() -> None:
 
 
 def test_a_short_call_is_timed_many_at_a_time() -> None:
-    assert measure(lambda: None, _COMMON).rounds > 1000
+    # Other programs may take most of the 10 ms.
+    assert any(measure(lambda: None, _COMMON).rounds > 1000 for _ in range(20))
 
 
 def test_a_first_call_that_is_slow_does_not_make_samples_of_single_calls() -> None:
@@ -52,9 +53,16 @@ def test_a_first_call_that_is_slow_does_not_make_samples_of_single_calls() -> No
 def test_the_time_asked_for_is_that_of_the_clock(cold_cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "_FLUSHED", 1 << 16)
     monkeypatch.setattr(timing, "last_level_cache", lambda: None)
+    spent = [_seconds(replace(_COMMON, max_ms_per_prb=300, cold_cache=cold_cache))]
+    while spent[-1] >= 1.5 and len(spent) < 10:
+        spent.append(_seconds(replace(_COMMON, max_ms_per_prb=300, cold_cache=cold_cache)))
+    assert 0.3 <= spent[-1] < 1.5
+
+
+def _seconds(common: Common) -> float:
     start = time.perf_counter()
-    measure(lambda: None, replace(_COMMON, max_ms_per_prb=300, cold_cache=cold_cache))
-    assert 0.3 <= time.perf_counter() - start < 1.5
+    measure(lambda: None, common)
+    return time.perf_counter() - start
 
 
 def test_the_collector_rests_meanwhile_and_goes_on_afterwards() -> None:
