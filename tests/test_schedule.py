@@ -283,3 +283,20 @@ def test_other_rows_are_read_as_long_as_runs_of_the_destination_are() -> None:
 def test_long_rows_of_16_bits_move_through_memory_in_half_the_tile(images: int, registers: int) -> None:
     (plan,) = _problem((images, 256, 56, 56), "bf16 nchw", "bf16 nhwc")
     assert prod(plan.chunks) * 2 == registers * 64
+
+
+@pytest.mark.parametrize(
+    ("src", "dst"), [("f32 nChw16c", "f32 nchw"), ("u8 nChw16c", "u8 nchw"), ("u8 nhwc", "f32 nchw")]
+)
+def test_what_is_read_as_one_run_from_memory_is_asked_for_several_tiles_ahead(src: str, dst: str) -> None:
+    channels = 3 if src.endswith("nhwc") else 64
+    (large,) = _problem((128, channels, 112, 112), src, dst)
+    (small,) = _problem((1, channels, 112, 112), src, dst)
+    assert large.prefetch > 2 * prod(large.chunks) * large.nest.src_type.bits // 8
+    assert small.prefetch in (0, 128)
+
+
+@pytest.mark.parametrize(("src", "dst"), [("f32 nchw", "f32 nhwc"), ("f32 nchw", "f32 nChw16c")])
+def test_rows_that_lie_apart_are_asked_for_two_lines_ahead(src: str, dst: str) -> None:
+    (plan,) = _problem((32, 64, 112, 112), src, dst)
+    assert plan.prefetch == 128

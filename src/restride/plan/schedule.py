@@ -19,6 +19,10 @@ from .tiling import choose_tile, collide, contiguous, rows_collide
 # How far ahead of a source row a transpose asks for data: two lines, and four where values shrink to bytes,
 # since such steps take less time. Measured; 64 to 512 differ little.
 _AHEAD_BYTES = 128
+# The same where a transpose reads one unbroken run, tile by tile, from memory. Measured on blocks of channels
+# to plain: 1.0 to 1.7 times as fast as two lines, 1.9 where floats shrink to bytes; 2 to 8 KB differ little.
+# Within the caches two lines are 1.2 times as fast.
+_AHEAD_IN_RUN_BYTES = 4096
 # Rows that are dealt out to fewer places are as good as one.
 _FEWEST_DEALT = 4
 
@@ -86,7 +90,8 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
     if nest.moved_bytes < machine.l2:
         return (plan,)
     passes = nest.moved_bytes >= machine.l3 or _writes_collide(plan, machine)
-    return (replace(asking_ahead(plan, machine), streams=passes and writes_whole_lines(plan, machine)),)
+    asking = asking_ahead(plan, nest.moved_bytes, machine)
+    return (replace(asking, streams=passes and writes_whole_lines(plan, machine)),)
 
 
 def deals(plan: Schedule, machine: Machine) -> bool:
@@ -124,9 +129,9 @@ def _writes_collide(plan: Schedule, machine: Machine) -> bool:
     return any(collide(plan.chunks[i], plan.nest.axes[i].dst, plan.nest.dst_type, machine) for i in across)
 
 
-def asking_ahead(plan: Schedule, machine: Machine) -> Schedule:
-    """The same schedule for a source that is not in the caches: it asks ahead."""
-    return replace(plan, prefetch=_ahead(plan, machine))
+def asking_ahead(plan: Schedule, moved_bytes: int, machine: Machine) -> Schedule:
+    """The same schedule as a part of work that moves so many bytes, and not in the caches: it asks ahead."""
+    return replace(plan, prefetch=_ahead(plan, moved_bytes, machine))
 
 
 def schedule_items(nest: LoopNest, device: Device, tiles: bool = True) -> tuple[Schedule, ...]:
@@ -185,11 +190,13 @@ def _kind_of_items(
     return "strided", "neighbours of the destination lie apart in the source"
 
 
-def _ahead(plan: Schedule, machine: Machine) -> int:
+def _ahead(plan: Schedule, moved_bytes: int, machine: Machine) -> int:
     """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
     read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
     """
     if plan.kind == "transpose":
+        if moved_bytes >= machine.l3 and _reads_one_run(plan):
+            return _AHEAD_IN_RUN_BYTES
         shrinks = plan.nest.dst_type.bits <= 8 < plan.nest.src_type.bits
         return max(_next_rows(plan, machine), _AHEAD_BYTES << shrinks)
     if plan.kind != "copy" or not plan.inner:
@@ -201,6 +208,16 @@ def _ahead(plan: Schedule, machine: Machine) -> int:
     # Where tiles jump between places that are each read on and on, those go on soon.
     nearest = next((i for i in along if i in plan.inner[-2:]), None)
     return _AHEAD_BYTES if nearest is not None and nearest != plan.inner[-1] else step
+
+
+def _reads_one_run(plan: Schedule) -> bool:
+    """True where a tile is an unbroken run of the source, and goes on in the innermost loop's next one."""
+    along, last = contiguous(plan.nest, "src"), plan.inner[-1:]
+    if not last or last[0] not in along[1:]:
+        return False
+    inside = along[: along.index(last[0])]
+    is_whole = all(plan.chunks[i] == plan.nest.axes[i].extent for i in inside)
+    return is_whole and all(plan.chunks[i] == 1 for i in range(len(plan.chunks)) if i not in (*inside, *last))
 
 
 def _next_rows(plan: Schedule, machine: Machine) -> int:
