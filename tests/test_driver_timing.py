@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -40,13 +41,18 @@ def test_a_short_call_is_timed_many_at_a_time() -> None:
 
 
 def test_a_first_call_that_is_slow_does_not_make_samples_of_single_calls() -> None:
+    # Other programs may hold up a sample, too.
+    assert any(timing._batch(_slow_at_first()) > 8 for _ in range(20))
+
+
+def _slow_at_first() -> Callable[[], None]:
     pauses = iter([0.005])
 
     def call() -> None:
         if pause := next(pauses, 0.0):
             time.sleep(pause)
 
-    assert timing._batch(call) > 8
+    return call
 
 
 @pytest.mark.parametrize("cold_cache", ["none", "all"])
