@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import restride as rs
+from restride.targets.files import make_private
+from restride.targets.store import default_store
 from support.engines import KINDS, open_engine
 from support.golden import Golden
 
@@ -18,6 +22,20 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, print_blob=True, suppress_health_check=_CALM)
 settings.load_profile("same")
+
+
+def _can_keep_kernels() -> bool:
+    folder = default_store().info().path
+    try:
+        make_private(folder)
+    except OSError:
+        return False
+    return default_store().info().enabled and os.access(folder, os.W_OK)
+
+
+# Warnings are errors here, and a home that cannot be written is warned of. Processes that begin later know.
+if default_store().info().path and not _can_keep_kernels():
+    os.environ["RESTRIDE_CACHE_DIR"] = tempfile.mkdtemp(prefix="restride-tests-")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -241,7 +241,7 @@ def test_a_failing_check_is_status_1(
 
 
 def test_the_module_alone_is_the_check() -> None:
-    done = subprocess.run(_RESTRIDE, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(_RESTRIDE, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert "all is well" in done.stdout
 
@@ -254,7 +254,7 @@ def completed(line: str) -> set[str]:
         f'eval "$({" ".join(_RESTRIDE)} completion bash)"; COMP_WORDS=({quoted}); '
         f'COMP_CWORD={len(words) - 1}; _restride; printf "%s\\n" "${{COMPREPLY[@]}}"'
     )
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=600, check=True)
     return set(done.stdout.split())
 
 
@@ -292,7 +292,7 @@ def test_fish_completes(line: str, offered: set[str], tmp_path: Path) -> None:
         subprocess.run([*_RESTRIDE, "completion", "fish"], capture_output=True, text=True).stdout
     )
     asked = f"source {script}; complete -C '{line}'"
-    done = subprocess.run(["fish", "--no-config", "-c", asked], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["fish", "--no-config", "-c", asked], capture_output=True, text=True, timeout=600)
     assert set(done.stdout.split()) == offered
 
 
@@ -304,7 +304,7 @@ def test_the_shell_can_read_its_script(
         pytest.skip(f"there is no {shell}")
     script = tmp_path / "script"
     script.write_text(answered(capsys, "completion", shell))
-    done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
 
 

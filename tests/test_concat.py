@@ -467,6 +467,8 @@ def test_verbose_lines(capfd):
         srcs = [rs.Memory(md, CPU) for md in mds]
         made.execute(rs.Stream(CPU), srcs, rs.Memory(made.get_primitive_desc().dst_desc(), CPU))
     lines = [line.split(",") for line in capfd.readouterr().err.splitlines() if ",concat," in line]
+    # What leaves a cache that other tests have filled is no concern of this.
+    lines = [line for line in lines if line[3] != "cache:evict"]
     assert [line[3] for line in lines] == ["create:cache_miss", "exec"]
     for line in lines:
         assert line[4:6] == ["cpu", "concat"]

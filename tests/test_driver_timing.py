@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -35,26 +36,39 @@ def test_a_slow_call_gets_five_rounds() -> None:
 
 
 def test_a_short_call_is_timed_many_at_a_time() -> None:
-    assert measure(lambda: None, _COMMON).rounds > 1000
+    # Other programs may take most of the 10 ms.
+    assert any(measure(lambda: None, _COMMON).rounds > 1000 for _ in range(20))
 
 
 def test_a_first_call_that_is_slow_does_not_make_samples_of_single_calls() -> None:
+    # Other programs may hold up a sample, too.
+    assert any(timing._batch(_slow_at_first()) > 8 for _ in range(20))
+
+
+def _slow_at_first() -> Callable[[], None]:
     pauses = iter([0.005])
 
     def call() -> None:
         if pause := next(pauses, 0.0):
             time.sleep(pause)
 
-    assert timing._batch(call) > 8
+    return call
 
 
 @pytest.mark.parametrize("cold_cache", ["none", "all"])
 def test_the_time_asked_for_is_that_of_the_clock(cold_cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "_FLUSHED", 1 << 16)
     monkeypatch.setattr(timing, "last_level_cache", lambda: None)
+    spent = [_seconds(replace(_COMMON, max_ms_per_prb=300, cold_cache=cold_cache))]
+    while spent[-1] >= 1.5 and len(spent) < 10:
+        spent.append(_seconds(replace(_COMMON, max_ms_per_prb=300, cold_cache=cold_cache)))
+    assert 0.3 <= spent[-1] < 1.5
+
+
+def _seconds(common: Common) -> float:
     start = time.perf_counter()
-    measure(lambda: None, replace(_COMMON, max_ms_per_prb=300, cold_cache=cold_cache))
-    assert 0.3 <= time.perf_counter() - start < 1.5
+    measure(lambda: None, common)
+    return time.perf_counter() - start
 
 
 def test_the_collector_rests_meanwhile_and_goes_on_afterwards() -> None:

@@ -244,6 +244,6 @@ def test_a_buffer_stays_while_it_is_read_whatever_another_thread_does():
         with contextlib.suppress(rs.InvalidArguments):  # there is no buffer at the moment
             r.execute(STREAM, src, dst)
     ended.set()
-    swapper.join(20)
+    swapper.join(120)
     assert not swapper.is_alive()
     assert src.data.all()

@@ -288,7 +288,7 @@ def test_a_program_may_run_while_python_ends():
 
 def _run(code, environment=None):
     command = [sys.executable, "-c", code]
-    subprocess.run(command, check=True, timeout=120, env={**os.environ, **(environment or {})})
+    subprocess.run(command, check=True, timeout=600, env={**os.environ, **(environment or {})})
 
 
 # --- arrays in and out of the functions of restride -----------------------------------------------------

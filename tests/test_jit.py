@@ -231,7 +231,7 @@ def test_code_is_kept_until_the_process_has_ended():
         "last = Last(); last.library = library; last.self = last\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.returncode, done.stdout.strip()) == (0, "True")
 

@@ -283,6 +283,8 @@ def test_verbose_lines_of_arrays(capfd):
             rs.concat([x, x])
             rs.add_n([x, x])
     lines = [line.split(",") for line in capfd.readouterr().err.splitlines() if ",undef," in line]
+    # What leaves a cache that other tests have filled is no concern of this.
+    lines = [line for line in lines if line[3] != "cache:evict"]
     assert [line[5] for line in lines] == ["concat", "concat", "sum", "sum"] * 2
     operations = [["create:cache_miss", "exec"], ["create:cache_hit", "exec"]]
     assert [line[3] for line in lines] == [*operations[0] * 2, *operations[1] * 2]

@@ -106,7 +106,7 @@ def test_a_known_kind_still_has_its_verbose_lines(capfd) -> None:
     with rs.verbose("profile"):
         rs.concat([x, x])
     words = [line.split(",")[3] for line in capfd.readouterr().err.splitlines() if ",concat," in line]
-    assert words == ["create:cache_hit", "exec"]
+    assert [word for word in words if word != "cache:evict"] == ["create:cache_hit", "exec"]
 
 
 @pytest.mark.parametrize(

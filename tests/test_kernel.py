@@ -320,7 +320,7 @@ def test_texts_are_the_same_in_every_process() -> None:
         env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path), "HOME": "/nonexistent"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.stdout.strip() == here, done.stderr
 

@@ -32,7 +32,7 @@ def run(cwd: Path, *args: str, **settings: str) -> tuple[str, str]:
     package = str(Path(rs.__file__).resolve().parents[1])
     env = kept | {"RESTRIDE_CACHE_DIR": "", "PYTHONPATH": package} | settings
     command = [sys.executable, "-c", CODE, *args]
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 

@@ -97,9 +97,9 @@ def test_odd_runs_compile_in_a_moment(count):
     dims = (count, count)
     some = Some(count, dims)
     given = Given(ops=tuple(some.binary("add", rs.MemoryDesc((1, count), kind)) for kind in ("s4", "u4")))
-    start = time.perf_counter()
+    start = time.thread_time()
     check(rs.MemoryDesc(dims, "u8", "ab"), rs.MemoryDesc(dims, "f64", "ba"), given, CPU)
-    assert time.perf_counter() - start < 60
+    assert time.thread_time() - start < 60
 
 
 # --- zero points ------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def browsed(tmp_path: Path, text: str, script: str, *more: str) -> Any:
         *more,
     ]
     command = [browser, *options, "--dump-dom", file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     (answer,) = re.findall(r'<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
     return json.loads(answer)
 

@@ -180,7 +180,7 @@ def test_a_primitive_travels_to_another_process():
     reorder = rs.Reorder(src, dst)
     sent = pickle.dumps((reorder, src, dst))
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _OTHER_PROCESS], input=sent, capture_output=True, timeout=60
+        [sys.executable, "-W", "error", "-c", _OTHER_PROCESS], input=sent, capture_output=True, timeout=600
     )
     assert done.returncode == 0, done.stderr.decode()
     reorder.execute(STREAM, src, dst)

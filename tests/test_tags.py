@@ -175,10 +175,10 @@ def test_bad_tag_gets_a_caret_and_a_hint(text: str, at: int, word: str) -> None:
 )
 def test_bad_tag_is_refused_fast_and_briefly(text: str) -> None:
     def refuse() -> float:
-        start = time.perf_counter()
+        start = time.thread_time()
         with pytest.raises(InvalidArguments) as caught:
             parse_tag(text)
-        spent = time.perf_counter() - start
+        spent = time.thread_time() - start
         assert len(caught.value.message) < 600
         assert caught.value.message.isprintable() or "\n" in caught.value.message
         return spent

@@ -51,8 +51,9 @@ def test_an_array_tells_its_creation_its_reuse_and_its_execution(lines):
     x = fresh(1)
     with rs.verbose("profile"):
         rs.reorder(x, "ba", dtype="s8", scale=0.5)
-        rs.reorder(x, "ba", dtype="s8", scale=0.25)
-    operations = ["create:cache_miss", "exec", "create:cache_hit", "exec"]
+        for _ in range(5):
+            rs.reorder(x, "ba", dtype="s8", scale=0.25)
+    operations = ["create:cache_miss", "exec", *["create:cache_hit", "exec"] * 5]
     found = lines()
     assert [line["operation"] for line in found] == operations
     for line, operation in zip(found, operations, strict=True):
@@ -61,8 +62,8 @@ def test_an_array_tells_its_creation_its_reuse_and_its_execution(lines):
         assert line["prop_kind"] == "undef"
         assert line["mds"] == "src:f32::blocked:ab::f0 dst:s8::blocked:ba::f0"
         assert line["dims"] == "3x1001"
-    assert [line["attributes"] for line in found[::2]] == ["attr-oscale:0:0.5", "attr-oscale:0:0.25"]
-    assert float(found[0]["time"]) > float(found[2]["time"])
+    assert [line["attributes"] for line in found[:4:2]] == ["attr-oscale:0:0.5", "attr-oscale:0:0.25"]
+    assert float(found[0]["time"]) > min(float(line["time"]) for line in found[2::2])
 
 
 def test_a_primitive_tells_the_same(lines):

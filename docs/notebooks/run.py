@@ -29,7 +29,13 @@ def _folders(folder: str) -> dict[str, str]:
 def run(path: Path) -> Any:
     """The notebook at `path`, executed from an empty kernel; errors of its cells are raised."""
     notebook = kept(path)
-    options = {"timeout": 120, "kernel_name": "python3", "record_timing": False, "coalesce_streams": True}
+    options = {
+        "timeout": 600,
+        "startup_timeout": 600,
+        "kernel_name": "python3",
+        "record_timing": False,
+        "coalesce_streams": True,
+    }
     # What the kernel writes for itself goes away with it, and no other kernel of the user's is found. Sockets
     # want short paths.
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, _folders(folder)):

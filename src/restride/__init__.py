@@ -9,7 +9,7 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 import importlib as _importlib
 import typing as _typing
 
-from . import forks as _forks
+from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
 from . import version
 from .arrays import reorder
 from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
@@ -83,8 +83,6 @@ if _typing.TYPE_CHECKING:
     from .shuffles import channel_shuffle, shuffle, shuffle_channels
 
 __version__ = version.VERSION
-
-_forks.watch()
 
 # Pictures are made in the highest row: descriptors know it by this name alone, and load it on first use.
 _register_viewer("restride.view.methods")

@@ -23,7 +23,7 @@ from restride.cli.whole import Replacement
 _OLD = b"the old content"
 # Writes half of an output, says so, and waits to be interrupted or killed.
 _STALLED = """
-import sys, time
+import signal, sys, time
 from restride.cli import npy
 from restride.cli.main import main
 
@@ -32,9 +32,11 @@ def stall(replacement, memory):
         file.write(b"half")
         file.flush()
         print("half", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 
 npy.write = stall
+# Who is started in the background has Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main(["reorder", "a.npy", "out.npy", "--dtype", "s8"]))
 """
 
@@ -230,13 +232,15 @@ def test_an_error_in_the_work_leaves_the_old_file_whole(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(("kill", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_process_stopped_midway_leaves_the_old_file_whole(kill: signal.Signals, status: int) -> None:
     Path("out.npy").write_bytes(_OLD)
-    process = subprocess.Popen(
-        [sys.executable, "-c", _STALLED], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"half\n"
-    process.send_signal(kill)
-    _, err = process.communicate(timeout=30)
+    command = [sys.executable, "-c", _STALLED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"half\n"
+            process.send_signal(kill)
+            _, err = process.communicate(timeout=600)
+        finally:
+            process.kill()
     assert process.returncode == status
     assert b"Traceback" not in err
     assert Path("out.npy").read_bytes() == _OLD

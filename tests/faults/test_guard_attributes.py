@@ -20,7 +20,7 @@ _FEW, _MANY = (0, 12), (12, 400)
 
 def _check(level: str, first: int, last: int) -> None:
     command = [sys.executable, "-m", "support.guarded_attributes", level, str(first), str(last)]
-    done = subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=1800, check=False)
     if "this machine has no" in done.stderr:
         pytest.skip(f"this machine has no {level}")
     reached = done.stdout.rstrip().rpartition("\n")[2]

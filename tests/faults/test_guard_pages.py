@@ -22,7 +22,7 @@ _FAMILIES = ("copies", "rows", "transposes", "channels", "channels_last", "block
 
 def _run(family: str, level: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "support.guarded", family, level]
-    return subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, cwd=_TESTS, capture_output=True, text=True, timeout=1800)
 
 
 def _check(family: str, level: str) -> None:

@@ -51,7 +51,7 @@ def check(program: str, **variables: str) -> str:
         [sys.executable, "-X", "faulthandler", "-c", program],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env={**os.environ, **variables},
     )

@@ -7,6 +7,7 @@ the way on which everything is checked.
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from collections.abc import Hashable, Sequence
@@ -120,3 +121,13 @@ def _trim(capacity: int) -> None:
 
 
 follow_capacity(_trim)
+
+
+def _after_fork_in_child() -> None:
+    """A lock held by a thread that is not here would never be released."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -153,15 +153,15 @@ def cache_info() -> dict[str, CacheInfo]:
     equal problems of different primitives share. "sums": solved reductions, of compensations and of scales
     found from data.
     """
-    infos: dict[str, CacheInfo] = {}
+    nothing = CacheInfo(0, 0, 0, 0, get_primitive_cache_capacity())
+    # Each has its line from the start, though some are made when first needed.
+    infos = dict.fromkeys(("primitives", "kernels", "sums"), nothing)
     for name, cache in _caches:
-        infos[name] = _added(infos.get(name), cache.info())
+        infos[name] = _added(infos[name], cache.info())
     return infos
 
 
-def _added(one: CacheInfo | None, other: CacheInfo) -> CacheInfo:
-    if one is None:
-        return other
+def _added(one: CacheInfo, other: CacheInfo) -> CacheInfo:
     return CacheInfo(
         one.hits + other.hits,
         one.misses + other.misses,

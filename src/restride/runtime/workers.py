@@ -280,8 +280,10 @@ def _create_thread(function: int, argument: int) -> int | None:
 def _signals_blocked() -> Iterator[None]:
     """Threads made inside inherit blocked signals: handlers and Ctrl-C stay with Python's threads."""
     faults = {getattr(signal, name) for name in _FAULTS if hasattr(signal, name)}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        # Inside: a signal that came just before is handled here, and its handler may raise.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
