@@ -27,3 +27,7 @@ def test_a_way_of_the_first_cache_is_a_page() -> None:
 
 def test_the_second_cache_has_the_size_that_was_told() -> None:
     assert Machine(l2=3 << 20).second_cache.size == 3 << 20
+
+
+def test_rows_of_no_distance_are_one_row() -> None:
+    assert not Cache(512, 4).overflows(1 << 20, 0)

@@ -18,8 +18,11 @@ class Cache:
     ways: int
 
     def overflows(self, rows: int, step: int) -> bool:
-        """True where so many rows, `step` bytes apart, are more than the sets hold that they fall into."""
-        return rows * gcd(step, self.size // self.ways) > self.size
+        """True where so many rows, `step` bytes apart, are more than the sets hold that they fall into.
+
+        Rows of no distance are one.
+        """
+        return step > 0 and rows * gcd(step, self.size // self.ways) > self.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bo
 def collide(rows: int, stride: Stride, data_type: DataType, machine: Machine) -> bool:
     """True where so many rows of elements, a stride apart, fall into too few sets of the first cache."""
     step = abs(stride) * data_type.bits // 8 if isinstance(stride, int) else 0
-    return step > 0 and machine.first_cache.overflows(rows, step)
+    return machine.first_cache.overflows(rows, step)
 
 
 def _shrink_odd(chunks: dict[int, int], most: int) -> None:
