@@ -189,7 +189,7 @@ def _plans(boxes: list[LoopNest], moved_bytes: int, machine: Machine) -> tuple[S
     plans = [plan.without_streams() for box in boxes for plan in schedule(normalise(box), machine)]
     if moved_bytes < machine.l2:
         return tuple(plans)
-    return tuple(asking_ahead(plan, moved_bytes, machine) for plan in plans)
+    return tuple(asking_ahead(plan, machine, far=moved_bytes >= machine.l3) for plan in plans)
 
 
 def _within(box: LoopNest, cut: int, start: int) -> LoopNest:

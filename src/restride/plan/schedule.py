@@ -21,9 +21,11 @@ from .tiling import choose_tile, collide, contiguous, rows_collide
 # since such steps take less time. Measured; 64 to 512 differ little.
 _AHEAD_BYTES = 128
 # The same where a transpose reads one unbroken run, tile by tile, from memory. Measured on blocks of channels
-# to plain: 1.0 to 1.7 times as fast as two lines, 1.9 where floats shrink to bytes; 2 to 8 KB differ little.
-# Within the caches two lines are 1.2 times as fast.
+# to plain: 1.0 to 1.5 times as fast as two lines for 8 and 16 bits, 1.4 to 1.9 where floats shrink to bytes;
+# 2 to 8 KB differ little. Moves of 32 bits lose as often as they gain, and within the caches all lose.
 _AHEAD_IN_RUN_BYTES = 4096
+# In shorter runs most of that would lie behind the end.
+_LONG_RUN_BYTES = 4 * _AHEAD_IN_RUN_BYTES
 # Rows that are dealt out to fewer places are as good as one.
 _FEWEST_DEALT = 4
 
@@ -91,7 +93,7 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
     if nest.moved_bytes < machine.l2:
         return (plan,)
     passes = nest.moved_bytes >= machine.l3 or _writes_collide(plan, machine)
-    asking = asking_ahead(plan, nest.moved_bytes, machine)
+    asking = asking_ahead(plan, machine, far=_reads_long_run(plan, machine))
     return (replace(asking, streams=passes and writes_whole_lines(plan, machine)),)
 
 
@@ -130,9 +132,12 @@ def _writes_collide(plan: Schedule, machine: Machine) -> bool:
     return any(collide(plan.chunks[i], plan.nest.axes[i].dst, plan.nest.dst_type, machine) for i in across)
 
 
-def asking_ahead(plan: Schedule, moved_bytes: int, machine: Machine) -> Schedule:
-    """The same schedule as a part of work that moves so many bytes, and not in the caches: it asks ahead."""
-    return replace(plan, prefetch=_ahead(plan, moved_bytes, machine))
+def asking_ahead(plan: Schedule, machine: Machine, *, far: bool) -> Schedule:
+    """The same schedule for a source that is not in the caches: it asks ahead. With `far` it asks for tiles
+    ahead, where one is an unbroken run that the innermost loop's next one goes on.
+    """
+    ahead = _AHEAD_IN_RUN_BYTES if far and _run_of_tiles(plan) else _ahead(plan, machine)
+    return replace(plan, prefetch=ahead)
 
 
 def schedule_items(nest: LoopNest, device: Device, tiles: bool = True) -> tuple[Schedule, ...]:
@@ -191,13 +196,11 @@ def _kind_of_items(
     return "strided", "neighbours of the destination lie apart in the source"
 
 
-def _ahead(plan: Schedule, moved_bytes: int, machine: Machine) -> int:
+def _ahead(plan: Schedule, machine: Machine) -> int:
     """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
     read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
     """
     if plan.kind == "transpose":
-        if moved_bytes >= machine.l3 and _reads_one_run(plan):
-            return _AHEAD_IN_RUN_BYTES
         shrinks = plan.nest.dst_type.bits <= 8 < plan.nest.src_type.bits
         return max(_next_rows(plan, machine), _AHEAD_BYTES << shrinks)
     if plan.kind != "copy" or not plan.inner:
@@ -211,10 +214,19 @@ def _ahead(plan: Schedule, moved_bytes: int, machine: Machine) -> int:
     return _AHEAD_BYTES if nearest is not None and nearest != plan.inner[-1] else step
 
 
-def _reads_one_run(plan: Schedule) -> bool:
-    """True where a tile is an unbroken run of the source, and goes on in the innermost loop's next one."""
+def _reads_long_run(plan: Schedule, machine: Machine) -> bool:
+    """True where tiles go on along a long unbroken run of a source larger than the caches."""
+    nest = plan.nest
+    bits = min(nest.src_type.bits, nest.dst_type.bits)
+    extents = [nest.axes[i].extent for i in contiguous(nest, "src")]
+    is_long = prod(extents) * nest.src_type.bits >= 8 * _LONG_RUN_BYTES
+    return bits < 32 and is_long and nest.moved_bytes >= machine.l3
+
+
+def _run_of_tiles(plan: Schedule) -> bool:
+    """True where a tile is an unbroken run of the source that the innermost loop's next one goes on."""
     along, last = contiguous(plan.nest, "src"), plan.inner[-1:]
-    if not last or last[0] not in along[1:]:
+    if plan.kind != "transpose" or not last or last[0] not in along[1:]:
         return False
     inside = along[: along.index(last[0])]
     is_whole = all(plan.chunks[i] == plan.nest.axes[i].extent for i in inside)
