@@ -185,6 +185,18 @@ def test_allow_empty_gives_an_empty_descriptor_for_every_failure(args):
         rs.Reorder(pd)
 
 
+@pytest.mark.parametrize("value", ["banana", 2, None])
+@pytest.mark.parametrize("fits", [True, False])
+def test_allow_empty_that_is_neither_yes_nor_no_is_refused_whatever_the_problem(value, fits):
+    md = NCHW if fits else desc((1,), "f32", "a")
+    for make in (
+        lambda: PD(CPU, NCHW, CPU, md, None, value),
+        lambda: PD(CPU, NCHW, CPU, md, allow_empty=value),
+    ):
+        with pytest.raises(rs.InvalidArguments, match="allow_empty"):
+            make()
+
+
 def test_allow_empty_may_be_given_by_position():
     assert not PD(CPU, NCHW, CPU, ANY, None, True)
     assert not PD(rs.Memory(NCHW, CPU), rs.Memory(desc((3,), "f32", "a"), CPU), None, True)

@@ -5,10 +5,10 @@ for each module meanwhile; in a child of fork that thread is gone, and its lock 
 waits until no other thread loads a module of restride, of what it needs, or of Python's own library, and
 holds the lock that every load begins with. Other locks that a child would miss are held as well: see `hold`.
 
-The order is what keeps this from a deadlock. Locks under which modules may be loaded come first, that of the
-loads last, and nothing is held while a fork waits for a module: not even the lock of logging, which Python's
-own hook may have taken before ours. Hooks of others may hold what a module that is being loaded wants, so
-that the wait has a limit.
+Any code may run under any of these locks (a collector's callback, a handler of a signal), and may want
+another of them. So a fork takes each for a moment's wait only, lets go of all where one is not to be had, and
+tries again. Only the lock of the loads is waited for, as Python itself does, and nothing is held then: not
+even the lock of logging, which Python's own hook may have taken before. All this has a limit.
 """
 
 from __future__ import annotations
@@ -17,73 +17,97 @@ import _imp
 import contextlib
 import importlib
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
+from typing import Protocol
 
-_Lock = AbstractContextManager[object]
-
-_WAITED_FOR = frozenset({"restride", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
-_POLL_S = 0.0005
-# A fork that has waited this long goes on: modules take seconds at most, even from a cold disk.
+_OURS = frozenset({"restride", "numpy", "ml_dtypes", "llvmlite"})
+_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+# A lock is waited for so long at a time; after a try in vain the others may go on for so long; Ctrl-C that
+# ended the wait is told so long after the fork.
+_TURN_S, _PAUSE_S, _TOLD_AFTER_S = 0.005, 0.001, 0.02
+# A fork that has waited this long goes on: modules and kernels take seconds at most, even from a cold disk.
 _LIMIT_S = 30.0
 _REENTRANT = type(threading.RLock())
 
-_holders: list[Callable[[], _Lock | None]] = []
+
+class Lock(Protocol):
+    """A lock that its owner may take again, as `threading.RLock` is."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Wait for the lock; whether it was to be had."""
+
+    def release(self) -> None:
+        """Let go of it; RuntimeError where it is not owned."""
 
 
 class _Forking(threading.local):
-    """What the thread that forks holds."""
+    """What the thread that forks holds, and whether Ctrl-C ended its wait."""
 
     held = ExitStack()
+    is_interrupted = False
 
 
+_holders: list[Callable[[], Lock | None]] = []
 _forking = _Forking()
 
 
-def hold(lock: Callable[[], _Lock | None]) -> None:
-    """Hold what `lock` returns, unless that is None, over every fork: those named first are taken first."""
+def hold(lock: Callable[[], Lock | None]) -> None:
+    """Hold what `lock` returns, unless that is None, over every fork."""
     _holders.append(lock)
 
 
 def _before() -> None:
-    with _logging_let_go():
-        end = time.monotonic() + _LIMIT_S
-        while not _hold_all() and time.monotonic() < end:
-            _forking.held.close()
-            time.sleep(_POLL_S)
+    end = time.monotonic() + _LIMIT_S
+    try:
+        with _logging_let_go():
+            while not _hold_all() and time.monotonic() < end:
+                _forking.held.close()
+                time.sleep(_PAUSE_S)
+    except KeyboardInterrupt:
+        # Python drops what a hook raises, and forks: it is told afterwards.
+        _forking.is_interrupted = True
 
 
-def _after() -> None:
+def _after_in_parent() -> None:
     _forking.held.close()
+    if _forking.is_interrupted:
+        _forking.is_interrupted = False
+        # What is raised in here is dropped, too: it comes when Python is back in the program.
+        me = threading.get_ident()
+        told = threading.Timer(_TOLD_AFTER_S, signal.pthread_kill, (me, signal.SIGINT))
+        told.daemon = True
+        told.start()
+
+
+def _after_in_child() -> None:
+    _forking.held.close()
+    _forking.is_interrupted = False
 
 
 def _hold_all() -> bool:
     """Whether all is held and nothing is being loaded; if not, some may be held."""
-    # Known to `_after` before any of it is held: where Ctrl-C ends the wait, Python forks all the same.
+    # Known to what runs after the fork before any of it is held.
     held = _forking.held = ExitStack()
-    for holder in (_logging_lock, *_holders):
-        lock = holder()
-        if lock is not None:
-            held.enter_context(_kept(lock))
-    # Whoever finds a module has this one, and may want another of these: it is not waited for.
-    if _imp.lock_held():
-        return False
     held.enter_context(_no_loads())
+    for holder in (*_holders, logging_lock):
+        lock = holder()
+        if lock is None:
+            continue
+        if not lock.acquire(timeout=_TURN_S):
+            return False
+        held.callback(_release, lock)
     return not _loading()
 
 
-@contextlib.contextmanager
-def _kept(lock: _Lock) -> Iterator[None]:
-    lock.__enter__()
-    try:
-        yield
-    finally:
-        # In a child another hook may have let go of it already.
-        with contextlib.suppress(RuntimeError):
-            lock.__exit__(None, None, None)
+def _release(lock: Lock) -> None:
+    # In a child another hook may have let go of it already.
+    with contextlib.suppress(RuntimeError):
+        lock.release()
 
 
 @contextlib.contextmanager
@@ -97,26 +121,31 @@ def _no_loads() -> Iterator[None]:
             _imp.release_lock()
 
 
-def _logging_lock() -> _Lock | None:
+def logging_lock() -> Lock | None:
     """The lock of Python's logging: it loads handlers under it, and modules that are loaded ask for it."""
-    lock = getattr(sys.modules.get("logging"), "_lock", None)
+    return reentrant(getattr(sys.modules.get("logging"), "_lock", None))
+
+
+def reentrant(lock: object) -> Lock | None:
+    """What may be a lock, if it is one that its owner may take again."""
     return lock if isinstance(lock, _REENTRANT) else None
 
 
 @contextlib.contextmanager
 def _logging_let_go() -> Iterator[None]:
     """Whatever this thread has of the lock of logging is free meanwhile, and taken again at the end."""
-    lock, taken = _logging_lock() or contextlib.nullcontext(), 0
+    lock, taken = logging_lock(), 0
     with contextlib.suppress(RuntimeError):
         # None is owned, and that is told by an error, when all of it is free.
-        while isinstance(lock, _REENTRANT):
+        while lock is not None:
             lock.release()
             taken += 1
     try:
         yield
     finally:
         for _ in range(taken):
-            lock.__enter__()
+            assert lock is not None
+            lock.acquire()
 
 
 def _loading() -> set[str]:
@@ -124,8 +153,16 @@ def _loading() -> set[str]:
     # Locks are there from before a module is found until it is loaded; Python has no public list of them.
     locks = dict(getattr(importlib._bootstrap, "_module_locks", ()))
     running = {name for name, module in list(sys.modules.items()) if _is_running(module)}
-    waited_for = {name for name in {*locks, *running} if name.partition(".")[0] in _WAITED_FOR}
-    return {name for name in waited_for if not _is_own(locks.get(name))}
+    return {name for name in {*locks, *running} if _is_waited_for(name) and not _is_own(locks.get(name))}
+
+
+def _is_waited_for(name: str) -> bool:
+    package = name.partition(".")[0]
+    if package in _OURS or package not in sys.stdlib_module_names:
+        return package in _OURS
+    # A program may have a module of the same name, which may run for as long as it likes.
+    origin = getattr(getattr(sys.modules.get(package), "__spec__", None), "origin", None)
+    return not isinstance(origin, str) or not os.path.isabs(origin) or origin.startswith(_LIBRARY)
 
 
 def _is_running(module: object) -> bool:
@@ -139,4 +176,4 @@ def _is_own(lock: Callable[[], object] | None) -> bool:
 
 # The package loads this module first, so that a fork waits for the rest of the package, too.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

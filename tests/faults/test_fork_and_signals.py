@@ -475,6 +475,78 @@ def test_forks_while_another_thread_sets_up_logging_end():
     """) == ["True"]
 
 
+def test_forks_end_while_another_thread_logs_as_it_compiles():
+    # As a callback of the collector may, or the handler of a signal: it wants the lock of logging under ours.
+    assert _run("""
+        import logging
+        from restride.targets.llvm import LLVM_LOCK
+        def compile_():
+            with LLVM_LOCK:
+                at_work.set()
+                time.sleep(0.3)
+                logging.getLogger("another")
+        thread = threading.Thread(target=compile_); thread.start()
+        at_work.wait()
+        begin = time.monotonic()
+        print(ended_well(fork(run)), time.monotonic() - begin < 20)
+        thread.join()
+    """) == ["True", "True"]
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_forks_of_a_thread_that_holds_the_lock_of_loads_do_not_wait_for_it(logs: bool):
+    # In Python 3.11 whoever finds modules does; a plug-in that forks there is no worse off than without us.
+    assert _run(f"""
+        import _imp, logging, restride
+        _imp.acquire_lock()
+        begin = time.monotonic()
+        print(ended_well(fork(lambda: not {logs} or bool(logging.getLogger("another")))))
+        print(time.monotonic() - begin < 20)
+        _imp.release_lock()
+        try:
+            _imp.release_lock()
+        except RuntimeError:
+            print("released")
+    """) == ["True", "True", "released"]
+
+
+def test_forks_do_not_wait_for_a_module_that_has_a_name_of_pythons_library(tmp_path):
+    body = "import __main__; __main__.at_work.set(); __main__.stop.wait(120)"
+    (tmp_path / "sched.py").write_text(body, "utf-8")
+    assert _run(f"""
+        sys.path.insert(0, {str(tmp_path)!r})
+        thread = threading.Thread(target=__import__, args=("sched",)); thread.start()
+        at_work.wait()
+        begin = time.monotonic()
+        print(ended_well(fork(run)), time.monotonic() - begin < 20)
+        stop.set()
+        thread.join()
+    """) == ["True", "True"]
+
+
+def test_ctrl_c_ends_the_wait_of_a_fork_and_is_told_after_it():
+    assert _run("""
+        from restride.targets.llvm import LLVM_LOCK
+        def compile_():
+            with LLVM_LOCK:
+                at_work.set()
+                stop.wait(120)
+        thread = threading.Thread(target=compile_); thread.start()
+        at_work.wait()
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        begin, pid = time.monotonic(), None
+        try:
+            pid = fork(lambda: True)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print(pid is None or ended_well(pid), time.monotonic() - begin < 20)
+        stop.set()
+        thread.join()
+        print(ended_well(fork(run)))
+    """) == ["True", "True", "True"]
+
+
 def test_interruptions_around_the_start_of_workers_leave_no_signal_blocked():
     # The handler of a signal that came just before raises where signals are blocked.
     assert _run("""

@@ -69,7 +69,7 @@ class PrimitiveDescBase:
         is_empty_allowed = named.get("allow_empty", False)
         try:
             given = self._given(args, named)
-            is_empty_allowed = given.allow_empty
+            is_empty_allowed = parse_bool("allow_empty", given.allow_empty)
             self._create(given)
         except Error:
             if not parse_bool("allow_empty", is_empty_allowed):

@@ -7,7 +7,6 @@ import importlib
 import sys
 import threading
 import types
-from contextlib import AbstractContextManager
 from typing import Any
 
 from .. import forks
@@ -47,10 +46,10 @@ def inlined_module(text: str, machine: Any) -> Any:
     return module
 
 
-def _inner_lock() -> AbstractContextManager[object] | None:
+def _inner_lock() -> forks.Lock | None:
     """llvmlite's own lock, once loaded: collected objects, and other libraries, use LLVM without ours."""
-    lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
-    return lock if isinstance(lock, AbstractContextManager) else None
+    outer = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
+    return forks.reentrant(getattr(outer, "_lock", None))
 
 
 # No child inherits them from a thread that it has not got.
