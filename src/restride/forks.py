@@ -14,10 +14,10 @@ even the lock of logging, which Python's own hook may have taken before. All thi
 from __future__ import annotations
 
 import _imp
+import _signal  # type: ignore[import-not-found]  # the module signal costs half a millisecond of the import
 import contextlib
 import importlib
 import os
-import signal
 import sys
 import threading
 import time
@@ -79,7 +79,7 @@ def _after_in_parent() -> None:
         _forking.is_interrupted = False
         # What is raised in here is dropped, too: it comes when Python is back in the program.
         me = threading.get_ident()
-        told = threading.Timer(_TOLD_AFTER_S, signal.pthread_kill, (me, signal.SIGINT))
+        told = threading.Timer(_TOLD_AFTER_S, _signal.pthread_kill, (me, _signal.SIGINT))
         told.daemon = True
         told.start()
 
