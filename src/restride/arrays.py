@@ -19,11 +19,11 @@ from .frameworks.formats import check_out, format_key, out_desc, target_desc, ty
 from .frameworks.nibbles import NIBBLES, as_bytes, is_nibbles
 from .frameworks.recipes import overlapping
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
-from .frameworks.warm import beta_without_out, computed, into_array, into_new
+from .frameworks.warm import beta_without_out, computed, from_or_to_memory, into_array, into_new
 from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps
-from .runtime.alloc import Array
+from .runtime.alloc import Array, address_of
 from .runtime.brought import reached, settled
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
@@ -98,9 +98,13 @@ def reorder(
         if dtype is not None:
             dtype = type_key(dtype)
         if out is None:
-            return into_new(x, dst, dtype, applied)
+            return into_new((x.shape, x.strides, x.dtype), address_of(x), dst, dtype, applied)
         if type(out) is np.ndarray and out.dtype.num not in NIBBLES:
             return into_array(x, dst, dtype, applied, out)
+    if applied and engine is None:
+        made = from_or_to_memory(x, dst, src, dtype, applied, out)
+        if made is not None:
+            return made
     return _general(x, dst, src, dtype, Arithmetic(scale, zero_point, axis, beta, post_ops), out, engine)
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
-from .errors import InvalidArguments
+from .errors import Error, InvalidArguments
 from .frameworks import shuffle_recipes as recipes
+from .frameworks.ends import Kind, kind_of, read_from, write_to
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
@@ -83,26 +84,25 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
         axis, number = rule.parse(axis, number)
     if type(x) is np.ndarray:
         if out is None:
-            return _into_new(rule, x, axis, number)
+            return _into_new(rule, kind_of(x), address_of(x), axis, number)
         if type(out) is np.ndarray:
             return _into_array(rule, x, axis, number, out)
-    return _general(rule, x, axis, number, out)
+    made = _of_memories(rule, x, axis, number, out)
+    return _general(rule, x, axis, number, out) if made is None else made
 
 
-# --- NumPy in, NumPy out ------------------------------------------------------------------------------------
+# --- on the CPU: arrays and memories whose kind is known ----------------------------------------------------
 
 
-def _into_new(rule: Rule, x: Array, axis: int, number: int) -> Array:
-    recipe = recipes.for_new(rule, x.shape, x.strides, x.dtype, axis, number)
+def _into_new(rule: Rule, kind: Kind, address: int, axis: int, number: int) -> Any:
+    recipe = recipes.for_new(rule, kind, axis, number)
     target, result = recipe.make()
-    _run(recipe, address_of(x) - recipe.below, target)
+    _run(recipe, address - recipe.below, target)
     return result
 
 
 def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Array:
-    kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
-    recipe = recipes.for_out(rule, *kinds, axis, number)
-    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
+    recipe = recipes.for_out(rule, kind_of(x), kind_of(out), axis, number)
     if not out.flags.writeable:
         raise InvalidArguments(
             f"{rule.call}: out is read-only",
@@ -111,9 +111,29 @@ def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Arr
             why="its memory must not be written",
             hint="pass a writable array",
         )
+    _into_place(recipe, address_of(x), address_of(out))
+    return out
+
+
+def _of_memories(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
+    """The result; None, with nothing written, where only the general path knows, or says what is wrong."""
+    source, target = read_from(x), None if out is None else write_to(out)
+    if source is None or (target is None and out is not None):
+        return None
+    try:
+        if target is None:
+            return _into_new(rule, source.kind, source.address, axis, number)
+        recipe = recipes.for_out(rule, source.kind, target.kind, axis, number)
+        _into_place(recipe, source.address, target.address)
+        return out
+    except Error:
+        return None
+
+
+def _into_place(recipe: ShuffleRecipe, source: int, target: int) -> None:
+    source, target = source - recipe.below, target - recipe.out_below
     recipe.check_apart(source, target)
     _run(recipe, source, target)
-    return out
 
 
 def _run(recipe: ShuffleRecipe, source: int, target: int) -> None:

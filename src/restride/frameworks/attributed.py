@@ -18,12 +18,13 @@ from ..primitives.problem import Problem, check_problem
 from ..runtime.alloc import Array, address_of, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.cpu import packed_address, packer
-from ..runtime.describe import TARGET, describe_kind
+from ..runtime.describe import describe_kind
 from ..runtime.engine import Engine
 from .arithmetic import Arithmetic, Bound, bind
 from .asked import Asked
-from .formats import out_desc, target_desc
-from .recipes import NewRecipe, OutRecipe
+from .ends import End, described
+from .formats import target_desc
+from .recipes import NewRecipe, OutRecipe, target_of
 
 _CPU = Engine("cpu")
 Places = list[int]
@@ -120,35 +121,33 @@ class Attributed(NamedTuple):
     packing: Packing
 
 
-def into_new(x: Array, dst: Any, to: Any, given: Given, asked: Asked) -> Any:
+def into_new(x: End, dst: Any, to: Any, given: Given, asked: Asked) -> Any:
     """The new result of a call; None where there is no short way. Raises for what does not fit."""
-    key = (x.shape, x.strides, x.dtype, dst, to, asked.structure)
+    key = (x.kind, None, dst, to, asked.structure)
     found = _recipes.get(key) or _keep(key, _make_new(key, given, asked))
     if found is None:
         return None
     recipe, packing = found
-    source = address_of(x) - recipe.below
     target, result = recipe.make()
     words = packing.packed(asked)
-    recipe.run(source, target, packed_address(words))
+    recipe.run(x.address - recipe.below, target, packed_address(words))
     return result
 
 
-def into_array(x: Array, out: Array, dst: Any, to: Any, given: Given, asked: Asked) -> Any:
-    """`out`, written; None, with nothing written, where there is no short way. Raises as `into_new`."""
-    kind = (out.shape, out.strides, out.dtype)
-    key = (x.shape, x.strides, x.dtype, dst, to, asked.structure, kind)
+def into_end(x: End, out: End, dst: Any, to: Any, given: Given, asked: Asked) -> bool:
+    """Write to an end; False, with nothing written, where there is no short way. Raises as `into_new`."""
+    key = (x.kind, out.kind, dst, to, asked.structure)
     found = _recipes.get(key) or _keep(key, _make_out(key, given, asked))
-    if found is None or not out.flags.writeable:
-        return None
+    if found is None:
+        return False
     recipe, packing = found
-    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
+    source, target = x.address - recipe.below, out.address - recipe.out_below
     recipe.check_apart(source, target)
     if not packing.is_apart(asked, *recipe.span(target)):
-        return None
+        return False
     words = packing.packed(asked)
     recipe.run(source, target, packed_address(words))
-    return out
+    return True
 
 
 _recipes: dict[tuple[Any, ...], Attributed] = {}
@@ -174,8 +173,8 @@ follow_capacity(_trim)
 
 
 def _make_new(key: tuple[Any, ...], given: Given, asked: Asked) -> Attributed | None:
-    *kind, dst, to, _ = key
-    source = describe_kind(*kind)
+    kind, _, dst, to, _ = key
+    source = described(kind)
     problem, bound = _bound(given, source.desc, target_desc(source.desc, dst, to))
     if problem.attr.sum is not None or not _is_short(problem, asked):
         return None
@@ -183,9 +182,9 @@ def _make_new(key: tuple[Any, ...], given: Given, asked: Asked) -> Attributed | 
 
 
 def _make_out(key: tuple[Any, ...], given: Given, asked: Asked) -> Attributed | None:
-    *kind, dst, to, _, out = key
-    source = describe_kind(*kind)
-    target = out_desc(source.desc, describe_kind(*out, subject=TARGET), dst, to)
+    kind, out, dst, to, _ = key
+    source = described(kind)
+    target = target_of(source.desc, out, dst, to)
     problem, bound = _bound(given, source.desc, target.desc)
     if not _is_short(problem, asked):
         return None

@@ -1,4 +1,4 @@
-"""What a reorder of NumPy arrays of one kind needs, worked out once: shapes, strides, types and formats.
+"""What a reorder of arrays or memories of one kind needs, worked out once: layouts, types and formats.
 
 `for_new(...)` and `for_out(...)` find the recipe of a kind; a warm call is one look-up and one native call.
 """
@@ -18,25 +18,25 @@ from ..primitives.problem import Problem, check_problem
 from ..primitives.reorder import is_same_place
 from ..runtime.alloc import Array, address_of, allocate, extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from ..runtime.describe import TARGET, describe_kind
+from ..runtime.describe import TARGET, Described
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.views import element_type
-from .formats import out_desc, target_desc
+from .carriers import NumpyType
+from .ends import Kind, described
+from .formats import check_out, out_desc, target_desc, wanted_of_out
 
 # Outputs from here on are aligned to a page, as streaming stores like it.
 _LARGE = 1 << 18
 _CPU = Engine("cpu")
 
 Run = Callable[[int, int, int], None]
-Shape = tuple[int, ...]
-NumpyType = np.dtype[Any]
 
 
 class Recipe:
-    """How to reorder arrays of one kind: `run(src, dst, params)` on the addresses of element offset 0.
+    """How to reorder arrays or memories of one kind: `run(src, dst, params)` on the addresses of offset 0.
 
-    `below`: how many bytes offset 0 of the source lies before the array's first element. `is_new` until the
+    `below`: how many bytes offset 0 of the source lies before the address of its `End`. `is_new` until the
     first run.
     """
 
@@ -70,7 +70,7 @@ class NewRecipe(Recipe):
 
 
 class OutRecipe(Recipe):
-    """How to reorder into an array that is there.
+    """How to reorder into an array or memory that is there.
 
     `reach`: one past the highest byte that is read, counted from the first element of the source.
     """
@@ -108,20 +108,29 @@ def overlapping(problem: Problem) -> InvalidArguments:
     )
 
 
-def _make_new(
-    shape: Shape, strides: Shape, dtype: NumpyType, dst: Any, to: Any, is_scaled: bool
-) -> NewRecipe:
-    source = describe_kind(shape, strides, dtype)
+def _make_new(x: Kind, dst: Any, to: Any, is_scaled: bool) -> NewRecipe:
+    source = described(x)
     problem = Problem(source.desc, target_desc(source.desc, dst, to), _flagged(is_scaled, False))
     return NewRecipe(problem, source.below)
 
 
-def _make_out(x: Any, out: Any, dst: Any, to: Any, is_scaled: bool, is_summed: bool) -> OutRecipe:
-    source = describe_kind(*x)
-    target = out_desc(source.desc, describe_kind(*out, subject=TARGET), dst, to)
+def _make_out(x: Kind, out: Kind, dst: Any, to: Any, is_scaled: bool, is_summed: bool) -> OutRecipe:
+    source = described(x)
+    target = target_of(source.desc, out, dst, to)
     return OutRecipe(
         Problem(source.desc, target.desc, _flagged(is_scaled, is_summed)), source.below, target.below
     )
+
+
+def target_of(src: MemoryDesc, out: Kind, dst: Any, to: Any) -> Described:
+    """The descriptor of what is written, as `dst` and `to` say: of a memory it is its own.
+
+    Raises InvalidArguments where they say something else.
+    """
+    if not isinstance(out, MemoryDesc):
+        return out_desc(src, described(out, TARGET), dst, to)
+    check_out(out, wanted_of_out(src, out, dst, to))
+    return Described(out, 0)
 
 
 def _find_new(*kind: Any) -> NewRecipe:
@@ -158,7 +167,7 @@ def _flagged(is_scaled: bool, is_summed: bool) -> Attr:
 def maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
     """A function that makes an empty result of `md`, and its address."""
     if md.inner_blks or md.data_type.bits < 8:
-        return lambda: _new_memory(md)
+        return lambda: new_memory(md)
     twin = element_type(md)
     if md.size >= _LARGE or not _is_dense(md):
         return lambda: _new_aligned(md, twin)
@@ -192,6 +201,7 @@ def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:
     return buffer.address, buffer.view(twin, md.dims, md.strides, md.offset0)
 
 
-def _new_memory(md: MemoryDesc) -> tuple[int, Memory]:
+def new_memory(md: MemoryDesc) -> tuple[int, Memory]:
+    """An empty memory of `md`, and its address."""
     memory = Memory.allocated(md, _CPU)
     return memory._address, memory

@@ -1,4 +1,4 @@
-"""What a shuffle of NumPy arrays of one kind needs, worked out once: shapes, strides, types and groups.
+"""What a shuffle of arrays or memories of one kind needs, worked out once: shapes, strides, types and groups.
 
 A shuffle moves bits, so arrays of any numbers of 1, 2, 4 or 8 bytes go as a data type of that width (N11).
 """
@@ -6,30 +6,32 @@ A shuffle moves bits, so arrays of any numbers of 1, 2, 4 or 8 bytes go as a dat
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
+from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..primitives.base import DEFAULT_ATTR, find_implementation
 from ..primitives.prop_kind import PropKind
 from ..primitives.shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
-from ..runtime.alloc import Array, extent
+from ..runtime.alloc import extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.describe import Described, Subject, describe_kind
 from ..runtime.engine import Engine
 from .carriers import NumpyType, as_type, carried
+from .ends import Kind, described
 from .formats import target_desc
 from .groups import Rule
-from .recipes import Run, Shape, maker
+from .recipes import Run, maker, new_memory
 
 _CPU = Engine("cpu")
 
 
 class ShuffleRecipe:
-    """How to shuffle arrays of one kind: `run(src, dst, 0)` on the addresses of element offset 0.
+    """How to shuffle arrays or memories of one kind: `run(src, dst, 0)` on the addresses of element offset 0.
 
-    `below` and `out_below`: how many bytes offset 0 lies before the first element of `x` and of `out`,
-    `reach` is one past the highest byte that is read, counted from the first element of `x`.
+    `below` and `out_below`: how many bytes offset 0 lies before the address of the `End` that is read, and of
+    the one that is written; `reach` is one past the highest byte that is read, counted from the former.
     `make()` gives a new result of the layout of `x`, and its address. `is_new` until the first run.
     """
 
@@ -55,7 +57,7 @@ class ShuffleRecipe:
         self.reach = self._src[1] - below
         self.is_new = True
         self.run: Run = self._run_first
-        self.make: Callable[[], tuple[int, Array]] = _no_result
+        self.make: Callable[[], tuple[int, Any]] = _no_result
 
     def prepare(self) -> None:
         """Compile, and let later runs go straight to the machine code where nothing has to be decided."""
@@ -106,28 +108,35 @@ def overlapping(rule: Rule, problem: ShuffleProblem) -> InvalidArguments:
     )
 
 
-def _described(kind: tuple[Shape, Shape, NumpyType], subject: Subject) -> Described:
-    shape, strides, dtype = kind
+def _carried(kind: Kind, subject: Subject) -> Described:
+    """As `described`, with arrays as the type that their bits are moved as."""
+    if isinstance(kind, MemoryDesc):
+        return described(kind)
+    shape, strides, dtype, *_ = kind
     return describe_kind(shape, strides, carried(dtype), subject=subject)
 
 
-def _make_new(
-    rule: Rule, shape: Shape, strides: Shape, dtype: NumpyType, axis: int, number: int
-) -> ShuffleRecipe:
-    source = _described((shape, strides, dtype), Subject.source(rule.call))
-    problem = ShuffleProblem(
-        source.desc, target_desc(source.desc, None, None), *rule.split(shape, axis, number)
-    )
+def _make_new(rule: Rule, x: Kind, axis: int, number: int) -> ShuffleRecipe:
+    source = _carried(x, Subject.source(rule.call))
+    target = target_desc(source.desc, None, None)
+    problem = ShuffleProblem(source.desc, target, *rule.split(target.dims, axis, number))
     recipe = ShuffleRecipe(rule, problem, source.below, 0)
-    recipe.make = as_type(maker(problem.dst), dtype)
+    if isinstance(x, MemoryDesc):
+        recipe.make = partial(new_memory, problem.dst)
+    else:
+        recipe.make = as_type(maker(problem.dst), x[2])
     return recipe
 
 
-def _make_out(rule: Rule, x: Any, out: Any, axis: int, number: int) -> ShuffleRecipe:
-    source, target = _described(x, Subject.source(rule.call)), _described(out, Subject.target(rule.call))
-    if x[2] != out[2]:
-        raise _other_type(rule, x[2], out[2])
-    problem = ShuffleProblem(source.desc, target.desc, *rule.split(x[0], axis, number))
+def _make_out(rule: Rule, x: Kind, out: Kind, axis: int, number: int) -> ShuffleRecipe:
+    if isinstance(x, MemoryDesc) or isinstance(out, MemoryDesc):
+        # A memory has one of our types: bits of others have no place there.
+        source, target = described(x, Subject.source(rule.call)), described(out, Subject.target(rule.call))
+    else:
+        source, target = _carried(x, Subject.source(rule.call)), _carried(out, Subject.target(rule.call))
+        if x[2] != out[2]:
+            raise _other_type(rule, x[2], out[2])
+    problem = ShuffleProblem(source.desc, target.desc, *rule.split(source.desc.dims, axis, number))
     return ShuffleRecipe(rule, problem, source.below, target.below)
 
 
@@ -141,7 +150,7 @@ def _other_type(rule: Rule, of: NumpyType, to: NumpyType) -> InvalidArguments:
     )
 
 
-def _no_result() -> tuple[int, Array]:
+def _no_result() -> tuple[int, Any]:
     raise AssertionError("a recipe for a given out makes no result")
 
 

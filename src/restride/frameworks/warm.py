@@ -1,11 +1,9 @@
-"""The warm path of a reorder: NumPy in, NumPy or a new Memory out, by a recipe that is worked out once."""
+"""The warm path of a reorder: arrays and memories of the CPU, by a recipe that is worked out once."""
 
 from __future__ import annotations
 
 import time
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ..errors import Error, InvalidArguments
 from ..primitives.problem import Problem
@@ -15,20 +13,20 @@ from ..runtime.engine import Engine
 from ..verbose import flags, write
 from . import attributed, recipes
 from .asked import read
+from .ends import Kind, kind_of, read_from, write_to
 from .factors import Applied
 from .formats import format_key, type_key
-from .nibbles import NIBBLES
-from .recipes import Recipe
+from .recipes import OutRecipe, Recipe
 
 _CPU = Engine("cpu")
 
 
-def into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
-    """A new array or `Memory` of `x` in a format and a type."""
+def into_new(kind: Kind, address: int, dst: Any, dtype: Any, applied: Applied) -> Any:
+    """A new array or `Memory` of what lies at an address, which the caller keeps alive."""
     if applied.is_summed:
         raise beta_without_out()
-    recipe = recipes.for_new(x.shape, x.strides, x.dtype, dst, dtype, applied.is_scaled)
-    source = address_of(x) - recipe.below
+    recipe = recipes.for_new(kind, dst, dtype, applied.is_scaled)
+    source = address - recipe.below
     target, result = recipe.make()
     if flags.profile_exec or flags.profile_create:
         _run_reported(recipe, source, target, applied)
@@ -39,37 +37,59 @@ def into_new(x: Array, dst: Any, dtype: Any, applied: Applied) -> Any:
 
 def into_array(x: Array, dst: Any, dtype: Any, applied: Applied, out: Array) -> Array:
     """`x` in the layout and the type of `out`, which is returned."""
-    kinds = (x.shape, x.strides, x.dtype), (out.shape, out.strides, out.dtype)
-    recipe = recipes.for_out(*kinds, dst, dtype, applied.is_scaled, applied.is_summed)
-    source, target = address_of(x) - recipe.below, address_of(out) - recipe.out_below
+    recipe = recipes.for_out(kind_of(x), kind_of(out), dst, dtype, applied.is_scaled, applied.is_summed)
     if not out.flags.writeable:
         raise _read_only(recipe.problem)
+    _into_place(recipe, address_of(x), address_of(out), applied)
+    return out
+
+
+def from_or_to_memory(x: Any, dst: Any, src: Any, dtype: Any, applied: Applied, out: Any) -> Any:
+    """The result of a call with a `Memory` or a physical array; None, with nothing written, where only the
+    general path knows.
+    """
+    source, target = read_from(x, src), None if out is None else write_to(out)
+    if source is None or (target is None and out is not None):
+        return None
+    try:
+        to, wanted = format_key(dst), type_key(dtype)
+        if target is None:
+            return into_new(source.kind, source.address, to, wanted, applied)
+        is_scaled, is_summed = applied.is_scaled, applied.is_summed
+        recipe = recipes.for_out(source.kind, target.kind, to, wanted, is_scaled, is_summed)
+        _into_place(recipe, source.address, target.address, applied)
+        return out
+    except Error:
+        return None  # the general path says it in full
+
+
+def _into_place(recipe: OutRecipe, source: int, target: int, applied: Applied) -> None:
+    """Run on the addresses of two ends. Raises InvalidArguments where they share bytes."""
+    source, target = source - recipe.below, target - recipe.out_below
     recipe.check_apart(source, target)
     if flags.profile_exec or flags.profile_create:
         _run_reported(recipe, source, target, applied)
     else:
         recipe.run(source, target, applied.params)
-    return out
 
 
 def computed(
     x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | str | None
 ) -> Any:
     """The result of a call that computes; None, with nothing written, where only the general path knows."""
-    is_plain = type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in NIBBLES
     is_told = flags.profile_exec or flags.profile_create
-    asked = read(*given) if is_plain and not is_told else None
-    if asked is None:
+    source = None if engine is not None or is_told else read_from(x, src)
+    target = None if out is None else write_to(out)
+    asked = None if source is None or (target is None and out is not None) else read(*given)
+    if source is None or asked is None:
         return None
     try:
         to, kind = dst if type(dst) is str else format_key(dst), dtype if dtype is None else type_key(dtype)
-        if out is None:
-            return attributed.into_new(x, to, kind, given, asked)
-        if type(out) is np.ndarray and out.dtype.num not in NIBBLES:
-            return attributed.into_array(x, out, to, kind, given, asked)
+        if target is None:
+            return attributed.into_new(source, to, kind, given, asked)
+        return out if attributed.into_end(source, target, to, kind, given, asked) else None
     except Error:
-        pass  # the general path says it in full
-    return None
+        return None  # the general path says it in full
 
 
 def _run_reported(recipe: Recipe, source: int, target: int, applied: Applied) -> None:

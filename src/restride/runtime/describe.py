@@ -16,6 +16,8 @@ from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
 from .alloc import Array, Buffer, address_of, extent
 
+Shape = tuple[int, ...]
+
 _HINTS = {
     "O": "make numbers of the objects: x.astype(np.float32)",
     "U": "make numbers of the text: x.astype(np.float32)",
@@ -84,29 +86,36 @@ def describe(x: Any, format: Format | MemoryDesc = None, subject: Subject = _WRA
     """
     try:
         _check_array(x)
-        own = _of_kind(x.shape, x.strides, x.dtype)
-        return own if format is None else _confirmed(x, own, format)
+        return _of_kind(x.shape, x.strides, x.dtype, format)
     except Error as error:
         raise subject.named(error) from None
 
 
 def describe_kind(
-    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], *, subject: Subject = SOURCE
+    shape: Shape,
+    strides: Shape,
+    dtype: np.dtype[Any],
+    format: Format | MemoryDesc = None,
+    *,
+    subject: Subject = SOURCE,
 ) -> Described:
-    """The descriptor of any array of this shape, strides in bytes, and type; errors as `describe`."""
+    """The descriptor of any array of this shape, strides in bytes, and type; the rest as `describe`."""
     try:
-        return _of_kind(shape, strides, dtype)
+        return _of_kind(shape, strides, dtype, format)
     except Error as error:
         raise subject.named(error) from None
 
 
-def _of_kind(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Described:
+def _of_kind(
+    shape: Shape, strides: Shape, dtype: np.dtype[Any], format: Format | MemoryDesc = None
+) -> Described:
     if not shape:
         raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
     if len(shape) > MAX_NDIMS:
         why = f"the array has {len(shape)} axes, a tensor at most {MAX_NDIMS}"
         raise _refused(why, "join axes that lie side by side: x.reshape(...)")
-    return _of_strides(shape, strides, dtype)
+    own = _of_strides(shape, strides, dtype)
+    return own if format is None else _confirmed(shape, own, format)
 
 
 def _check_array(x: object) -> None:
@@ -118,7 +127,7 @@ def _check_array(x: object) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _of_strides(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Described:
+def _of_strides(shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> Described:
     data_type = _data_type(dtype)
     if 0 in shape:
         return Described(MemoryDesc(shape, data_type), 0)
@@ -128,7 +137,7 @@ def _of_strides(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtyp
     return Described(desc, offset0 * dtype.itemsize)
 
 
-def _in_elements(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> list[int]:
+def _in_elements(shape: Shape, strides: Shape, itemsize: int) -> list[int]:
     """Strides in elements. NumPy leaves those of axes of one element open: such get the row-major one."""
     steps: list[int] = []
     outer = 1
@@ -168,13 +177,13 @@ def _hint(dtype: np.dtype[Any]) -> str:
     return _HINTS.get(dtype.kind, "convert, for example x.astype(np.float32)")
 
 
-def _confirmed(x: Array, own: Described, format: Format | MemoryDesc) -> Described:
-    desc = format if isinstance(format, MemoryDesc) else _of_format(x, own.desc.data_type, format)
+def _confirmed(shape: Shape, own: Described, format: Format | MemoryDesc) -> Described:
+    desc = format if isinstance(format, MemoryDesc) else _of_format(shape, own.desc.data_type, format)
     if desc.format_kind != "blocked" or desc.data_type is not own.desc.data_type:
         raise _misfit("the format describes other elements, or none", "leave it out", _both(own.desc, desc))
     if desc == own.desc:
         return own
-    if x.shape == desc.physical_shape and _of_physical(desc) == own.desc:
+    if shape == desc.physical_shape and _of_physical(desc) == own.desc:
         return Described(desc, 0)
     hint = "leave it out: strides are read off the array; rs.reorder moves data into another format, its dst"
     raise _misfit("the array does not lie as the format says", hint, _both(own.desc, desc))
@@ -187,26 +196,26 @@ def _of_physical(desc: MemoryDesc) -> MemoryDesc | None:
     return MemoryDesc.from_strides(desc.physical_shape, desc.data_type, desc.physical_strides)
 
 
-def _of_format(x: Array, data_type: DataType, format: Format) -> MemoryDesc:
+def _of_format(shape: Shape, data_type: DataType, format: Format) -> MemoryDesc:
     tag = FormatTag.parse(format) if isinstance(format, str | FormatTag) else format
     if isinstance(tag, Tag | GenericTag) and tag.inner_blks:
-        return _of_blocked_tag(x, data_type, tag)
-    return MemoryDesc(x.shape, data_type, tag)
+        return _of_blocked_tag(shape, data_type, tag)
+    return MemoryDesc(shape, data_type, tag)
 
 
-def _of_blocked_tag(x: Array, data_type: DataType, tag: Tag | GenericTag) -> MemoryDesc:
+def _of_blocked_tag(shape: Shape, data_type: DataType, tag: Tag | GenericTag) -> MemoryDesc:
     """The descriptor without padding whose physical array has the shape of `x`."""
-    ndims = x.ndim - len(tag.inner_blks)
-    if ndims < 1 or x.shape[ndims:] != tag.inner_blks:
+    ndims = len(shape) - len(tag.inner_blks)
+    if ndims < 1 or shape[ndims:] != tag.inner_blks:
         raise _misfit(
             f"format {tag} is blocked, and the array is not its physical array",
             f"the blocks {tag.inner_blks} must be its last axes; rs.reorder(x, {str(tag)!r}) moves the data",
-            f"shape {x.shape}",
+            f"shape {shape}",
         )
     whole = to_tag(tag, ndims)
     outer: Sequence[int] = whole.order if isinstance(whole, Tag) else ()
     blocks = block_products(ndims, tag.inner_blks, tag.inner_idxs)
-    extents = dict(zip(outer, x.shape, strict=False))
+    extents = dict(zip(outer, shape, strict=False))
     return MemoryDesc([extents[d] * blocks[d] for d in range(ndims)], data_type, whole)
 
 

@@ -1,0 +1,67 @@
+"""The two ends of a warm call: what kind of array or memory each is, and where it lies.
+
+The kind is all that a recipe depends on, and the key that it is found by.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import FormatTag, GenericTag, Tag
+from ..runtime.alloc import Array, address_of
+from ..runtime.describe import SOURCE, Described, Shape, Subject, describe_kind
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from .carriers import NumpyType
+from .nibbles import NIBBLES
+
+ArrayKind = tuple[Shape, Shape, NumpyType]
+PhysicalKind = tuple[Shape, Shape, NumpyType, Any]
+Kind = ArrayKind | PhysicalKind | MemoryDesc
+"""Shape, strides and type of an array; with a format where its strides do not say it; or a descriptor."""
+
+_CPU = Engine("cpu")
+_FORMATS = (str, MemoryDesc, FormatTag, Tag, GenericTag)
+
+
+class End(NamedTuple):
+    """`address`: of an array's first element, or of a memory's first byte. `held` keeps the bytes alive."""
+
+    kind: Kind
+    address: int
+    held: object
+
+
+def read_from(x: Any, format: Any = None) -> End | None:
+    """The end that is read; None for what takes a closer look. `format`: of a physical array."""
+    if type(x) is Memory:
+        buffer = x._buffer
+        if format is not None or buffer is None or x._engine is not _CPU or x._mapped:
+            return None
+        return End(x._desc, buffer[0], buffer)
+    if type(x) is not np.ndarray or x.dtype.num in NIBBLES:
+        return None
+    if format is None:
+        return End((x.shape, x.strides, x.dtype), address_of(x), x)
+    return End((x.shape, x.strides, x.dtype, format), address_of(x), x) if type(format) in _FORMATS else None
+
+
+def write_to(out: Any) -> End | None:
+    """The end that is written; None for what takes a closer look, or must not be written."""
+    end = read_from(out)
+    if end is None or (out._readonly if type(out) is Memory else not out.flags.writeable):
+        return None
+    return end
+
+
+def described(kind: Kind, subject: Subject = SOURCE) -> Described:
+    """The descriptor of an end, and how many bytes before its address element offset 0 lies."""
+    return Described(kind, 0) if isinstance(kind, MemoryDesc) else describe_kind(*kind, subject=subject)
+
+
+def kind_of(x: Array) -> ArrayKind:
+    """The kind of an array whose strides say how it lies."""
+    return x.shape, x.strides, x.dtype
