@@ -120,7 +120,7 @@ def test_a_known_kind_still_has_its_verbose_lines(capfd) -> None:
     ],
 )
 def test_what_is_not_plain_is_of_no_kind(arrays: object, layout: object, dtype: object) -> None:
-    assert recipes.kind_of(("concat", 0), arrays, layout, dtype, None) is None
+    assert recipes.joined(("concat", 0), arrays, layout, dtype, None) is None
 
 
 @pytest.mark.parametrize("scales", [3.0, [True], ["1"], [2**24 + 1], [np.float32(1)], np.ones(2)])

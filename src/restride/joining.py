@@ -16,7 +16,7 @@ from .errors import Error, InvalidArguments
 from .frameworks import joining_recipes as recipes
 from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
-from .frameworks.joining_recipes import JoiningRecipe
+from .frameworks.joining_recipes import Joined, JoiningRecipe, result_maker
 from .frameworks.listed import listed, on_engine
 from .frameworks.nibbles import as_bytes, is_nibbles
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
@@ -61,14 +61,14 @@ def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, ou
     array([[0, 0],
            [1, 1]], dtype=int8)
     """
-    kind = recipes.kind_of(("concat", axis), arrays, layout, dtype, out) if type(axis) is int else None
-    made = _remembered(kind, arrays, out)
+    ends = recipes.joined(("concat", axis), arrays, layout, dtype, out) if type(axis) is int else None
+    made = _remembered(ends, out)
     if made is not None:
         return made
     given = _Given("concat", arrays, layout, dtype, out)
     number = parse_int(axis, "concat: axis")
     problem = _concat_problem(given.descs, number, given.layout, given.dtype, given.names)
-    return given.run(find_concat(problem, given.engine), kind)
+    return given.run(find_concat(problem, given.engine), ends)
 
 
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -93,23 +93,23 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
     """
     factors_kind = recipes.scales_kind(scales)
     how = ("add_n", factors_kind)
-    kind = None if factors_kind is None else recipes.kind_of(how, arrays, None, dtype, out)
-    made = _remembered(kind, arrays, out)
+    ends = None if factors_kind is None else recipes.joined(how, arrays, None, dtype, out)
+    made = _remembered(ends, out)
     if made is not None:
         return made
     given = _Given("add_n", arrays, None, dtype, out)
     factors = parse_scales("add_n", scales, len(given.descs))
     factors_key = np.array(factors, "<f4").tobytes()
     problem = _sum_problem(given.descs, factors_key, given.layout, given.dtype, given.names)
-    return given.run(find_sum(problem, given.engine), kind)
+    return given.run(find_sum(problem, given.engine), ends)
 
 
-def _remembered(kind: Hashable | None, arrays: Any, out: Any) -> Any:
+def _remembered(ends: Joined | None, out: Any) -> Any:
     """The result by a recipe; None where there is none, or a verbose line is to be written."""
-    if kind is None or flags.profile_exec or flags.profile_create:
+    if ends is None or flags.profile_exec or flags.profile_create:
         return None
-    recipe = recipes.find(kind)
-    return None if recipe is None else recipe.run(arrays, out)
+    recipe = recipes.find(ends.kind)
+    return None if recipe is None else recipe.run(ends, out)
 
 
 @lru_cache(maxsize=1024)
@@ -198,8 +198,8 @@ class _Given:
         self.layout: Any = _format(call, layout)
         self.target = None if out is None else self._target_of(out)
 
-    def run(self, impl: Any, kind: Hashable | None) -> Any:
-        """Check, run, and give the result; a call that goes well is remembered as of its `kind`."""
+    def run(self, impl: Any, ends: Joined | None) -> Any:
+        """Check, run, and give the result; a call that goes well is remembered as of the kind of `ends`."""
         if self.moved is not None and impl.problem.dst.inner_blks:
             raise InvalidArguments(
                 f"{self.call}: no blocks of {self.moved}",
@@ -214,8 +214,10 @@ class _Given:
         run_now(impl, self.engine, [*self.sources, target], (self.sources, target, {}))
         if flags.profile_exec:
             write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
-        if kind is not None:
-            recipes.keep(kind, JoiningRecipe(impl, self.below, self.out_below, self.moved))
+        if ends is not None:
+            is_memory = isinstance(self.first, Memory)
+            make = result_maker(impl.problem.dst, self.moved, is_memory=is_memory)
+            recipes.keep(ends.kind, JoiningRecipe(impl, self.below, self.out_below, make))
         return self._result(target) if self.out is None else written(self.out)
 
     def _result(self, target: Memory) -> Any:
@@ -228,6 +230,7 @@ class _Given:
     def _source(self, index: int, x: Any) -> Memory:
         name = f"{self.call}: array {index}"
         if isinstance(x, Memory):
+            self.below.append(0)
             return on_engine(x, self.engine, name)
         if is_nibbles(x):
             x = as_bytes(x)

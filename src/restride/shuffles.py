@@ -122,9 +122,9 @@ def _of_memories(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
         return None
     try:
         if target is None:
-            return _into_new(rule, source.kind, source.address, axis, number)
-        recipe = recipes.for_out(rule, source.kind, target.kind, axis, number)
-        _into_place(recipe, source.address, target.address)
+            return _into_new(rule, *source[:2], axis, number)
+        recipe = recipes.for_out(rule, source[0], target[0], axis, number)
+        _into_place(recipe, source[1], target[1])
         return out
     except Error:
         return None

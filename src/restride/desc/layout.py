@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from .tags import Tag
 
 RUNTIME_DIM = -(2**63)
 """Stands for a dim or stride that is known only at execution (`DNNL_RUNTIME_DIM_VAL`)."""
+
+# Programs describe the same few tensors again and again: what takes Python long is kept for so many of them.
+_KEPT = 1024
 
 
 class Level(NamedTuple):
@@ -76,6 +80,7 @@ def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tupl
     return tuple(products)
 
 
+@lru_cache(maxsize=_KEPT)
 def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
     """The dense layout of `dims` in the order of `tag`; blocked axes are padded up to whole blocks (M11).
 
@@ -118,6 +123,7 @@ def axis_offset(layout: Layout, axis: int, position: int) -> int:
     return total + position * layout.strides[axis]
 
 
+@lru_cache(maxsize=_KEPT)
 def extent_range(layout: Layout) -> tuple[int, int]:
     """Lowest and one past the highest element offset of elements and padding; (0, 0) where there are none.
 
@@ -130,6 +136,7 @@ def extent_range(layout: Layout) -> tuple[int, int]:
     return low, layout.offset0 + sum(step for step in far if step > 0) + 1
 
 
+@lru_cache(maxsize=_KEPT)
 def storage_elements(layout: Layout) -> int:
     """Elements of storage without offset0: the rule of the documents (M16), and never less than what is
     touched.

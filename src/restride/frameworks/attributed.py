@@ -123,25 +123,26 @@ class Attributed(NamedTuple):
 
 def into_new(x: End, dst: Any, to: Any, given: Given, asked: Asked) -> Any:
     """The new result of a call; None where there is no short way. Raises for what does not fit."""
-    key = (x.kind, None, dst, to, asked.structure)
+    kind, address, _ = x
+    key = (kind, None, dst, to, asked.structure)
     found = _recipes.get(key) or _keep(key, _make_new(key, given, asked))
     if found is None:
         return None
     recipe, packing = found
     target, result = recipe.make()
     words = packing.packed(asked)
-    recipe.run(x.address - recipe.below, target, packed_address(words))
+    recipe.run(address - recipe.below, target, packed_address(words))
     return result
 
 
 def into_end(x: End, out: End, dst: Any, to: Any, given: Given, asked: Asked) -> bool:
     """Write to an end; False, with nothing written, where there is no short way. Raises as `into_new`."""
-    key = (x.kind, out.kind, dst, to, asked.structure)
+    key = (x[0], out[0], dst, to, asked.structure)
     found = _recipes.get(key) or _keep(key, _make_out(key, given, asked))
     if found is None:
         return False
     recipe, packing = found
-    source, target = x.address - recipe.below, out.address - recipe.out_below
+    source, target = x[1] - recipe.below, out[1] - recipe.out_below
     recipe.check_apart(source, target)
     if not packing.is_apart(asked, *recipe.span(target)):
         return False

@@ -5,7 +5,7 @@ The kind is all that a recipe depends on, and the key that it is found by.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +27,11 @@ _CPU = Engine("cpu")
 _FORMATS = (str, MemoryDesc, FormatTag, Tag, GenericTag)
 
 
-class End(NamedTuple):
-    """`address`: of an array's first element, or of a memory's first byte. `held` keeps the bytes alive."""
+End = tuple[Kind, int, object]
+"""The kind; the address of an array's first element, or of a memory's first byte; what keeps the bytes alive.
 
-    kind: Kind
-    address: int
-    held: object
+A bare tuple, as naming its parts would take as long as all else that a warm call does with them.
+"""
 
 
 def read_from(x: Any, format: Any = None) -> End | None:
@@ -41,12 +40,12 @@ def read_from(x: Any, format: Any = None) -> End | None:
         buffer = x._buffer
         if format is not None or buffer is None or x._engine is not _CPU or x._mapped:
             return None
-        return End(x._desc, buffer[0], buffer)
+        return x._desc, buffer[0], buffer
     if type(x) is not np.ndarray or x.dtype.num in NIBBLES:
         return None
     if format is None:
-        return End((x.shape, x.strides, x.dtype), address_of(x), x)
-    return End((x.shape, x.strides, x.dtype, format), address_of(x), x) if type(format) in _FORMATS else None
+        return (x.shape, x.strides, x.dtype), address_of(x), x
+    return ((x.shape, x.strides, x.dtype, format), address_of(x), x) if type(format) in _FORMATS else None
 
 
 def write_to(out: Any) -> End | None:

@@ -1,7 +1,7 @@
-"""What a concat or a sum of NumPy arrays of one kind needs, learnt from the first call that went well.
+"""What a concat or a sum of arrays and memories of one kind needs, learnt from the first call that went well.
 
-A call that is checked in full brings the solved problem; later ones with arrays of the same shapes, strides
-and types only look up their kind, and bring addresses. What is not surely of a known kind has none: it takes
+A call that is checked in full brings the solved problem; later ones with ends of the same kinds only look
+that up, and bring addresses. What is not surely of a known kind has none: it takes
 the way on which everything is checked.
 """
 
@@ -10,18 +10,21 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..runtime.alloc import Array, address_of, extent
+from ..runtime.alloc import extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from .carriers import NumpyType, as_type
-from .nibbles import NIBBLES
-from .recipes import maker
+from .ends import End, read_from, write_to
+from .recipes import maker, new_memory
+
+Make = Callable[[], tuple[int, Any]]
 
 _LAYOUTS = (type(None), str, MemoryDesc)
 _TYPES = (type(None), str, type, np.dtype, DataType)
@@ -29,31 +32,37 @@ _TYPES = (type(None), str, type, np.dtype, DataType)
 _WHOLE = 1 << 24
 
 
-class JoiningRecipe:
-    """How to join or add arrays of one kind: `run(arrays, out)`, or None where they overlap.
+class Joined(NamedTuple):
+    """The ends of a call, and its `kind`: what a recipe is kept by."""
 
-    `below`: how many bytes element offset 0 lies before the first element of each array; `out_below`: before
-    that of `out`. `moved`: the type of arrays whose bits go as another type.
+    kind: Hashable
+    sources: list[End]
+    target: End | None
+
+
+class JoiningRecipe:
+    """How to join or add what is of one kind: `run(joined, out)`, or None where they overlap.
+
+    `below`: how many bytes element offset 0 lies before the address of each end; `out_below`: before that of
+    `out`. `make()` gives the address of a new result, and the result.
     """
 
     __slots__ = ("_below", "_make", "_out_below", "_reach", "_reaches", "_run")
 
-    def __init__(
-        self, impl: Any, below: Sequence[int], out_below: int, moved: NumpyType | None = None
-    ) -> None:
+    def __init__(self, impl: Any, below: Sequence[int], out_below: int, make: Make) -> None:
         problem = impl.problem
         self._below, self._out_below, self._run = tuple(below), out_below, impl.run_apart
-        self._make = maker(problem.dst) if moved is None else as_type(maker(problem.dst), moved)
+        self._make = make
         self._reaches = tuple(extent(md)[:2] for md in problem.srcs)
         self._reach = extent(problem.dst)[:2]
 
-    def run(self, arrays: Sequence[Array], out: Array | None) -> Any:
-        """The result; None, and nothing is written, where an array shares bytes with `out`."""
-        sources = [address_of(x) - below for x, below in zip(arrays, self._below, strict=True)]
-        if out is None:
+    def run(self, joined: Joined, out: Any) -> Any:
+        """The result; None, and nothing is written, where an end that is read shares bytes with `out`."""
+        sources = [at - below for (_, at, _), below in zip(joined.sources, self._below, strict=True)]
+        if joined.target is None:
             target, result = self._make()
         else:
-            target, result = address_of(out) - self._out_below, out
+            target, result = joined.target[1] - self._out_below, out
             if not self._is_apart(sources, target):
                 return None
         self._run(sources, target)
@@ -65,16 +74,26 @@ class JoiningRecipe:
         return all(source + first >= high or source + end <= low for source, (first, end) in reaches)
 
 
-def kind_of(how: tuple[Any, ...], arrays: Any, layout: Any, dtype: Any, out: Any) -> Hashable | None:
-    """What a recipe is kept by; None for arguments that are not plain. `how`: the call and its number."""
-    if type(arrays) not in (list, tuple) or not all(map(_is_plain, arrays)):
+def result_maker(md: MemoryDesc, moved: NumpyType | None, *, is_memory: bool) -> Make:
+    """What makes empty results of `md`: memories, or arrays, of the type `moved` if bits go as another."""
+    if is_memory:
+        return partial(new_memory, md)
+    return maker(md) if moved is None else as_type(maker(md), moved)
+
+
+def joined(how: tuple[Any, ...], arrays: Any, layout: Any, dtype: Any, out: Any) -> Joined | None:
+    """The ends of a call and its kind; None where they are not plain. `how`: the call and its number."""
+    if type(arrays) not in (list, tuple):
         return None
     if not isinstance(layout, _LAYOUTS) or not isinstance(dtype, _TYPES):
         return None
-    if out is not None and not (_is_plain(out) and out.flags.writeable):
+    target = None if out is None else write_to(out)
+    sources = [end for x in arrays if (end := read_from(x)) is not None]
+    if len(sources) < len(arrays) or (target is None and out is not None):
         return None
-    into = None if out is None else _array_kind(out)
-    return (how, tuple([_array_kind(x) for x in arrays]), layout, type(dtype), dtype, into)
+    into = None if target is None else target[0]
+    kind = how, tuple([x[0] for x in sources]), layout, type(dtype), dtype, into
+    return Joined(kind, sources, target)
 
 
 def scales_kind(scales: Any) -> Hashable | None:
@@ -96,14 +115,6 @@ def keep(kind: Hashable, recipe: JoiningRecipe) -> None:
     with _lock:
         _recipes[kind] = recipe
     _trim(get_primitive_cache_capacity())
-
-
-def _is_plain(x: object) -> bool:
-    return type(x) is np.ndarray and x.dtype.num not in NIBBLES
-
-
-def _array_kind(x: Array) -> tuple[Any, ...]:
-    return x.shape, x.strides, x.dtype
 
 
 def _is_plain_number(value: object) -> bool:

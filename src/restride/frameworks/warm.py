@@ -54,10 +54,10 @@ def from_or_to_memory(x: Any, dst: Any, src: Any, dtype: Any, applied: Applied, 
     try:
         to, wanted = format_key(dst), type_key(dtype)
         if target is None:
-            return into_new(source.kind, source.address, to, wanted, applied)
+            return into_new(*source[:2], to, wanted, applied)
         is_scaled, is_summed = applied.is_scaled, applied.is_summed
-        recipe = recipes.for_out(source.kind, target.kind, to, wanted, is_scaled, is_summed)
-        _into_place(recipe, source.address, target.address, applied)
+        recipe = recipes.for_out(source[0], target[0], to, wanted, is_scaled, is_summed)
+        _into_place(recipe, source[1], target[1], applied)
         return out
     except Error:
         return None  # the general path says it in full
