@@ -107,6 +107,13 @@ def array_tiny(setting: Setting) -> Figure:
     return _per_call("rs.reorder on a tiny array, warm", calls, "restride", 5.0, setting)
 
 
+def memory_tiny(setting: Setting) -> Figure:
+    """One `rs.reorder(memory, "nchw")` of 1 KiB in blocks, which allocates its result."""
+    held = rs.reorder(np.ones(_TINY.dims, np.float32), "nChw16c")
+    calls: dict[str, Call] = {"restride": functools.partial(rs.reorder, held, "nchw")}
+    return _per_call("rs.reorder on a tiny blocked Memory, warm", calls, "restride", 5.0, setting)
+
+
 def open_region(setting: Setting) -> Figure:
     """What two threads cost beyond the work: two parts on two threads less one part on one thread.
 
@@ -173,6 +180,7 @@ def growth_sizes(largest: int) -> list[int]:
 FIGURES: dict[str, Callable[[Setting], Figure]] = {
     "execute": execute_tiny,
     "array": array_tiny,
+    "memory": memory_tiny,
     "region": open_region,
     "compile": compile_new,
     "disk": load_cached,
