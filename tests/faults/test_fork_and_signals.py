@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+from support.interrupts import words_after_interrupt
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="fork and signals")
 
 PROLOGUE = """
@@ -227,15 +229,7 @@ def _interrupted():
         done = sum(words)
         print(0 < done < parts, max(words) == 1, run())
     """
-    with subprocess.Popen(_program(body), stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(0.15)
-            sent = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            words = process.communicate(timeout=600)[0].split()
-        finally:
-            process.kill()
+    sent, words = words_after_interrupt(_program(body), rest=0.15)
     assert words[1:] == ["True", "True", "True"]
     return float(words[0]) - sent
 

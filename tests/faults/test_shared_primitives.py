@@ -6,12 +6,10 @@ What is at stake is every byte: all results are compared, whoever ran beside.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +19,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from support.interrupts import words_after_interrupt
 
 CPU = rs.Engine("cpu")
 STREAM = rs.Stream(CPU)
@@ -305,16 +304,7 @@ def test_21_ctrl_c_ends_long_work_of_any_size_within_a_fifth_of_a_second(element
 
 def _interrupted(body: str) -> float:
     """How many seconds after Ctrl-C the work ended; restride must be usable then."""
-    with subprocess.Popen(program(body), env=environment(), stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(0.1)
-            sent = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            words = process.communicate(timeout=300)[0].split()
-        finally:
-            process.kill()
+    sent, words = words_after_interrupt(program(body), environment(), rest=0.1)
     assert words[1:] == ["True", "True"]
     return float(words[0]) - sent
 

@@ -1,8 +1,8 @@
 """Loop nest + facts about a device -> how a grid of work-items runs it.
 
 A device runs one small program for every item of a grid, in **groups**. What an item or a group does with a
-box of the nest is a schedule like any other (`schedule.py`); here the boxes of a nest become one launch, in
-which each has groups of its own.
+box of the nest is a schedule like any other (`item_schedule.py`); here the boxes of a nest become one launch,
+in which each has groups of its own.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 
+from .item_schedule import schedule_items
 from .machine import Device
 from .nest import LoopNest
 from .nibbles import moves_whole_bytes
 from .rewrites import normalise, peel, peeled_boxes
-from .schedule import Schedule, schedule_items
+from .schedule import Schedule
 
 # Past this many boxes the bounds are checked by every item instead.
 _MOST_BOXES = 8
