@@ -16,6 +16,7 @@ from restride.joining import _Given
 
 CPU = rs.Engine("cpu")
 DIMS = (2, 19, 3, 5)
+MD = rs.MemoryDesc(DIMS, "f32", "nhwc")
 
 
 def numbers(dtype: str = "f4", seed: int = 1) -> np.ndarray:
@@ -141,6 +142,59 @@ def test_the_moved_result_of_a_recipe_is_a_memory_of_its_own(by_recipe):
     np.testing.assert_array_equal(second.to_numpy(), x)
 
 
+@pytest.mark.parametrize("to_memory", [True, False])
+def test_factors_reach_what_is_written(by_recipe, to_memory):
+    x = numbers("f4")
+    source = memory(x, "nChw16c")
+    for scale, beta in ((2.0, 0.0), (None, 0.5), (3.0, -1.0)):
+        old = numbers(seed=7)
+        out = memory(old, "nhwc") if to_memory else old.copy()
+        by_recipe(lambda out=out, s=scale, b=beta: rs.reorder(source, None, scale=s, beta=b, out=out))
+        want = x * (1.0 if scale is None else scale) + beta * old
+        np.testing.assert_array_equal(out.to_numpy() if to_memory else out, want)
+
+
+@pytest.mark.parametrize("computed", [{"scale": np.float32([2, 3]), "axis": 0}, {"post_ops": ["relu"]}])
+def test_arrays_that_run_backwards_are_computed_and_written_where_they_lie(by_recipe, computed):
+    x, frame = numbers()[:, ::-1, :, ::-1], np.full((2, 21, 3, 7), 7, np.float32)
+    factor = computed.get("scale", np.float32([1, 1]))[:, None, None, None]
+    want = np.maximum(x, 0) if "post_ops" in computed else x * factor
+    np.testing.assert_array_equal(by_recipe(lambda: rs.reorder(x, "nhwc", **computed)), want)
+    out = frame[:, 19:0:-1, :, 5:0:-1]
+    assert by_recipe(lambda: rs.reorder(x, None, out=out, **computed)) is out
+    np.testing.assert_array_equal(out, want)
+    out[...] = 7
+    assert (frame == 7).all(), "nothing beside it is written"
+
+
+def test_an_out_that_runs_backwards_is_joined_where_it_lies(by_recipe):
+    x, y = memory(numbers(), "nhwc"), numbers(seed=2)[:, ::-1]
+    frame = np.full((2, 40, 3, 5), 7, np.float32)
+    out = frame[:, 38:0:-1]
+    for call in (lambda work: work(), by_recipe):
+        assert call(lambda: rs.concat([x, y], 1, out=out)) is out
+        np.testing.assert_array_equal(out, np.concatenate([x.to_numpy(), y], 1))
+    out[...] = 7
+    assert (frame == 7).all()
+
+
+def test_strides_that_nothing_depends_on_are_those_asked_for():
+    single = memory(np.arange(6, dtype=np.float32).reshape(2, 1, 3), "abc")
+    for x in (single, np.asarray(single)):
+        for _ in range(2):
+            assert rs.reorder(x, (3, 77, 1)).strides == (12, 308, 4)
+    empty = np.zeros((0, 2, 1, 3), np.float32)
+    for x in (rs.Memory.from_numpy(empty), empty):
+        for _ in range(2):
+            assert rs.reorder(x, "chwn").strides == (4, 12, 12, 4)
+            assert rs.concat([x if isinstance(x, np.ndarray) else np.asarray(x), x]).strides == (
+                24,
+                12,
+                12,
+                4,
+            )
+
+
 def test_another_buffer_is_read_from_then_on():
     x = numbers()
     source = memory(x, "nhwc")
@@ -178,13 +232,41 @@ def test_what_must_not_be_written_is_no_end_to_write_to():
     assert write_to(source) is None
 
 
+def test_what_is_written_is_the_buffer_that_was_looked_at():
+    md = rs.MemoryDesc(DIMS, "f32", "nhwc")
+    out = rs.Memory(md, CPU)
+    found = write_to(out)
+    frozen = np.zeros(md.size // 4, np.float32)
+    frozen.flags.writeable = False
+    out.set_data_handle(frozen)
+    assert found is not None
+    assert found[1] != frozen.ctypes.data
+    assert write_to(out) is None
+
+
+@pytest.mark.parametrize("named", [{}, {"post_ops": ["relu"]}])
+@pytest.mark.parametrize("dst", [rs.MemoryDesc(DIMS, "f32", "nchw"), (285, 1, 95, 19)])
+def test_a_known_kind_does_not_hide_that_out_lies_otherwise(dst, named):
+    source, right, wrong = (
+        memory(numbers(), "nChw8c"),
+        np.empty(DIMS, np.float32),
+        memory(numbers(), "nChw8c"),
+    )
+    like = rs.MemoryDesc(DIMS, "f32", dst) if isinstance(dst, tuple) else dst
+    held = rs.Memory(like, CPU)
+    for _ in range(2):
+        assert rs.reorder(source, dst, out=held, **named) is held
+        assert rs.reorder(source, None, out=wrong, **named) is wrong
+        assert rs.reorder(source, None, out=right, **named) is right
+        assert "RS-A07" in refusal(lambda: rs.reorder(source, dst, out=wrong, **named))
+    other = np.empty((2, 5, 19, 3), np.float32).transpose(0, 2, 3, 1)
+    assert "RS-A07" in refusal(lambda: rs.reorder(source, dst, out=other, **named))
+
+
 def refusal(work: Callable[[], Any]) -> str:
     with pytest.raises(rs.Error) as caught:
         work()
     return str(caught.value)
-
-
-MD = rs.MemoryDesc(DIMS, "f32", "nhwc")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +280,7 @@ MD = rs.MemoryDesc(DIMS, "f32", "nhwc")
         ({"dst": None, "out": np.zeros((2, 2), np.float32)}, "RS-R10"),
         ({"dst": "nchw", "out": rs.Memory(MD, CPU)}, "RS-A07"),
         ({"dst": "nchw", "dtype": "s8", "out": rs.Memory(rs.MemoryDesc(DIMS, "f32", "nchw"), CPU)}, "RS-A07"),
-        ({"dst": "nchw", "scale": [1.0, 2.0], "axis": 1}, "RS-"),
+        ({"dst": "nchw", "scale": [1.0, 2.0], "axis": 1}, "RS-A11"),
     ],
 )
 def test_a_refusal_is_that_of_the_checked_call(monkeypatch, named, code):

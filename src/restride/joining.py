@@ -108,7 +108,7 @@ def _remembered(ends: Joined | None, out: Any) -> Any:
     """The result by a recipe; None where there is none, or a verbose line is to be written."""
     if ends is None or flags.profile_exec or flags.profile_create:
         return None
-    recipe = recipes.find(ends.kind)
+    recipe = recipes.find(ends[0])
     return None if recipe is None else recipe.run(ends, out)
 
 
@@ -217,7 +217,7 @@ class _Given:
         if ends is not None:
             is_memory = isinstance(self.first, Memory)
             make = result_maker(impl.problem.dst, self.moved, is_memory=is_memory)
-            recipes.keep(ends.kind, JoiningRecipe(impl, self.below, self.out_below, make))
+            recipes.keep(ends[0], JoiningRecipe(impl, self.below, self.out_below, make))
         return self._result(target) if self.out is None else written(self.out)
 
     def _result(self, target: Memory) -> Any:

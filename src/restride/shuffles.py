@@ -124,10 +124,10 @@ def _of_memories(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
         if target is None:
             return _into_new(rule, *source[:2], axis, number)
         recipe = recipes.for_out(rule, source[0], target[0], axis, number)
-        _into_place(recipe, source[1], target[1])
-        return out
     except Error:
         return None
+    _into_place(recipe, source[1], target[1])
+    return out
 
 
 def _into_place(recipe: ShuffleRecipe, source: int, target: int) -> None:

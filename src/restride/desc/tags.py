@@ -51,6 +51,7 @@ class Tag:
                 hint="FormatTag.parse makes one of text, such as 'nChw16c'",
             )
         kept = [(blk, idx) for blk, idx in zip(self.inner_blks, self.inner_idxs, strict=True) if blk != 1]
+        object.__setattr__(self, "order", tuple(self.order))
         object.__setattr__(self, "inner_blks", tuple(blk for blk, _ in kept))
         object.__setattr__(self, "inner_idxs", tuple(idx for _, idx in kept))
 

@@ -1,8 +1,8 @@
 """What a concat or a sum of arrays and memories of one kind needs, learnt from the first call that went well.
 
 A call that is checked in full brings the solved problem; later ones with ends of the same kinds only look
-that up, and bring addresses. What is not surely of a known kind has none: it takes
-the way on which everything is checked.
+that up, and bring addresses. What is not surely of a known kind has no recipe: it takes the way on which
+everything is checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +32,8 @@ _TYPES = (type(None), str, type, np.dtype, DataType)
 _WHOLE = 1 << 24
 
 
-class Joined(NamedTuple):
-    """The ends of a call, and its `kind`: what a recipe is kept by."""
-
-    kind: Hashable
-    sources: list[End]
-    target: End | None
+Joined = tuple[Hashable, list[End], End | None]
+"""The kind of a call, by which recipes are kept; the ends that are read; the one that is written, if any."""
 
 
 class JoiningRecipe:
@@ -58,11 +54,12 @@ class JoiningRecipe:
 
     def run(self, joined: Joined, out: Any) -> Any:
         """The result; None, and nothing is written, where an end that is read shares bytes with `out`."""
-        sources = [at - below for (_, at, _), below in zip(joined.sources, self._below, strict=True)]
-        if joined.target is None:
+        _, ends, written = joined
+        sources = [at - below for (_, at, _), below in zip(ends, self._below, strict=True)]
+        if written is None:
             target, result = self._make()
         else:
-            target, result = joined.target[1] - self._out_below, out
+            target, result = written[1] - self._out_below, out
             if not self._is_apart(sources, target):
                 return None
         self._run(sources, target)
@@ -93,7 +90,7 @@ def joined(how: tuple[Any, ...], arrays: Any, layout: Any, dtype: Any, out: Any)
         return None
     into = None if target is None else target[0]
     kind = how, tuple([x[0] for x in sources]), layout, type(dtype), dtype, into
-    return Joined(kind, sources, target)
+    return kind, sources, target
 
 
 def scales_kind(scales: Any) -> Hashable | None:

@@ -72,7 +72,7 @@ class NewRecipe(Recipe):
 class OutRecipe(Recipe):
     """How to reorder into an array or memory that is there.
 
-    `reach`: one past the highest byte that is read, counted from the first element of the source.
+    `reach`: one past the highest byte that is read, counted from the address of the source's `End`.
     """
 
     __slots__ = ("_dst", "_in_place", "_src", "out_below", "reach")
@@ -127,10 +127,11 @@ def target_of(src: MemoryDesc, out: Kind, dst: Any, to: Any) -> Described:
 
     Raises InvalidArguments where they say something else.
     """
+    found = described(out, TARGET)
     if not isinstance(out, MemoryDesc):
-        return out_desc(src, described(out, TARGET), dst, to)
+        return out_desc(src, found, dst, to)
     check_out(out, wanted_of_out(src, out, dst, to))
-    return Described(out, 0)
+    return found
 
 
 def _find_new(*kind: Any) -> NewRecipe:
@@ -169,11 +170,15 @@ def maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
     if md.inner_blks or md.data_type.bits < 8:
         return lambda: new_memory(md)
     twin = element_type(md)
+    if not md.nelems:
+        return lambda: _viewed(md)
     if md.size >= _LARGE or not _is_dense(md):
         return lambda: _new_aligned(md, twin)
     order = _outermost_first(md)
     shape = tuple(md.dims[d] for d in order)
     back = tuple(order.index(d) for d in range(md.ndims))
+    if not _lies_so(np.empty(shape, twin).transpose(back), md):
+        return lambda: _viewed(md)
     if back == tuple(range(md.ndims)):
         return lambda: _addressed(np.empty(shape, twin))
     return lambda: _addressed(np.empty(shape, twin).transpose(back))
@@ -190,6 +195,16 @@ def _is_dense(md: MemoryDesc) -> bool:
             return False
         expected *= md.dims[d]
     return md.offset0 == 0
+
+
+def _lies_so(array: Array, md: MemoryDesc) -> bool:
+    """True where an array has the strides of a descriptor, those of single and of no elements among them."""
+    return array.strides == tuple(stride * array.itemsize for stride in md.strides)
+
+
+def _viewed(md: MemoryDesc) -> tuple[int, Array]:
+    address, memory = new_memory(md)
+    return address, np.asarray(memory)
 
 
 def _addressed(array: Array) -> tuple[int, Array]:

@@ -16,7 +16,7 @@ from ..primitives.prop_kind import PropKind
 from ..primitives.shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
 from ..runtime.alloc import extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from ..runtime.describe import Described, Subject, describe_kind
+from ..runtime.describe import TARGET, Described, Subject, describe_kind
 from ..runtime.engine import Engine
 from .carriers import NumpyType, as_type, carried
 from .ends import Kind, described
@@ -131,7 +131,7 @@ def _make_new(rule: Rule, x: Kind, axis: int, number: int) -> ShuffleRecipe:
 def _make_out(rule: Rule, x: Kind, out: Kind, axis: int, number: int) -> ShuffleRecipe:
     if isinstance(x, MemoryDesc) or isinstance(out, MemoryDesc):
         # A memory has one of our types: bits of others have no place there.
-        source, target = described(x, Subject.source(rule.call)), described(out, Subject.target(rule.call))
+        source, target = described(x), described(out, TARGET)
     else:
         source, target = _carried(x, Subject.source(rule.call)), _carried(out, Subject.target(rule.call))
         if x[2] != out[2]:
