@@ -195,6 +195,25 @@ def test_strides_that_nothing_depends_on_are_those_asked_for():
             )
 
 
+@pytest.mark.parametrize("engine", ["cpu", CPU])
+def test_the_cpu_by_name_is_no_detour(by_recipe, engine):
+    x = numbers()
+    for source in (x, memory(x, "nChw16c")):
+        for named in ({}, {"scale": 0.5}, {"post_ops": ["relu"]}):
+            got = by_recipe(lambda s=source, n=named: rs.reorder(s, "nhwc", engine=engine, **n))
+            want = np.maximum(x, 0) if "post_ops" in named else x * named.get("scale", 1)
+            np.testing.assert_array_equal(got, want)
+
+
+def test_another_engine_takes_the_checked_path():
+    x = numbers()
+    source = memory(x, "nChw16c")
+    for engine in ("reference", rs.Engine("reference")):
+        np.testing.assert_array_equal(rs.reorder(source, "nhwc", engine=engine), x)
+    with pytest.raises(rs.Error):
+        rs.reorder(source, "nhwc", engine="gpu0")
+
+
 def test_another_buffer_is_read_from_then_on():
     x = numbers()
     source = memory(x, "nhwc")

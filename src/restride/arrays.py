@@ -84,15 +84,16 @@ def reorder(
     >>> rs.reorder(x, "nChw16c", dtype="s8").desc.padded_dims
     (1, 16, 3, 4)
     """
+    is_here = engine is None or engine is _CPU or (type(engine) is str and engine == "cpu")
     if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
         applied: Applied | None = COPY
     else:
-        if zero_point is not None or post_ops is not None or axis is not None:
-            made = computed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out, engine)
+        if is_here and (zero_point is not None or post_ops is not None or axis is not None):
+            made = computed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out)
             if made is not None:
                 return made
         applied = Arithmetic(scale, zero_point, axis, beta, post_ops).simple()
-    if applied and type(x) is np.ndarray and src is None and engine is None and x.dtype.num not in NIBBLES:
+    if applied and is_here and type(x) is np.ndarray and src is None and x.dtype.num not in NIBBLES:
         if type(dst) is not str:
             dst = format_key(dst)
         if dtype is not None:
@@ -101,7 +102,7 @@ def reorder(
             return into_new((x.shape, x.strides, x.dtype), address_of(x), dst, dtype, applied)
         if type(out) is np.ndarray and out.dtype.num not in NIBBLES:
             return into_array(x, dst, dtype, applied, out)
-    if applied and engine is None:
+    if applied and is_here:
         made = from_or_to_memory(x, dst, src, dtype, applied, out)
         if made is not None:
             return made

@@ -73,12 +73,10 @@ def _into_place(recipe: OutRecipe, source: int, target: int, applied: Applied) -
         recipe.run(source, target, applied.params)
 
 
-def computed(
-    x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any, engine: Engine | str | None
-) -> Any:
+def computed(x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any) -> Any:
     """The result of a call that computes; None, with nothing written, where only the general path knows."""
     is_told = flags.profile_exec or flags.profile_create
-    source = None if engine is not None or is_told else read_from(x, src)
+    source = None if is_told else read_from(x, src)
     target = None if out is None else write_to(out)
     asked = None if source is None or (target is None and out is not None) else read(*given)
     if source is None or asked is None:
