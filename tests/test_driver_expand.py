@@ -9,7 +9,9 @@ import pytest
 
 from restride.bench.driver.attr_text import FactorText, FlagText, PostOpText
 from restride.bench.driver.cases import ReorderCase, ShuffleCase, Strides
+from restride.bench.driver.common import COMMON_KNOBS
 from restride.bench.driver.expand import Test, expand
+from restride.bench.driver.knobs import DRIVERS
 from restride.cli.usage import UsageError
 
 # benchdnn's own files, where somebody has them: a folder with reorder/ and shuffle/ in it.
@@ -200,6 +202,56 @@ def test_an_empty_entry_of_a_list_is_the_default() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", sorted({*DRIVERS["reorder"].knobs, *COMMON_KNOBS}))
+def test_an_empty_value_is_the_default(name: str) -> None:
+    assert _tests(f"--reorder --{name}= 2x3") == _tests("--reorder 2x3")
+
+
+@pytest.mark.parametrize("name", sorted(DRIVERS["shuffle"].knobs))
+def test_an_empty_value_is_the_default_of_a_shuffle_too(name: str) -> None:
+    assert _tests(f"--shuffle --{name}= 2x3") == _tests("--shuffle 2x3")
+
+
+def test_an_empty_value_takes_back_what_was_set() -> None:
+    set_before = "--reorder --canonical=1 --mode=P --dt=s8:u8 --runtime-dim-mask=3 --attr-scales=src:common:2"
+    taken_back = "--canonical= --mode= --dt= --runtime-dim-mask= --attr-scales= 2x3"
+    assert _tests(f"{set_before} {taken_back}") == _tests("--reorder 2x3")
+
+
+def test_masks_of_runtime_dims_turn_fastest() -> None:
+    cases = [test.case for test in _tests("--reorder --runtime-dim-mask=0,3 --attr-scales=,src:common:2 2x3")]
+    found = [(bool(case.attr_scales), getattr(case, "runtime_dim_mask", None)) for case in cases]
+    assert found == [(False, 0), (False, 3), (True, 0), (True, 3)]
+
+
+def test_there_is_one_filter_of_implementations_and_its_names_may_be_quoted() -> None:
+    (case,) = (test.case for test in _tests("--reorder --skip-impl='jit' --impl=\"ref,copy\" 2x3"))
+    assert (case.impl, case.skip_impl) == ("ref,copy", "")
+    (test,) = _tests("--global-impl=jit --global-skip-impl='ref' --reorder 2x3")
+    assert (test.common.global_impl, test.common.global_skip_impl) == ("", "ref")
+
+
+_PER_DIM = "--reorder --attr_scales=src:per_dim_1 2x3"
+
+
+def test_policies_are_read_in_any_case_and_knobs_with_either_dash() -> None:
+    assert _tests("--reorder --attr-scales=src:PER_DIM_1 2x3") == _tests(
+        "--reorder --attr_scales=src:per_dim_1 2x3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("knob", "field", "value"),
+    [
+        ("--repeats-per-prb=0", "repeats_per_prb", 1),
+        ("--fix-times-per-prb=-1", "fix_times_per_prb", 0),
+        ("--max-ms-per-prb=0.5", "max_ms_per_prb", 10),
+    ],
+)
+def test_numbers_beyond_their_limits_are_the_limits(knob: str, field: str, value: int) -> None:
+    assert getattr(_tests(f"{knob} --reorder 2x3")[0].common, field) == value
+
+
 def test_compensation_strides_and_names_are_read() -> None:
     case = _case('--oflag=s8s8_comp:1+zp_comp:1 --strides=6x1: 2x3_n"some:0"')
     assert case.oflag == (FlagText("s8s8_comp", 1), FlagText("zp_comp", 1))
@@ -252,6 +304,13 @@ def test_the_shuffle_is_read() -> None:
         ("--dt=f32 --reorder 2x3", "it comes behind --reorder or --shuffle"),
         ("--reorder --perf-template=%foo%", "--perf-template: there is no token %foo%"),
         ("--reorder --perf-template=%-Gbw", "--perf-template: a percent sign that begins no token"),
+        ("--reorder --sdt=s8 --attr-zero-points=src:common:inf 2x4", "no whole number"),
+        ("--reorder --sdt=s8 --attr-zero-points=src:common:nan 2x4", "no whole number"),
+        ("--reorder --attr-post-ops=sum:1:inf 2x4", "no whole number"),
+        ("--reorder --attr-post-ops=sum:1:1.5 2x4", "no whole number"),
+        ("--reorder --attr-post-ops=sum:1:0:undef 2x4", "TYPE"),
+        ("--reorder --attr-rounding-mode=garbage:environment 2x4", "MODE"),
+        ("--reorder --attr-dropout=nonsense 2x4", "PROBABILITY"),
     ],
 )
 def test_what_cannot_be_read_is_refused_before_anything_runs(line: str, message: str) -> None:
@@ -294,6 +353,7 @@ def test_a_batch_file_that_is_missing_is_looked_up_where_it_is_named(tmp_path: P
         "--reorder 2x3",
         "--reorder --sdt=s8 --ddt=f32 --strides=:1x2 --runtime-dim-mask=63 2x3",
         "--reorder --attr-scales=src:common:0.1+dst:per_tensor:bf16:8x1 --attr-post-ops=sum+relu:1e-3 8x8",
+        "--reorder --attr-scales=src:common:1e20+dst:common:1e-20 --attr-post-ops=sum:1e20 2x3",
         "--reorder --attr-scales=src:common:4294967295 --oflag=s8s8_comp:1+zp_comp:1 --ddt=s8 2x3",
         "--reorder --attr-deterministic=true --attr-scratchpad=user --def-scales=0.5,2 --skip-impl=a,b 2x3",
         '--mode=P --fix-times-per-prb=3 --engine=reference --reorder 2x3_n"name"',

@@ -64,7 +64,7 @@ def measure(setting: Setting) -> list[Rung]:
     rs.set_num_threads(setting.threads)
     ways = list(_ways(problem, source, target, setting.threads))
     wrong = {way.name: _wrong(problem, way, source, target) for way in ways if not way.is_copy}
-    times = alternate({way.name: way.call for way in ways}, rounds=max(setting.rounds // 2, 1))
+    times = alternate({way.name: way.call for way in ways}, rounds=setting.rounds)
     return [
         Rung(way.name, way.threads, problem.moved, times[way.name].spread, wrong.get(way.name, ""))
         for way in ways

@@ -25,7 +25,7 @@ from restride.errors import InvalidArguments
 if TYPE_CHECKING:
     from restride.runtime.workers import Team
 
-_MOST_THREADS = 1024
+MOST_THREADS = 1024
 # A piece of a long job lasts about this long: far above the cost of a region, and below 0.2 s even where
 # fresh pages make the next piece fifty times as slow as the last.
 _PIECE_S = 0.003
@@ -127,12 +127,12 @@ def _parse_threads(threads: int) -> int:
         number = None if isinstance(threads, bool) else operator.index(threads)
     except Exception:  # a foreign __index__ may raise anything
         number = None
-    if number is None or not 1 <= number <= _MOST_THREADS:
+    if number is None or not 1 <= number <= MOST_THREADS:
         raise InvalidArguments(
             "set_num_threads: not a number of threads",
             code="RS-V05",
             where=f"threads={short_repr(threads)}",
-            why=f"it must be an integer from 1 to {_MOST_THREADS}",
+            why=f"it must be an integer from 1 to {MOST_THREADS}",
             hint="1 keeps all work on the calling thread; RESTRIDE_NUM_THREADS sets the number at the start",
         )
     return number
@@ -151,8 +151,8 @@ def _create_default() -> ThreadPool:
     global _pool
     with _creating:
         if _pool is None:
-            usual = min(available_processors(), _MOST_THREADS)
-            _pool = ThreadPool(settings.lookup_int("NUM_THREADS", usual, low=1, high=_MOST_THREADS))
+            usual = min(available_processors(), MOST_THREADS)
+            _pool = ThreadPool(settings.lookup_int("NUM_THREADS", usual, low=1, high=MOST_THREADS))
         return _pool
 
 

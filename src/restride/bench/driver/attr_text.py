@@ -5,6 +5,7 @@ Each value prints as it is written, so that a reproducer line gives the same cas
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -25,7 +26,8 @@ def number_text(value: float) -> str:
     """A number in its shortest spelling that reads back: `2`, `0.25`, `4294967295`."""
     if value == value and abs(value) < 2**63 and value == int(value):
         return str(int(value))
-    return repr(value)
+    # A plus sign stands between the parts of an attribute.
+    return repr(value).replace("e+", "e")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def _parse_factors(knob: str, text: str, is_whole: bool) -> Factors:
 
 def _parse_factor(knob: str, text: str, is_whole: bool) -> FactorText:
     arg, *rest = text.split(":")
+    rest[:1] = [policy.lower() for policy in rest[:1]]
     if not _ARG.match(arg) or not rest or not _POLICY.match(rest[0]):
         hint = "ARG:POLICY[:VALUE][:TYPE[:GROUPS]] with src or dst, and common, per_dim_0, …, per_tensor"
         raise wrong(knob, text, "no argument and policy", hint)
@@ -104,12 +107,16 @@ def _take_value(
 ) -> tuple[float | None, list[str]]:
     """The one value. That of a policy with many is read over, and so is the `*` of version 2."""
     if rest and (number := _number(rest[0].removesuffix("*"))) is not None:
-        if is_whole and number != int(number):
+        if is_whole and not _is_whole(number):
             raise wrong(knob, text, f"{rest[0]} is no whole number", "zero points are integers")
         return (number if policy in _ONE_VALUE else None), rest[1:]
     if policy in _ONE_VALUE:
         raise wrong(knob, text, f"the policy {policy} needs a value", f"for example src:{policy}:2")
     return None, rest
+
+
+def _is_whole(number: float) -> bool:
+    return math.isfinite(number) and number == int(number)
 
 
 def _take_type(knob: str, text: str, rest: list[str]) -> tuple[str, tuple[int, ...]]:
@@ -166,7 +173,11 @@ def _parse_post_op(text: str) -> PostOpText:
 
 def _check_sum(op: PostOpText) -> None:
     _check_numbers(op, op.fields[:2])
-    if len(op.fields) > 3 or (op.fields[2:] and op.fields[2] not in TYPES):
+    if not _is_whole(op.number(1, 0)):
+        raise wrong(
+            "--attr-post-ops", str(op), f"{op.fields[1]} is no whole number", "zero points are integers"
+        )
+    if len(op.fields) > 3 or (op.fields[2:] and op.fields[2] not in TYPES[: TYPES.index("undef")]):
         raise wrong("--attr-post-ops", str(op), "it is sum[:SCALE[:ZERO_POINT[:TYPE]]]", "")
 
 
@@ -178,7 +189,7 @@ def _check_eltwise(op: PostOpText) -> None:
 
 def _check_binary(op: PostOpText) -> None:
     is_right = 1 <= len(op.fields) <= 3 and op.fields[0] in TYPES
-    if not is_right or (op.fields[1:] and not _POLICY.match(op.fields[1])):
+    if not is_right or (op.fields[1:] and not _POLICY.match(op.fields[1].lower())):
         raise wrong("--attr-post-ops", str(op), f"it is {op.name}:TYPE[:MASK_OR_POLICY[:TAG]]", "")
 
 

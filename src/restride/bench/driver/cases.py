@@ -50,8 +50,13 @@ class Case:
 
     @classmethod
     def order(cls) -> tuple[str, ...]:
-        """Names of the knobs; the first is the outermost loop of an expansion."""
+        """Names of the knobs as a reproducer line has them."""
         return _ATTR_KNOBS
+
+    @classmethod
+    def loops(cls) -> tuple[str, ...]:
+        """The same; the first is the outermost loop of an expansion."""
+        return cls.order()
 
     def words(self, is_full: bool = False) -> str:
         """The case as benchdnn's command line has it: driver, knobs, dims."""
@@ -94,9 +99,14 @@ class ReorderCase(Case):
 
     @classmethod
     def order(cls) -> tuple[str, ...]:
-        """Names of the knobs; the first is the outermost loop of an expansion."""
+        """Names of the knobs as a reproducer line has them."""
         own = ("sdt", "ddt", "stag", "dtag", "strides", "oflag", "cross_engine", "runtime_dim_mask")
         return (*own, *_ATTR_KNOBS, "def_scales")
+
+    @classmethod
+    def loops(cls) -> tuple[str, ...]:
+        """The same, the outermost loop first: masks of runtime dims are the innermost one."""
+        return (*(name for name in cls.order() if name != "runtime_dim_mask"), "runtime_dim_mask")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +123,7 @@ class ShuffleCase(Case):
 
     @classmethod
     def order(cls) -> tuple[str, ...]:
-        """Names of the knobs; the first is the outermost loop of an expansion."""
+        """Names of the knobs as a reproducer line has them."""
         return ("dir", "dt", "tag", "axis", "group", *_ATTR_KNOBS)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from . import tokens
 from .attr_text import wrong
 from .cases import knob_text
-from .knobs import parse_bool, parse_count
+from .knobs import parse_bool, parse_count, unquoted
 
 _LEAST_MS, _MOST_MS = 10, 60_000
 _FAST_MS = 10
@@ -104,7 +104,7 @@ def _parse_modifier(common: Common, text: str) -> Common:
 
 
 def _parse_ms(common: Common, text: str) -> Common:
-    limit = int(float(text)) if re.match(r"[0-9]{1,9}(e[0-9])?\Z", text) else -1
+    limit = int(float(text)) if re.match(r"[0-9]{1,9}(\.[0-9]*)?(e[0-9])?\Z", text) else -1
     if limit < 0:
         raise wrong("--max-ms-per-prb", text, "it is a number of milliseconds", "")
     return replace(common, max_ms_per_prb=min(max(limit, _LEAST_MS), _MOST_MS))
@@ -150,6 +150,21 @@ def _choice(field: str, *allowed: str) -> Callable[[Common, str], Common]:
     return _text(field, "|".join(allowed), f"there are {', '.join(allowed)}")
 
 
+def _clamped(field: str, least: int = 0) -> Callable[[Common, str], Common]:
+    """A number of which less than there can be is the least, as benchdnn takes it."""
+
+    def parse(common: Common, text: str) -> Common:
+        number = least if re.match(r"-[0-9]{1,18}\Z", text) else parse_count(_knob(field), text)
+        return _with(common, field, max(number, least))
+
+    return parse
+
+
+def _filter(field: str, other: str) -> Callable[[Common, str], Common]:
+    """Names of implementations, which may be quoted: there is one filter, and the last knob sets it."""
+    return lambda common, text: _with(_with(common, other, ""), field, unquoted(text))
+
+
 def _flag(field: str, knob: str = "") -> Callable[[Common, str], Common]:
     return lambda common, text: _with(common, field, parse_bool(knob or _knob(field), text or "1"))
 
@@ -172,6 +187,12 @@ def _with(common: Common, field: str, value: Any) -> Common:
     return replace(common, **{field: value})
 
 
+def by_default(common: Common, name: str) -> Common:
+    """What an empty value of a knob makes of the common knobs: its default."""
+    field = "fast_ref" if name == "fast-ref-gpu" else name.replace("-", "_")
+    return _with(common, field, getattr(Common(), field))
+
+
 COMMON_KNOBS: dict[str, Callable[[Common, str], Common]] = {
     "mode": _parse_mode,
     "mode-modifier": _parse_modifier,
@@ -187,9 +208,9 @@ COMMON_KNOBS: dict[str, Callable[[Common, str], Common]] = {
         r"(none|wei|all|custom)(\+tlb(:[0-9]+[MG]?)?)?",
         "there are none, wei, all and custom, with or without +tlb or +tlb:SIZE, as in all+tlb:1G",
     ),
-    "fix-times-per-prb": _count("fix_times_per_prb"),
+    "fix-times-per-prb": _clamped("fix_times_per_prb"),
     "max-ms-per-prb": _parse_ms,
-    "repeats-per-prb": _count("repeats_per_prb", least=1),
+    "repeats-per-prb": _clamped("repeats_per_prb", least=1),
     "start": _count("start"),
     "mem-check": _flag("mem_check"),
     "memory-kind": _choice("memory_kind", "usm", "buffer", "usm_device", "usm_shared"),
@@ -200,8 +221,8 @@ COMMON_KNOBS: dict[str, Callable[[Common, str], Common]] = {
     "fast-ref": _flag("fast_ref"),
     "fast-ref-gpu": _flag("fast_ref", "--fast-ref-gpu"),
     "cpu-isa-hints": _choice("cpu_isa_hints", "none", "no_hints", "prefer_ymm"),
-    "global-impl": _text("global_impl"),
-    "global-skip-impl": _text("global_skip_impl"),
+    "global-impl": _filter("global_impl", "global_skip_impl"),
+    "global-skip-impl": _filter("global_skip_impl", "global_impl"),
     "buffer-prefix": _text("buffer_prefix"),
     "execution-mode": _choice("execution_mode", "direct", "graph"),
     "summary": _parse_summary,

@@ -16,7 +16,7 @@ from ...cli.usage import UsageError, wrong_usage
 from ...nearest import nearest
 from . import words
 from .cases import Case
-from .common import COMMON_KNOBS, Common
+from .common import COMMON_KNOBS, Common, by_default
 from .knobs import DRIVERS, Driver, parse_desc
 
 _DEEPEST = 16
@@ -80,6 +80,7 @@ class _Machine:
             self.expand(word)
             return
         name, has_value, text = word.lstrip("-").partition("=")
+        name = name.replace("_", "-")
         if name in DRIVERS and not has_value:
             self.driver = DRIVERS[name]
         elif re.match(r"-v[0-9]+\Z", word):
@@ -87,11 +88,19 @@ class _Machine:
         elif name in ("batch", "reset", "match"):
             getattr(self, f"_{name}")(text)
         elif self.driver is not None and name in self.driver.knobs:
-            self.values.update(self.driver.knobs[name].settings(f"--{name}", text))
+            self.values.update(self._settings(self.driver, name, bool(has_value), text))
         elif name in COMMON_KNOBS:
-            self.common = COMMON_KNOBS[name](self.common, text)
+            is_empty = has_value and not text
+            self.common = by_default(self.common, name) if is_empty else COMMON_KNOBS[name](self.common, text)
         else:
             raise self.unknown(word, name)
+
+    def _settings(self, driver: Driver, name: str, has_value: bool, text: str) -> Values:
+        """What a knob of the driver sets; an empty value is the default."""
+        knob = driver.knobs[name]
+        if has_value and not text:
+            return {field: _defaults(driver)[field] for field in knob.fields}
+        return knob.settings(f"--{name}", text)
 
     @property
     def values(self) -> Values:
@@ -103,7 +112,7 @@ class _Machine:
         if self.driver is None:
             raise wrong_usage(f"restride bench: {word[:80]!r} before a driver", hint="--reorder comes first")
         dims, name = parse_desc(word)
-        order = self.driver.case.order()
+        order = self.driver.case.loops()
         for chosen in itertools.product(*(self.values[field] for field in order)):
             case = self.driver.case(dims=dims, name=name, **dict(zip(order, chosen, strict=True)))
             self.add(Test(case, self.common))

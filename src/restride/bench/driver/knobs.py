@@ -30,6 +30,11 @@ class Knob:
     parse: Callable[[str, str], Any]
     is_list: bool = True
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that the knob sets, all of which an empty value puts back to their defaults."""
+        return (self.field,)
+
     def settings(self, knob: str, text: str) -> dict[str, tuple[Any, ...]]:
         """The values that the field is set to."""
         parts = text.split(",") if self.is_list else [text]
@@ -38,6 +43,11 @@ class Knob:
 
 class _PairKnob(Knob):
     """The knob `--dt=SRC:DST` of a reorder, which sets two fields; one type stands for both."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Both types."""
+        return ("sdt", "ddt")
 
     def settings(self, knob: str, text: str) -> dict[str, tuple[Any, ...]]:
         """The values of both fields. Raises UsageError for pairs that are no product of two lists."""
@@ -48,6 +58,24 @@ class _PairKnob(Knob):
         if len(set(pairs)) != len(sides[0]) * len(sides[1]):
             raise wrong(knob, text, "these pairs are not all combinations", "set --sdt and --ddt in turn")
         return {"sdt": sides[0], "ddt": sides[1]}
+
+
+class _FilterKnob(Knob):
+    """The knobs `--impl` and `--skip-impl`: there is one filter, and the last of them sets it."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names to keep, and those to skip."""
+        return ("impl", "skip_impl")
+
+    def settings(self, knob: str, text: str) -> dict[str, tuple[Any, ...]]:
+        """The names, which may be quoted, and no others."""
+        return {**dict.fromkeys(self.fields, ("",)), self.field: (unquoted(text),)}
+
+
+def unquoted(text: str) -> str:
+    """A text without quotes, which a shell would have taken away, and a batch file keeps."""
+    return text.replace('"', "").replace("'", "")
 
 
 def _choice(field: str, *allowed: str) -> Knob:
@@ -119,6 +147,18 @@ def _parse_fpmath(knob: str, text: str) -> str:
     raise wrong(knob, text, "there are strict, bf16, f16, tf32 and any", "")
 
 
+def _parse_rounding(knob: str, text: str) -> str:
+    if re.match(r"((src|dst|wei|bia|diff_src|diff_wei):)?(environment|stochastic)?(:[0-9]*)?\Z", text):
+        return text
+    raise wrong(knob, text, "it is ARG:MODE[:SEED]", "the modes are environment and stochastic")
+
+
+def _parse_dropout(knob: str, text: str) -> str:
+    if re.match(r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?\Z", text):
+        return text
+    raise wrong(knob, text, "it is PROBABILITY[:SEED[:TAG]]", "")
+
+
 def _parse_reals(knob: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",")) if text else ()
@@ -141,12 +181,12 @@ _ATTR = {
     "attr-scratchpad": _choice("attr_scratchpad", "library", "user"),
     "attr-fpmath": Knob("attr_fpmath", _parse_fpmath),
     "attr-acc-mode": _choice("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
-    "attr-rounding-mode": Knob("attr_rounding_mode", _of_value(str)),
+    "attr-rounding-mode": Knob("attr_rounding_mode", _parse_rounding),
     "attr-deterministic": Knob("attr_deterministic", parse_bool),
-    "attr-dropout": Knob("attr_dropout", _of_value(str)),
+    "attr-dropout": Knob("attr_dropout", _parse_dropout),
     "attr-precomputed-reductions": Knob("attr_precomputed_reductions", _of_value(str)),
-    "impl": Knob("impl", _of_value(str), is_list=False),
-    "skip-impl": Knob("skip_impl", _of_value(str), is_list=False),
+    "impl": _FilterKnob("impl", _of_value(str)),
+    "skip-impl": _FilterKnob("skip_impl", _of_value(str)),
     "ctx-init": Knob("ctx_init", _parse_context),
     "ctx-exe": Knob("ctx_exe", _parse_context),
 }
@@ -196,4 +236,4 @@ def parse_desc(text: str) -> tuple[tuple[int, ...], str]:
     return dims, found["name"] or ""
 
 
-__all__ = ["DRIVERS", "Driver", "Knob", "parse_bool", "parse_count", "parse_desc"]
+__all__ = ["DRIVERS", "Driver", "Knob", "parse_bool", "parse_count", "parse_desc", "unquoted"]

@@ -9,6 +9,8 @@ import restride as rs
 
 from ...dtypes import DataType
 from ...plan.contract import PROVIDED
+from ...runtime.pool import MOST_THREADS
+from .attr_text import PostOpText
 from .cases import Case, ReorderCase
 from .check import has_gaps
 from .common import Common
@@ -18,6 +20,7 @@ from .work import Work
 
 _OURS = tuple(kind.name for kind in PROVIDED)
 _MOST_OF_MEMORY = 0.75
+_USUAL_TAG = "abx"
 
 
 def why_skipped(test: Test) -> str:
@@ -80,12 +83,26 @@ def _of_case(case: Case) -> Iterator[str]:
     for op in case.attr_post_ops:
         if not op.kind:
             yield _no(f"post-op {op.name}")
+        if op.kind == "binary" and _mask_of(op) >> len(case.dims):
+            yield f"Invalid case: the mask of {op} names dims that are not there"
     for context in (case.ctx_init, case.ctx_exe):
+        threads = context.partition(":")[0]
+        if threads != "auto" and int(threads) > MOST_THREADS:
+            yield _no(f"threading context {context}, there are at most {MOST_THREADS} threads")
         if context.partition(":")[2].replace("auto", "").strip(":"):
             yield _no(f"threading context {context}, kinds of cores are not chosen")
 
 
+def _mask_of(op: PostOpText) -> int:
+    policy = op.fields[1] if len(op.fields) > 1 else ""
+    return int(policy) if policy.isdigit() else 0
+
+
 def _of_reorder(case: ReorderCase) -> Iterator[str]:
+    sides = (("src", case.strides.src, case.stag), ("dst", case.strides.dst, case.dtag))
+    for name, strides, tag in sides:
+        if strides and tag != _USUAL_TAG:
+            yield f"Invalid case: strides and a tag, {tag}, for {name}"
     for factor in case.attr_zero_points:
         name = {"src": case.sdt, "dst": case.ddt}.get(factor.arg, "s32")
         if not DataType.parse(name if name in _OURS else "s32").is_integral:

@@ -173,7 +173,7 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
         post_ops.append_eltwise(op.name, op.number(0, 0.0), op.number(1, 0.0), op.number(2, 1.0))
         return []
     policy, tag = (*op.fields[1:], "common", "abx")[:2] if len(op.fields) < 3 else op.fields[1:]
-    mask = FactorText("dst", policy).mask(len(case.dims))
+    mask = FactorText("dst", policy.lower()).mask(len(case.dims))
     dims = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
     md = rs.MemoryDesc(dims, op.fields[0], "abx" if tag in ("any", "common") else tag)
     post_ops.append_binary(op.name, md)
@@ -203,13 +203,13 @@ def _shuffle(case: ShuffleCase) -> Work:
     reads, writes = (rs.ARG_SRC, rs.ARG_DST) if is_forward else (rs.ARG_DIFF_DST, rs.ARG_DIFF_SRC)
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
-        if not is_forward:
-            desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
-            return rs.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
         kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        return rs.ShuffleForward.PrimitiveDesc(
-            rs.ShuffleForward.Desc(kind, md, case.axis, case.group), engine, attr
-        )
+        forward = rs.ShuffleForward.Desc(kind, md, case.axis, case.group)
+        hint = rs.ShuffleForward.PrimitiveDesc(forward, engine, attr)
+        if is_forward:
+            return hint
+        desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
+        return rs.ShuffleBackward.PrimitiveDesc(desc, engine, hint, attr)
 
     return Work(
         create,
