@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
@@ -17,20 +17,9 @@ from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..verbose import flags, set_header, write
 from .args import ARG_SCRATCHPAD, is_output
-from .argument_map import Args
 from .query import Query, parse_integer_query, parse_md_query
 
 set_header(header)
-
-
-class Implementation(Protocol):
-    """A problem solved for one engine: immutable, shared by every primitive of the same descriptor."""
-
-    name: str
-    why: str
-
-    def run(self, src: Memory, dst: Memory, extras: Args) -> None:
-        """Run on checked memories, those of other arguments in `extras`."""
 
 
 Describe = Callable[[str, Any, float], Iterable[object]]
