@@ -16,9 +16,10 @@ from .errors import Error, InvalidArguments
 from .frameworks import joining_recipes as recipes
 from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
-from .frameworks.joining_recipes import Joined, JoiningRecipe, result_maker
+from .frameworks.joining_recipes import Joined, JoiningRecipe
 from .frameworks.listed import listed, on_engine
 from .frameworks.nibbles import as_bytes, is_nibbles
+from .frameworks.recipes import result_maker
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .primitives import concat_problem, sum_problem
 from .primitives.base import DEFAULT_ATTR

@@ -11,7 +11,7 @@ from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
 from .errors import Error, InvalidArguments
 from .frameworks import shuffle_recipes as recipes
-from .frameworks.ends import Kind, kind_of, read_from, write_to
+from .frameworks.ends import Kind, both, kind_of
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
@@ -117,9 +117,10 @@ def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Arr
 
 def _of_memories(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
     """The result; None, with nothing written, where only the general path knows, or says what is wrong."""
-    source, target = read_from(x), None if out is None else write_to(out)
-    if source is None or (target is None and out is not None):
+    ends = both(x, None, out)
+    if ends is None:
         return None
+    source, target = ends
     try:
         if target is None:
             return _into_new(rule, *source[:2], axis, number)

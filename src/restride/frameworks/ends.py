@@ -52,6 +52,14 @@ def write_to(out: Any) -> End | None:
     return None if end is None or end[2].readonly else end
 
 
+def both(x: Any, format: Any, out: Any) -> tuple[End, End | None] | None:
+    """Both ends of a call, the second None without `out`; None for what takes a closer look."""
+    source, target = read_from(x, format), None if out is None else write_to(out)
+    if source is None or (target is None and out is not None):
+        return None
+    return source, target
+
+
 def _memory(x: Memory) -> tuple[MemoryDesc, int, Buffer] | None:
     # The buffer is held by name: another thread may give the memory another meanwhile.
     buffer = x._buffer

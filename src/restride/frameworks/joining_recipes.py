@@ -11,7 +11,6 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..runtime.alloc import extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
-from .carriers import NumpyType, as_type
 from .ends import End, read_from, write_to
-from .recipes import maker, new_memory
 
 Make = Callable[[], tuple[int, Any]]
 
@@ -69,13 +66,6 @@ class JoiningRecipe:
         low, high = target + self._reach[0], target + self._reach[1]
         reaches = zip(sources, self._reaches, strict=True)
         return all(source + first >= high or source + end <= low for source, (first, end) in reaches)
-
-
-def result_maker(md: MemoryDesc, moved: NumpyType | None, *, is_memory: bool) -> Make:
-    """What makes empty results of `md`: memories, or arrays, of the type `moved` if bits go as another."""
-    if is_memory:
-        return partial(new_memory, md)
-    return maker(md) if moved is None else as_type(maker(md), moved)
 
 
 def joined(how: tuple[Any, ...], arrays: Any, layout: Any, dtype: Any, out: Any) -> Joined | None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..runtime.describe import TARGET, Described
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.views import element_type
-from .carriers import NumpyType
+from .carriers import NumpyType, as_type
 from .ends import Kind, described
 from .formats import check_out, out_desc, target_desc, wanted_of_out
 
@@ -177,11 +177,18 @@ def maker(md: MemoryDesc) -> Callable[[], tuple[int, Any]]:
     order = _outermost_first(md)
     shape = tuple(md.dims[d] for d in order)
     back = tuple(order.index(d) for d in range(md.ndims))
-    if not _lies_so(np.empty(shape, twin).transpose(back), md):
-        return lambda: _viewed(md)
     if back == tuple(range(md.ndims)):
         return lambda: _addressed(np.empty(shape, twin))
     return lambda: _addressed(np.empty(shape, twin).transpose(back))
+
+
+def result_maker(
+    md: MemoryDesc, dtype: NumpyType | None = None, *, is_memory: bool
+) -> Callable[[], tuple[int, Any]]:
+    """What makes empty results: memories, or as `maker`, of the type `dtype` if bits go as another."""
+    if is_memory:
+        return partial(new_memory, md)
+    return maker(md) if dtype is None else as_type(maker(md), dtype)
 
 
 def _outermost_first(md: MemoryDesc) -> list[int]:
@@ -191,15 +198,10 @@ def _outermost_first(md: MemoryDesc) -> list[int]:
 def _is_dense(md: MemoryDesc) -> bool:
     expected = 1
     for d in reversed(_outermost_first(md)):
-        if md.dims[d] != 1 and md.strides[d] != expected:
+        if md.strides[d] != expected:
             return False
         expected *= md.dims[d]
     return md.offset0 == 0
-
-
-def _lies_so(array: Array, md: MemoryDesc) -> bool:
-    """True where an array has the strides of a descriptor, those of single and of no elements among them."""
-    return array.strides == tuple(stride * array.itemsize for stride in md.strides)
 
 
 def _viewed(md: MemoryDesc) -> tuple[int, Array]:

@@ -6,7 +6,7 @@ A shuffle moves bits, so arrays of any numbers of 1, 2, 4 or 8 bytes go as a dat
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
@@ -18,11 +18,11 @@ from ..runtime.alloc import extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.describe import TARGET, Described, Subject, describe_kind
 from ..runtime.engine import Engine
-from .carriers import NumpyType, as_type, carried
+from .carriers import NumpyType, carried
 from .ends import Kind, described
 from .formats import target_desc
 from .groups import Rule
-from .recipes import Run, maker, new_memory
+from .recipes import Run, result_maker
 
 _CPU = Engine("cpu")
 
@@ -121,10 +121,8 @@ def _make_new(rule: Rule, x: Kind, axis: int, number: int) -> ShuffleRecipe:
     target = target_desc(source.desc, None, None)
     problem = ShuffleProblem(source.desc, target, *rule.split(target.dims, axis, number))
     recipe = ShuffleRecipe(rule, problem, source.below, 0)
-    if isinstance(x, MemoryDesc):
-        recipe.make = partial(new_memory, problem.dst)
-    else:
-        recipe.make = as_type(maker(problem.dst), x[2])
+    dtype = None if isinstance(x, MemoryDesc) else x[2]
+    recipe.make = result_maker(problem.dst, dtype, is_memory=dtype is None)
     return recipe
 
 

@@ -13,7 +13,7 @@ from ..runtime.engine import Engine
 from ..verbose import flags, write
 from . import attributed, recipes
 from .asked import read
-from .ends import Kind, kind_of, read_from, write_to
+from .ends import Kind, both, kind_of
 from .factors import Applied
 from .formats import format_key, type_key
 from .recipes import OutRecipe, Recipe
@@ -48,9 +48,10 @@ def from_or_to_memory(x: Any, dst: Any, src: Any, dtype: Any, applied: Applied, 
     """The result of a call with a `Memory` or a physical array; None, with nothing written, where only the
     general path knows.
     """
-    source, target = read_from(x, src), None if out is None else write_to(out)
-    if source is None or (target is None and out is not None):
+    ends = both(x, src, out)
+    if ends is None:
         return None
+    source, target = ends
     try:
         to, wanted = format_key(dst), type_key(dtype)
         if target is None:
@@ -76,11 +77,11 @@ def _into_place(recipe: OutRecipe, source: int, target: int, applied: Applied) -
 def computed(x: Any, dst: Any, src: Any, dtype: Any, given: tuple[Any, ...], out: Any) -> Any:
     """The result of a call that computes; None, with nothing written, where only the general path knows."""
     is_told = flags.profile_exec or flags.profile_create
-    source = None if is_told else read_from(x, src)
-    target = None if out is None else write_to(out)
-    asked = None if source is None or (target is None and out is not None) else read(*given)
-    if source is None or asked is None:
+    ends = None if is_told else both(x, src, out)
+    asked = None if ends is None else read(*given)
+    if ends is None or asked is None:
         return None
+    source, target = ends
     try:
         to, kind = dst if type(dst) is str else format_key(dst), dtype if dtype is None else type_key(dtype)
         if target is None:

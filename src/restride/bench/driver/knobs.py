@@ -135,28 +135,29 @@ def _parse_strides(knob: str, text: str) -> Strides:
     return Strides(src, dst)
 
 
-def _parse_context(knob: str, text: str) -> str:
-    if re.match(r"(auto|[1-9][0-9]{0,4})(:(auto|[0-9]{1,3})){0,2}\Z", text):
-        return text
-    raise wrong(knob, text, "it is THREADS[:CORE_TYPE[:THREADS_PER_CORE]]", "")
+def _matching(pattern: str, why: str, hint: str = "") -> Callable[[str, str], str]:
+    """What the pattern finds, as it was written; `why` says in words what that is."""
+
+    def parse(knob: str, text: str) -> str:
+        if re.match(rf"({pattern})\Z", text):
+            return text
+        raise wrong(knob, text, why, hint)
+
+    return parse
 
 
-def _parse_fpmath(knob: str, text: str) -> str:
-    if re.match(r"(strict|bf16|f16|tf32|any)(:(true|false|0|1))?\Z", text):
-        return text
-    raise wrong(knob, text, "there are strict, bf16, f16, tf32 and any", "")
-
-
-def _parse_rounding(knob: str, text: str) -> str:
-    if re.match(r"((src|dst|wei|bia|diff_src|diff_wei):)?(environment|stochastic)?(:[0-9]*)?\Z", text):
-        return text
-    raise wrong(knob, text, "it is ARG:MODE[:SEED]", "the modes are environment and stochastic")
-
-
-def _parse_dropout(knob: str, text: str) -> str:
-    if re.match(r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?\Z", text):
-        return text
-    raise wrong(knob, text, "it is PROBABILITY[:SEED[:TAG]]", "")
+_CONTEXT = _matching(
+    "(auto|[1-9][0-9]{0,4})(:(auto|[0-9]{1,3})){0,2}", "it is THREADS[:CORE_TYPE[:THREADS_PER_CORE]]"
+)
+_FPMATH = _matching(
+    "(strict|bf16|f16|tf32|any)(:(true|false|0|1))?", "there are strict, bf16, f16, tf32 and any"
+)
+_ROUNDING = _matching(
+    "((src|dst|wei|bia|diff_src|diff_wei):)?(environment|stochastic)?(:[0-9]*)?",
+    "it is ARG:MODE[:SEED]",
+    "the modes are environment and stochastic",
+)
+_DROPOUT = _matching(r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?", "it is PROBABILITY[:SEED[:TAG]]")
 
 
 def _parse_reals(knob: str, text: str) -> tuple[float, ...]:
@@ -179,16 +180,16 @@ _ATTR = {
     "attr-zero-points": Knob("attr_zero_points", _of_value(parse_zero_points)),
     "attr-post-ops": Knob("attr_post_ops", _of_value(parse_post_ops)),
     "attr-scratchpad": _choice("attr_scratchpad", "library", "user"),
-    "attr-fpmath": Knob("attr_fpmath", _parse_fpmath),
+    "attr-fpmath": Knob("attr_fpmath", _FPMATH),
     "attr-acc-mode": _choice("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
-    "attr-rounding-mode": Knob("attr_rounding_mode", _parse_rounding),
+    "attr-rounding-mode": Knob("attr_rounding_mode", _ROUNDING),
     "attr-deterministic": Knob("attr_deterministic", parse_bool),
-    "attr-dropout": Knob("attr_dropout", _parse_dropout),
+    "attr-dropout": Knob("attr_dropout", _DROPOUT),
     "attr-precomputed-reductions": Knob("attr_precomputed_reductions", _of_value(str)),
     "impl": _FilterKnob("impl", _of_value(str)),
     "skip-impl": _FilterKnob("skip_impl", _of_value(str)),
-    "ctx-init": Knob("ctx_init", _parse_context),
-    "ctx-exe": Knob("ctx_exe", _parse_context),
+    "ctx-init": Knob("ctx_init", _CONTEXT),
+    "ctx-exe": Knob("ctx_exe", _CONTEXT),
 }
 REORDER_KNOBS = {
     "sdt": Knob("sdt", _parse_type),

@@ -204,12 +204,12 @@ def _shuffle(case: ShuffleCase) -> Work:
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
         kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
+        # What no forward shuffle can be, such as one of format any, is none to go back from.
         forward = rs.ShuffleForward.Desc(kind, md, case.axis, case.group)
-        hint = rs.ShuffleForward.PrimitiveDesc(forward, engine, attr)
         if is_forward:
-            return hint
+            return rs.ShuffleForward.PrimitiveDesc(forward, engine, attr)
         desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
-        return rs.ShuffleBackward.PrimitiveDesc(desc, engine, hint, attr)
+        return rs.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
 
     return Work(
         create,
