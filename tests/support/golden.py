@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+_MOST_SHOWN = 10
 
 
 class Golden:
@@ -22,6 +25,27 @@ class Golden:
         if kept != text:
             why = f"{name} changed{_first_difference(kept, text)}\nif meant: pytest --update-golden"
             pytest.fail(why, pytrace=False)
+
+    def check_table(self, name: str, lines: Sequence[str], hint: str) -> None:
+        """As `check`, of lines that begin with a name and " | ": a failure says which of them differ."""
+        text = "".join(f"{line}\n" for line in lines)
+        path = self._folder / name
+        if not self._updates and path.exists() and path.read_text(encoding="utf-8") != text:
+            before = path.read_text(encoding="utf-8").splitlines()
+            pytest.fail(f"{name}: {_differing(before, lines)}\n{hint}", pytrace=False)
+        self.check(name, text)
+
+
+def _differing(before: Sequence[str], after: Sequence[str]) -> str:
+    """How many lines differ, and the first of them by name."""
+    old, new = (dict(line.split(" | ", 1) for line in lines) for lines in (before, after))
+    words = [(name, "is new") for name in new if name not in old]
+    words += [(name, "is gone") for name in old if name not in new]
+    words += [
+        (name, f"was {old[name]}; is {new[name]}") for name in new if new[name] != old.get(name, new[name])
+    ]
+    shown = [f"  {name}: {what}" for name, what in words[:_MOST_SHOWN]]
+    return "\n".join([f"{len(words)} of {len(new)} differ", *shown, *["  ..."][: len(words) > _MOST_SHOWN]])
 
 
 def _first_difference(old: str, new: str) -> str:

@@ -1,0 +1,330 @@
+"""The kernels of a problem as LLVM IR, by the library's own way from problem to kernel.
+
+A primitive is made and executed as everyone does it. Only the last step is another: where a kernel would be
+compiled its text is kept, and a function that does nothing runs in its place. So what is found here is what
+would run, whatever decides on it: stages, blocks, sums in the same pass, bytes in place of 4-bit elements,
+several passes. No kernel is compiled, and nothing depends on the machine: instruction set and cache sizes are
+fixed.
+
+To compare the texts of two revisions, write them into two folders:
+
+    PYTHONPATH=src:tests python -m support.ir_texts FOLDER [WORD ...]
+
+The words choose the lines of tests/golden/ir that have all of them; without words all texts are written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import restride as rs
+from restride.emit import entry
+from restride.emit.call import call_ir
+from restride.emit.pool import pool_ir
+from restride.emit.xla_handler import xla_handler_ir
+from restride.plan.machine import Device
+from restride.runtime import reduction
+from restride.targets import isa as isa_module
+from restride.targets import jit, objects
+from restride.targets.isa import CacheSizes, Isa, host_isa
+from restride.targets.ptx import Ptx
+from restride.targets.spirv import Spirv
+from support.ir_problem import Problem, Step, Tensor
+from support.ir_problems import ON_CPU, ON_DEVICE
+
+Texts = tuple[str, ...]
+
+_LEVELS = ("avx512", "avx2", "sse41", "generic", "neon")
+_TABLES = "avx512+vbmi"
+_GPU = Device(group=256, sub_group=32, local_bytes=1 << 16)
+_DEVICES: dict[str, tuple[Device, type[Ptx] | type[Spirv]]] = {
+    "ptx": (_GPU, Ptx),
+    "spirv": (_GPU, Spirv),
+    "spirv:wave64": (Device(group=256, sub_group=64), Spirv),
+    "spirv:cpu": (Device(group=1, sub_group=1, vector_bytes=16), Spirv),
+}
+_TRIPLES = (
+    "x86_64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "arm64-apple-darwin",
+    "riscv64-linux-gnu",
+)
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one problem for one target."""
+
+    name: str
+    texts: Texts
+
+    @property
+    def line(self) -> str:
+        """What a golden file holds of them: the name, lines of IR, a hash for each kernel."""
+        hashes = [hashlib.sha256(text.encode()).hexdigest()[:16] for text in self.texts]
+        lines = sum(text.count("\n") for text in self.texts)
+        return " | ".join((self.name, f"{lines} lines", " ".join(hashes)))
+
+
+def group_names() -> tuple[str, ...]:
+    """The groups of problems: each has a golden file of its own."""
+    return (*ON_CPU, *ON_DEVICE, "runtime")
+
+
+def kernels_of(group: str) -> list[Kernels]:
+    """All kernels of a group, sorted by name."""
+    if group in ON_CPU:
+        pairs = ((problem, level) for problem in ON_CPU[group] for level in (*_LEVELS, _TABLES))
+        found = [Kernels(f"{problem.name} @ {level}", cpu_texts(problem, level)) for problem, level in pairs]
+    elif group in ON_DEVICE:
+        pairs = ((problem, target) for problem in ON_DEVICE[group] for target in _DEVICES)
+        found = [
+            Kernels(f"{problem.name} @ {target}", device_texts(problem, target)) for problem, target in pairs
+        ]
+    else:
+        found = [Kernels(name, (make(),)) for name, make in _runtime_texts().items()]
+    return sorted(found, key=lambda kernels: kernels.name)
+
+
+# --- on a CPU -----------------------------------------------------------------------------------------------
+
+
+def cpu_texts(problem: Problem, level: str) -> Texts:
+    """The kernels that a CPU of this level compiles for a problem, wherever its destination begins."""
+    _load_native_calls()
+    with _recording(_isa(level), CacheSizes(l2=problem.caches[0], l3=problem.caches[1])) as texts:
+        if problem.kind in ("amax", "min_max"):
+            _find_range(problem)
+        else:
+            pd = _primitive_desc(problem, rs.Engine("cpu"))
+            for start in (0, 1):
+                _execute(problem, pd, start)
+    return tuple(sorted(texts))
+
+
+def _isa(level: str) -> Isa:
+    if level != _TABLES:
+        return Isa.for_name(level)
+    plain = Isa.for_name("avx512")
+    return replace(plain, features=f"{plain.features},+avx512vbmi")
+
+
+@contextlib.contextmanager
+def _recording(isa: Isa, caches: CacheSizes) -> Iterator[set[str]]:
+    """The machine is one with this instruction set and these caches; the texts that it compiles."""
+    texts: set[str] = set()
+    library, capacity = _empty_kernel(), rs.get_primitive_cache_capacity()
+
+    def record(lowered: Any) -> bytes:
+        texts.add(lowered.ir())
+        return b""
+
+    # Without caches every problem is planned for this machine, and every kernel seen.
+    rs.set_primitive_cache_capacity(0)
+    with (
+        mock.patch.object(isa_module, "_host_isa", return_value=isa),
+        mock.patch.object(isa_module, "read_caches", return_value=caches),
+        mock.patch.object(objects, "object_code", record),
+        mock.patch.object(objects, "load", return_value=library),
+        mock.patch.object(objects.kernel_files, "name_for_perf"),
+    ):
+        isa_module.host_caches.cache_clear()
+        try:
+            yield texts
+        finally:
+            isa_module.host_caches.cache_clear()
+            rs.set_primitive_cache_capacity(capacity)
+
+
+@functools.cache
+def _empty_kernel() -> jit.Library:
+    """Machine code of a kernel that does nothing."""
+    text = f"""
+define void @{entry.ENTRY}(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) {{
+  ret void
+}}
+define void @{entry.WHOLE}(ptr %src, ptr %dst, ptr %params) {{
+  ret void
+}}
+"""
+    return jit.load(jit.compile_ir(text, host_isa()))
+
+
+@functools.cache
+def _load_native_calls() -> None:
+    """Have all that calls kernels in this process, which is of this machine, and no kernel."""
+    engine = rs.Engine("cpu")
+    # Work that keeps Python's lock, that releases it, that the pool shares.
+    for count in (1 << 8, 1 << 17, 1 << 22):
+        md = rs.MemoryDesc((count,), "f32", "a")
+        src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
+        rs.Reorder(src, dst).execute(rs.Stream(engine), src, dst)
+
+
+def _execute(problem: Problem, pd: Any, start: int) -> None:
+    """Run a primitive whose destination begins `start` elements behind a cache line."""
+    engine = pd.get_engine()
+    descs = {arg: pd.query_md("exec_arg_md", arg) for arg in _arguments(len(problem.tensors))}
+    args = {arg: rs.Memory(md, engine) for arg, md in descs.items() if not md.is_zero()}
+    last = next(arg for arg in (rs.ARG_DIFF_SRC, rs.ARG_DST) if arg in args)
+    args[last] = _memory_at(args[last], start)
+    if problem.in_place:
+        sources = [arg for arg in args if arg >= rs.ARG_MULTIPLE_SRC]
+        args |= {arg: rs.Memory(args[arg].desc, engine, args[last].data) for arg in sources}
+    _PRIMITIVES[problem.kind](pd).execute(rs.Stream(engine), args)
+
+
+def _arguments(sources: int) -> Iterator[int]:
+    """The numbers of all arguments that a problem may have."""
+    yield from (rs.ARG_SRC, rs.ARG_DST, rs.ARG_DST_1, rs.ARG_DST_2, rs.ARG_DIFF_SRC, rs.ARG_DIFF_DST)
+    operands = (rs.ARG_SRC, rs.ARG_DST, *range(rs.ARG_MULTIPLE_SRC, rs.ARG_MULTIPLE_SRC + sources))
+    yield from operands[2:]
+    yield from (factor | arg for factor in (rs.ARG_ATTR_SCALES, rs.ARG_ATTR_ZERO_POINTS) for arg in operands)
+    yield from (rs.arg_attr_multiple_post_op(i) | rs.ARG_SRC_1 for i in range(8))
+
+
+def _memory_at(memory: rs.Memory, start: int) -> rs.Memory:
+    """A memory of the same descriptor that begins so many elements, at least bytes, behind a cache line."""
+    size = memory.data.view(np.uint8).size
+    behind = start * max(memory.desc.data_type.bits // 8, 1)
+    raw = np.empty(size + behind + _LINE, np.uint8)
+    first = -raw.ctypes.data % _LINE + behind
+    return rs.Memory(memory.desc, memory.engine, raw[first : first + size])
+
+
+def _find_range(problem: Problem) -> None:
+    (tensor,), (mask,) = problem.tensors, problem.parameters
+    memory = rs.Memory(_desc(tensor), rs.Engine("cpu"))
+    find = reduction.amax if problem.kind == "amax" else reduction.min_max
+    find(memory.desc, memory.data.ctypes.data, int(mask))
+
+
+# --- on a device --------------------------------------------------------------------------------------------
+
+
+def device_texts(problem: Problem, target: str) -> Texts:
+    """The kernels that a device of work-items compiles when the primitive is made."""
+    device, capacity = _device(target), rs.get_primitive_cache_capacity()
+    device.texts.clear()
+    rs.set_primitive_cache_capacity(0)
+    try:
+        _PRIMITIVES[problem.kind](_primitive_desc(problem, rs.Engine.of_device(device)))  # type: ignore[arg-type]
+    finally:
+        rs.set_primitive_cache_capacity(capacity)
+    return tuple(sorted(device.texts))
+
+
+class _NoDevice:
+    """Stands for a device: it has facts, and keeps the texts of what it would compile."""
+
+    name, word, index, is_default, has_double = "sycl:none", "any", 0, True, True
+
+    def __init__(self, facts: Device, kind: type[Ptx] | type[Spirv]) -> None:
+        self.facts, self._kind = facts, kind
+        self.texts: set[str] = set()
+
+    def kernel(self, plan: Any) -> None:
+        """Where a device would compile."""
+        self.texts.add(self._kind(plan).ir())
+
+    def constant(self, values: object) -> object:
+        """Where a device would keep values."""
+        return SimpleNamespace(usm=None, at=0)
+
+
+@functools.cache
+def _device(target: str) -> _NoDevice:
+    return _NoDevice(*_DEVICES[target])
+
+
+# --- from values to primitives ------------------------------------------------------------------------------
+
+_PRIMITIVES: dict[str, Callable[[Any], Any]] = {
+    "reorder": lambda pd: rs.Reorder(pd),
+    "shuffle_forward": lambda pd: rs.ShuffleForward(pd),
+    "shuffle_backward": lambda pd: rs.ShuffleBackward(pd),
+    "concat": lambda pd: rs.Concat(pd),
+    "sum": lambda pd: rs.Sum(pd),
+}
+
+
+def _primitive_desc(problem: Problem, engine: rs.Engine) -> Any:
+    mds, attr = [_desc(tensor) for tensor in problem.tensors], _attr(problem.steps)
+    if problem.kind == "reorder":
+        return rs.Reorder.PrimitiveDesc(engine, mds[0], engine, mds[1], attr)
+    if problem.kind == "concat":
+        return rs.Concat.PrimitiveDesc(engine, int(problem.parameters[0]), mds[:-1], mds[-1], attr)
+    if problem.kind == "sum":
+        return rs.Sum.PrimitiveDesc(engine, list(problem.parameters), mds[:-1], mds[-1], attr)
+    axis, group = map(int, problem.parameters)
+    forward = rs.ShuffleForward.Desc("forward_training", mds[0], axis, group)
+    made = rs.ShuffleForward.PrimitiveDesc(forward, engine, attr)
+    if problem.kind == "shuffle_forward":
+        return made
+    backward = rs.ShuffleBackward.Desc(mds[0], axis, group)
+    return rs.ShuffleBackward.PrimitiveDesc(backward, engine, made, attr)
+
+
+def _desc(tensor: Tensor) -> rs.MemoryDesc:
+    if tensor.whole:
+        whole = rs.MemoryDesc(tensor.whole, tensor.data_type, tensor.format)
+        return whole.submemory_desc(tensor.dims, tensor.at)
+    if isinstance(tensor.format, str):
+        return rs.MemoryDesc(tensor.dims, tensor.data_type, tensor.format)
+    start = sum((n - 1) * -step for n, step in zip(tensor.dims, tensor.format, strict=True) if step < 0)
+    return rs.MemoryDesc.from_strides(tensor.dims, tensor.data_type, tensor.format, start)
+
+
+def _attr(steps: Sequence[Step]) -> rs.PrimitiveAttr:
+    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+    for name, *values in steps:
+        arguments: list[Any] = [_desc(value) if isinstance(value, Tensor) else value for value in values]
+        if name in ("sum", "eltwise", "binary"):
+            getattr(ops, f"append_{name}")(*arguments)
+        else:
+            getattr(attr, f"set_{name}")(*arguments)
+    attr.set_post_ops(ops)
+    return attr
+
+
+# --- what runs kernels --------------------------------------------------------------------------------------
+
+
+def _runtime_texts() -> dict[str, Callable[[], str]]:
+    """The texts of what runs kernels, by name."""
+    made: dict[str, Callable[[], str]] = {}
+    for triple in _TRIPLES:
+        for futex in (True, False):
+            made[f"pool futex:{futex} @ {triple}"] = functools.partial(pool_ir, triple, futex=futex)
+        made[f"xla handler @ {triple}"] = functools.partial(xla_handler_ir, triple)
+        for words, keep_lock in ((3, True), (3, False), (8, False)):
+            name = f"call words:{words} keep_lock:{keep_lock} @ {triple}"
+            made[name] = functools.partial(call_ir, triple, words, keep_lock=keep_lock)
+    return made
+
+
+def main(folder: str, *words: str) -> None:
+    """Write the texts of all kernels whose names have these words into files of a folder."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for group in group_names():
+        for kernels in kernels_of(group):
+            if all(word in kernels.name for word in words):
+                name = hashlib.sha256(kernels.name.encode()).hexdigest()[:12]
+                text = "\n".join((f"; {kernels.name}", *kernels.texts))
+                Path(folder, f"{group}-{name}.ll").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
