@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from restride.bench.onednn import Desc, Memory, OneDNN, _Argument, _Handle, _int64s
-from restride.bench.onednn_attr import Attributes
 from restride.dtypes import DataType
+from restride_bench.onednn import Desc, Memory, OneDNN, _Argument, _Handle, _int64s
+from restride_bench.onednn_attr import Attributes
 
 _FORWARD_INFERENCE, _DIRECT, _ANY = 96, 1, 1
 _QUERY_WEIGHTS = 131

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from restride.bench.onednn import Desc, Memory, OneDNN, Primitive, _Handle
+from restride_bench.onednn import Desc, Memory, OneDNN, Primitive, _Handle
 
 _ARG_DST, _ARG_MULTIPLE_SRC, _ARG_SCALES = 17, 1024, 4096
 _QUERY_DST = 133

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import restride as rs
 from onednn_api import Attributes, reorder
 from oracle import excused
-from restride.bench.onednn import Memory, OneDNN
 from restride.dtypes import DataType
+from restride_bench.onednn import Memory, OneDNN
 from support.attributed import Some, attr_of, factors_of, filled, room_of
 from support.attributes import Bytes, Factor, Given, Sum, each_of, places, value_of
 from support.packed import bytes_of, elements_of

@@ -15,20 +15,20 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.bench import __main__ as command
-from restride.bench import chart, figures, machine, report, rows
-from restride.bench.arithmetic import Arithmetic
-from restride.bench.array_peers import NumPy
-from restride.bench.dense import Layout
-from restride.bench.figures import Figure, Step, growth_sizes
-from restride.bench.measure import Spread, Timing, alternate, batch_size, geometric_mean
-from restride.bench.onednn import OneDNN
-from restride.bench.onednn_library import OneDNNError
-from restride.bench.peer import Peer, Refused
-from restride.bench.peers import PEERS, Restride, open_peers
-from restride.bench.problem import Problem
-from restride.bench.suite import Bench, Row
 from restride.cli.main import main
+from restride_bench import __main__ as command
+from restride_bench import chart, figures, machine, report, rows
+from restride_bench.arithmetic import Arithmetic
+from restride_bench.array_peers import NumPy
+from restride_bench.dense import Layout
+from restride_bench.figures import Figure, Step, growth_sizes
+from restride_bench.measure import Spread, Timing, alternate, batch_size, geometric_mean
+from restride_bench.onednn import OneDNN
+from restride_bench.onednn_library import OneDNNError
+from restride_bench.peer import Peer, Refused
+from restride_bench.peers import PEERS, Restride, open_peers
+from restride_bench.problem import Problem
+from restride_bench.suite import Bench, Row
 
 
 @pytest.fixture(autouse=True)
@@ -196,7 +196,7 @@ def test_a_missing_onednn_says_how_to_get_it(tmp_path: Path) -> None:
 
 
 def test_optional_libraries_stay_unimported() -> None:
-    code = "import sys, restride.bench.__main__; print({'torch', 'matplotlib'} & set(sys.modules))"
+    code = "import sys, restride_bench.__main__; print({'torch', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "set()"
 

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.cli import demo, demo_data, demo_jobs
-from restride.cli.demo_data import Data, convolutions, photograph
-from restride.cli.demo_jobs import Lab, Row, photo_trips, weight_trips
 from restride.cli.main import main
-from restride.cli.safetensors import parse_safetensors
+from restride_bench.demo import data as demo_data
+from restride_bench.demo import jobs as demo_jobs
+from restride_bench.demo import main as demo
+from restride_bench.demo.data import Data, convolutions, photograph
+from restride_bench.demo.jobs import Lab, Row, photo_trips, weight_trips
+from restride_bench.demo.safetensors import parse_safetensors
 
 _ENTRY = "silero_vad/data/silero_vad_16k.safetensors"
 

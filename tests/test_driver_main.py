@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import restride as rs
-from restride.bench.driver import jobs
-from restride.bench.driver.expand import Test, expand
-from restride.bench.driver.result import Result, Status
-from restride.bench.driver.run import run
 from restride.cli.main import main
+from restride_bench.driver import jobs
+from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.result import Result, Status
+from restride_bench.driver.run import run
 
 
 def _run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -120,8 +120,8 @@ def test_a_verbose_run_names_each_test_before_it_runs(
 def test_progress_is_the_last_line_of_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("restride.bench.driver.main.is_terminal", lambda stream: True)
-    monkeypatch.setattr("restride.bench.driver.main._PROGRESS_S", 0.0)
+    monkeypatch.setattr("restride_bench.driver.main.is_terminal", lambda stream: True)
+    monkeypatch.setattr("restride_bench.driver.main._PROGRESS_S", 0.0)
     assert main(["bench", "--reorder", "3x4", "5x6"]) == 0
     shown = capsys.readouterr().err
     assert "[1/2] about " in shown

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from restride.bench.arithmetic import Arithmetic
-from restride.bench.driver import peers
-from restride.bench.driver.cases import ReorderCase
-from restride.bench.driver.expand import expand
-from restride.bench.driver.fill import Bytes
-from restride.bench.driver.peer_arithmetic import arithmetic_of
-from restride.bench.driver.result import PeerTime, Status
-from restride.bench.driver.run import run
-from restride.bench.peer import Prepared, Refused
-from restride.bench.problem import Problem
+from restride_bench.arithmetic import Arithmetic
+from restride_bench.driver import peers
+from restride_bench.driver.cases import ReorderCase
+from restride_bench.driver.expand import expand
+from restride_bench.driver.fill import Bytes
+from restride_bench.driver.peer_arithmetic import arithmetic_of
+from restride_bench.driver.result import PeerTime, Status
+from restride_bench.driver.run import run
+from restride_bench.peer import Prepared, Refused
+from restride_bench.problem import Problem
 
 
 def _peers(line: str, names: str = "numpy,memcpy") -> dict[str, PeerTime]:

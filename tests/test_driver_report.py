@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from restride.bench.driver.common import Common
-from restride.bench.driver.expand import Test, expand
-from restride.bench.driver.report import Report, peer_line, status_line
-from restride.bench.driver.result import PeerTime, Perf, Result, Status
+from restride_bench.driver.common import Common
+from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.report import Report, peer_line, status_line
+from restride_bench.driver.result import PeerTime, Perf, Result, Status
 
 _PERF = Perf(0.5, 0.75, 1.0, 3, 0.25, 2.0, 1_000_000, 3_000_000)
 

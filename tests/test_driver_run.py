@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.bench.driver import timing
-from restride.bench.driver.expand import expand
-from restride.bench.driver.result import Result, Status
-from restride.bench.driver.run import Execute, execute, run
+from restride_bench.driver import timing
+from restride_bench.driver.expand import expand
+from restride_bench.driver.result import Result, Status
+from restride_bench.driver.run import Execute, execute, run
 
 Args = dict[int, rs.Memory]
 

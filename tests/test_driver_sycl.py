@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import restride as rs
-from restride.bench.driver.check import Guarded
-from restride.bench.driver.expand import expand
-from restride.bench.driver.placed import Engines, Placed
-from restride.bench.driver.result import Result, Status
-from restride.bench.driver.run import Execute, execute, run
-from restride.bench.driver.work import make_work
+from restride_bench.driver.check import Guarded
+from restride_bench.driver.expand import expand
+from restride_bench.driver.placed import Engines, Placed
+from restride_bench.driver.result import Result, Status
+from restride_bench.driver.run import Execute, execute, run
+from restride_bench.driver.work import make_work
 from support.sycl import sycl_engine
 
 pytestmark = pytest.mark.sycl

@@ -6,12 +6,12 @@ import platform
 
 import pytest
 
-from restride.bench.driver import clock, tokens
-from restride.bench.driver.expand import Test, expand
-from restride.bench.driver.result import Perf, Result, Status
-from restride.bench.driver.template import RATES, VALUES, render
-from restride.bench.driver.tokens import PLAIN, check, full
 from restride.cli.usage import UsageError
+from restride_bench.driver import clock, tokens
+from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.result import Perf, Result, Status
+from restride_bench.driver.template import RATES, VALUES, render
+from restride_bench.driver.tokens import PLAIN, check, full
 
 # 4 MB in 0.5 ms at best, 1 ms in the mean, 2 ms at worst.
 _RESULT = Result(

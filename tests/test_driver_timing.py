@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from restride.bench.driver import timing
-from restride.bench.driver.common import Common
-from restride.bench.driver.timing import measure
+from restride_bench.driver import timing
+from restride_bench.driver.common import Common
+from restride_bench.driver.timing import measure
 
 _COMMON = Common(mode="P", max_ms_per_prb=10)
 

@@ -32,7 +32,6 @@ _FRAMEWORKS = (
 _STANDARD = ("difflib", "email", "importlib.metadata", "json", "multiprocessing", "signal", "xml")
 _OURS = (
     "about",
-    "bench",
     "cli",
     "emit.reduction",
     "emit.summed",
@@ -71,7 +70,7 @@ _OURS = (
     "torch",
     "view",
 )
-_NEVER = (*_FRAMEWORKS, *(f"restride.{name}" for name in _OURS))
+_NEVER = (*_FRAMEWORKS, "restride_bench", *(f"restride.{name}" for name in _OURS))
 # Loaded with the first kernel: scheduling, LLVM, the store; what writes IR, where the store has no kernel.
 _LATER = (
     "hashlib",

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from restride.bench import counted, instructions
-from restride.bench.counted import Counted
-from restride.bench.instructions import Count, own_costs
+from restride_bench import counted, instructions
+from restride_bench.counted import Counted
+from restride_bench.instructions import Count, own_costs
 
 # Two functions known by address: one calls the other, whose cost is not its own; then a named one.
 CALLGRIND = """
@@ -77,7 +77,7 @@ def test_the_five_are_of_different_kinds() -> None:
 
 
 _STEPPED = """
-from restride.bench import counted
+from restride_bench import counted
 counted._DIMS, counted._ASKED = (1, 16, 4, 8), counted._ASKED[:2]
 counted.main(["step"])
 """

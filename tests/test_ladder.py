@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import restride as rs
-from restride.bench import ladder
-from restride.bench.figures import Setting
 from restride.targets.isa import host_isa
+from restride_bench import ladder
+from restride_bench.figures import Setting
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ import pytest
 
 from onednn_api import Attributes, reorder
 from oracle_attributes import AttributeCase, case_of, fill, mismatch, run_onednn, run_restride
-from restride.bench.onednn import OneDNN
-from restride.bench.onednn_library import OneDNNError
 from restride.dtypes import DataType
 from restride.errors import Status
+from restride_bench.onednn import OneDNN
+from restride_bench.onednn_library import OneDNNError
 from support.attributed import Some
 from support.attributes import Factor, Given, Sum
 

@@ -18,8 +18,8 @@ import pytest
 
 import restride as rs
 from onednn_api import Attributes, Convolution, bits_of_desc, desc_of_bits, reorder
-from restride.bench.onednn import Desc, OneDNN
-from restride.bench.onednn_library import OneDNNError
+from restride_bench.onednn import Desc, OneDNN
+from restride_bench.onednn_library import OneDNNError
 
 pytestmark = pytest.mark.peer
 

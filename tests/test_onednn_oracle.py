@@ -22,9 +22,9 @@ from oracle import (
     run_restride,
 )
 from oracle_cases import cases
-from restride.bench.onednn import Desc, OneDNN
-from restride.bench.onednn_library import OneDNNError
 from restride.errors import Status
+from restride_bench.onednn import Desc, OneDNN
+from restride_bench.onednn_library import OneDNNError
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 

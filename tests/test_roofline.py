@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.bench import roofline
-from restride.bench.array_peers import NumPy
-from restride.bench.figures import Setting
-from restride.bench.measure import Spread
-from restride.bench.peers import Restride
-from restride.bench.roofline import MEMCPY, SHAPES, Point
+from restride_bench import roofline
+from restride_bench.array_peers import NumPy
+from restride_bench.figures import Setting
+from restride_bench.measure import Spread
+from restride_bench.peers import Restride
+from restride_bench.roofline import MEMCPY, SHAPES, Point
 
 
 @pytest.fixture(autouse=True)
