@@ -18,7 +18,7 @@ import restride as rs
 from onednn_api import Attributes, reorder
 from oracle import excused
 from restride.dtypes import DataType
-from restride_bench.onednn import Memory, OneDNN
+from restride_bench.onednn import OneDNN, OneDNNMemory
 from support.attributed import Some, attr_of, factors_of, filled, room_of
 from support.attributes import Bytes, Factor, Given, Sum, each_of, places, value_of
 from support.packed import bytes_of, elements_of
@@ -131,7 +131,7 @@ def run_onednn(library: OneDNN, case: AttributeCase, src: Bytes, old: Bytes) -> 
     return primitive.impl, held[17].bytes[: old.size]
 
 
-def _memory(library: OneDNN, desc: object, data: Bytes) -> Memory:
+def _memory(library: OneDNN, desc: object, data: Bytes) -> OneDNNMemory:
     return library.memory(desc, np.concatenate([data, np.zeros(_BEHIND, np.uint8)]))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from restride_bench import counted, instructions
-from restride_bench.counted import Counted
+from restride_bench.counted import CountedKernel
 from restride_bench.instructions import Count, own_costs
 
 # Two functions known by address: one calls the other, whose cost is not its own; then a named one.
@@ -42,7 +42,7 @@ def test_costs_are_of_functions_without_names_and_without_their_callees() -> Non
 
 
 def test_only_what_lies_in_a_kernel_is_its_own() -> None:
-    kernel = Counted("f32", "jit", 64, 8, [(0x0FF0, 0x20), (0x3000, 8)])
+    kernel = CountedKernel("f32", "jit", 64, 8, [(0x0FF0, 0x20), (0x3000, 8)])
     assert instructions._within(kernel, {0x1000: 13, 0x2000: 300, 0x3008: 9}) == 13
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import restride as rs
 from onednn_api import Attributes, Convolution, bits_of_desc, desc_of_bits, reorder
-from restride_bench.onednn import Desc, OneDNN
+from restride_bench.onednn import OneDNN, OneDNNDesc
 from restride_bench.onednn_library import OneDNNError
 
 pytestmark = pytest.mark.peer
@@ -45,7 +45,7 @@ class Extra:
     adjust: int = 163
     zero_mask: int = 164
 
-    def with_sums(self, library: OneDNN, desc: Desc, mask: int, kinds: int) -> Desc:
+    def with_sums(self, library: OneDNN, desc: OneDNNDesc, mask: int, kinds: int) -> OneDNNDesc:
         """`desc` with sums behind it."""
         bits = bits_of_desc(desc)
         assert not bits[self.flags]
@@ -61,7 +61,7 @@ EXTRA = Extra()
 class Weights:
     """Weights as oneDNN wants them, and the same bytes made here."""
 
-    desc: Desc
+    desc: OneDNNDesc
 
     @cached_property
     def _bits(self) -> np.ndarray:

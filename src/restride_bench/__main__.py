@@ -19,8 +19,8 @@ from .array_peers import NumPy
 from .driver import main as driver
 from .peer import Peer
 from .peers import PEERS, open_peers
-from .problem import Problem
-from .suite import Bench, Row
+from .problem import PeerProblem
+from .suite import Bench, SuiteRow
 
 _QUICK_BYTES, _LARGEST, _QUICK_LARGEST = 4_000_000, 1_000_000_000, 16_000_000
 _GROWTH = "growth"
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if found.wrong or studied.wrong else 0
 
 
-def _listed(chosen: Sequence[Problem], small: Sequence[str], inside: Sequence[str]) -> Answer:
+def _listed(chosen: Sequence[PeerProblem], small: Sequence[str], inside: Sequence[str]) -> Answer:
     lines = [*(f"{row.label}  ({row.group})" for row in chosen), *small, *inside]
     labels = [{"label": row.label, "group": row.group} for row in chosen]
     return Answer("\n".join(lines), {"rows": labels, "figures": list(small), "studies": list(inside)})
@@ -108,20 +108,20 @@ def _positive(text: str) -> int:
 
 def _measure(
     options: argparse.Namespace,
-    chosen: Sequence[Problem],
+    chosen: Sequence[PeerProblem],
     small: Sequence[str],
     inside: Sequence[str],
     studied: studies.Studies,
-) -> report.Report:
+) -> report.SuiteReport:
     facts = machine.describe()
     peers, missing = open_peers(options.peers, options.threads)
     for name, how in missing.items():
         _say(f"missing: {name} ({how})")
     bench = Bench(peers, _copiers(peers, options.threads), options.rounds, machine.last_level_cache())
-    setting = figures.Setting(bench.peers, bench.copiers, options.threads, options.rounds, options.largest)
-    measured: list[Row] = []
+    setting = figures.BenchSetup(bench.peers, bench.copiers, options.threads, options.rounds, options.largest)
+    measured: list[SuiteRow] = []
     taken: list[figures.Figure] = []
-    steps: list[figures.Step] = []
+    steps: list[figures.GrowthStep] = []
     notes = _settings(options)
     try:
         _run_rows(bench, chosen, measured)
@@ -134,7 +134,7 @@ def _measure(
         notes["interrupted"] = f"after {len(measured)} of {len(chosen)} rows"
     versions = {**{peer.name: peer.version for peer in peers}, **machine.versions()}
     studied.about = {"machine": facts, "versions": versions, "settings": notes}
-    return report.Report(facts, versions, notes, missing, measured, taken, steps)
+    return report.SuiteReport(facts, versions, notes, missing, measured, taken, steps)
 
 
 def _copiers(peers: Sequence[Peer], threads: int) -> list[Peer]:
@@ -154,7 +154,7 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     return notes
 
 
-def _run_rows(bench: Bench, chosen: Sequence[Problem], measured: list[Row]) -> None:
+def _run_rows(bench: Bench, chosen: Sequence[PeerProblem], measured: list[SuiteRow]) -> None:
     for number, problem in enumerate(chosen, 1):
         _progress(f"[{number}/{len(chosen)}] {problem.label}")
         measured.append(bench.run(problem))
@@ -162,10 +162,10 @@ def _run_rows(bench: Bench, chosen: Sequence[Problem], measured: list[Row]) -> N
 
 
 def _run_figures(
-    setting: figures.Setting,
+    setting: figures.BenchSetup,
     small: Sequence[str],
     taken: list[figures.Figure],
-    steps: list[figures.Step],
+    steps: list[figures.GrowthStep],
 ) -> None:
     for name in small:
         _progress(name)
@@ -176,7 +176,7 @@ def _run_figures(
         _say(f"{taken[-1].name}: {taken[-1].spread.median:.3g} {taken[-1].unit}")
 
 
-def _published(found: report.Report, folder: Path) -> Answer:
+def _published(found: report.SuiteReport, folder: Path) -> Answer:
     written = report.write(found, folder)
     try:
         written += chart.draw(found, folder) if found.rows or found.steps else []

@@ -14,7 +14,7 @@ _F32_BELOW_2_31 = 2147483520
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class PeerArithmetic:
     """`scale` of the source, common or one for each index of `axis`.
 
     `zero_point` is of the destination where that is of integers, else of the source.
@@ -30,7 +30,7 @@ class Arithmetic:
     @property
     def is_plain(self) -> bool:
         """True where a common scale is all there is."""
-        return self == Arithmetic(self.scale)
+        return self == PeerArithmetic(self.scale)
 
     def scales(self, dims: tuple[int, ...]) -> Array:
         """The scales of the source, f32, to broadcast."""
@@ -89,4 +89,4 @@ def mask_of(axis: int | None) -> int:
     return 0 if axis is None else 1 << axis
 
 
-PLAIN = Arithmetic()
+PLAIN = PeerArithmetic()

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import Arithmetic
-from .dense import Box
-from .peer import Call, Missing, Prepared, Refused
-from .problem import Array, Bytes, Problem
+from .arithmetic import PeerArithmetic
+from .dense import GridBox
+from .peer import Call, PeerMissing, PeerRefusal, PreparedCall
+from .problem import Array, Bytes, PeerProblem
 
 _TORCH_TYPES = {
     "f64": "float64",
@@ -37,7 +37,7 @@ class NumPy:
         self.version, self._threads = np.__version__, threads
         self._pool = ThreadPoolExecutor(threads)
 
-    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         """Views of every box, and a work array where rounding needs one."""
         values, target = _typed(problem, src, dst)
         rounded = np.empty(values.size, np.float32) if _rounds(problem) else None
@@ -47,10 +47,10 @@ class NumPy:
         zeros = [_view(target, b.shape, b.dst_strides, b.dst_start) for b in problem.padding()]
         given = problem.arithmetic
         if not given.is_plain:
-            return Prepared(_compute(problem, pairs, np))
+            return PreparedCall(_compute(problem, pairs, np))
         scale = None if given.scale is None else np.float32(given.scale)
         if len(pairs) == 1 and rounded is None and scale is None and not zeros:
-            return Prepared(functools.partial(np.copyto, *pairs[0], casting="unsafe"))
+            return PreparedCall(functools.partial(np.copyto, *pairs[0], casting="unsafe"))
 
         def run() -> None:
             if rounded is not None:
@@ -63,7 +63,7 @@ class NumPy:
             for padding in zeros:
                 padding[...] = 0
 
-        return Prepared(run)
+        return PreparedCall(run)
 
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
         """`np.copyto` of the whole, and of one slice per thread."""
@@ -90,12 +90,12 @@ class Torch:
         try:
             import torch
         except ImportError:
-            raise Missing("torch is not installed; pip install torch==2.13.0") from None
+            raise PeerMissing("torch is not installed; pip install torch==2.13.0") from None
         self.torch: Any = torch
         self.version = str(torch.__version__)
         torch.set_num_threads(threads)
 
-    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         """Views of every box, and a work tensor where rounding needs one."""
         values, target = self._tensor(src, problem.src_type), self._tensor(dst, problem.dst_type)
         rounded = self.torch.empty(values.numel()) if _rounds(problem) else None
@@ -109,10 +109,10 @@ class Torch:
         ]
         zeros = [target.as_strided(b.shape, b.dst_strides, b.dst_start) for b in problem.padding()]
         if not problem.arithmetic.is_plain:
-            return Prepared(_compute(problem, pairs, self.torch))
+            return PreparedCall(_compute(problem, pairs, self.torch))
         scale, multiply = problem.arithmetic.scale, self.torch.mul
         if len(pairs) == 1 and rounded is None and scale is None and not zeros:
-            return Prepared(functools.partial(pairs[0][0].copy_, pairs[0][1]))
+            return PreparedCall(functools.partial(pairs[0][0].copy_, pairs[0][1]))
 
         def run() -> None:
             if rounded is not None:
@@ -125,7 +125,7 @@ class Torch:
             for padding in zeros:
                 padding.zero_()
 
-        return Prepared(run)
+        return PreparedCall(run)
 
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
         """`copy_` of bytes."""
@@ -146,20 +146,20 @@ class Torch:
         out.clamp_(int(limits.min), int(limits.max))
 
 
-def _boxes(problem: Problem) -> list[Box]:
+def _boxes(problem: PeerProblem) -> list[GridBox]:
     try:
         return problem.boxes()
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise PeerRefusal(str(error)) from None
 
 
-def _compute(problem: Problem, pairs: Sequence[tuple[Any, Any]], library: Any) -> Call:
+def _compute(problem: PeerProblem, pairs: Sequence[tuple[Any, Any]], library: Any) -> Call:
     """The formula of N1 as whole-array operations of NumPy or torch, which share these names."""
     given, dtype = problem.arithmetic, problem.dst_dtype
     is_integral = dtype.kind in "iu"
     to, of = pairs[0]
     if len(pairs) > 1 or tuple(to.shape) != problem.dims:
-        raise Refused("arithmetic over blocked formats is not a few array operations")
+        raise PeerRefusal("arithmetic over blocked formats is not a few array operations")
     work, held = (library.empty(problem.dims, dtype=library.float32) for _ in range(2))
     factors = [given.scales(problem.dims)] if given.scale is not None else []
     dst_factors = [1 / given.dst_scales(problem.dims)] if given.dst_axis is not None else []
@@ -188,16 +188,16 @@ def _compute(problem: Problem, pairs: Sequence[tuple[Any, Any]], library: Any) -
     return run
 
 
-def _rounds(problem: Problem) -> bool:
+def _rounds(problem: PeerProblem) -> bool:
     """True where the arithmetic needs a rounding step before the conversion."""
     is_quantised = problem.dst_dtype.kind in "iu" and problem.src_dtype.kind not in "iu"
     return is_quantised and problem.arithmetic.is_plain
 
 
-def _typed(problem: Problem, src: Bytes, dst: Bytes) -> tuple[Array, Array]:
+def _typed(problem: PeerProblem, src: Bytes, dst: Bytes) -> tuple[Array, Array]:
     """Both storages as arrays; a pure move goes as words: NumPy is slower with types that it did not make."""
     word = np.dtype(f"u{problem.src_dtype.itemsize}")
-    if problem.src_type == problem.dst_type and problem.arithmetic == Arithmetic():
+    if problem.src_type == problem.dst_type and problem.arithmetic == PeerArithmetic():
         return src.view(word), dst.view(word)
     return src.view(problem.src_dtype), dst.view(problem.dst_dtype)
 

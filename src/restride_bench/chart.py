@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .measure import geometric_mean
-from .report import Report, is_reference
-from .suite import Row
+from .report import SuiteReport, is_reference
+from .suite import SuiteRow
 
 _COLOURS = {"restride": "#c1272d", "oneDNN": "#1f5fa8", "torch": "#e08b00", "NumPy": "#7d8a96"}
 _MARKERS = {"restride": "o", "oneDNN": "D", "torch": "^", "NumPy": "s"}
@@ -38,7 +38,7 @@ class Panel:
     """Rows under one title, with the words for each line from the top."""
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[SuiteRow]
     words: Sequence[str]
     named: bool = True
 
@@ -52,12 +52,12 @@ class Panel:
         """The part of memcpy's speed that the rows are to reach."""
         return _GOAL.get(self.rows[0].problem.group, _USUAL_GOAL)
 
-    def line(self, row: Row) -> int:
+    def line(self, row: SuiteRow) -> int:
         """Which line from the top a row stands on."""
         return self.words.index(_words(row))
 
 
-def draw(report: Report, folder: Path, name: str = "bench") -> list[Path]:
+def draw(report: SuiteReport, folder: Path, name: str = "bench") -> list[Path]:
     """Write `<name>.png` and `<name>.svg` into `folder`. Raises ImportError without matplotlib."""
     import matplotlib
 
@@ -74,7 +74,7 @@ def draw(report: Report, folder: Path, name: str = "bench") -> list[Path]:
     return paths
 
 
-def bands(report: Report) -> list[list[Panel]]:
+def bands(report: SuiteReport) -> list[list[Panel]]:
     """The panels, band by band: of layout changes and of shuffles one per data type, then the other groups,
     some to a band, the longest first.
     """
@@ -87,7 +87,7 @@ def bands(report: Report) -> list[list[Panel]]:
     return [_named_once(band) for band in found if band] or [[]]
 
 
-def _by_type(rows: Sequence[Row]) -> list[Panel]:
+def _by_type(rows: Sequence[SuiteRow]) -> list[Panel]:
     """One panel for each type of the source, all with the same lines."""
     types = dict.fromkeys(row.problem.src_type for row in rows)
     group = rows[0].problem.group if rows else ""
@@ -98,7 +98,7 @@ def _by_type(rows: Sequence[Row]) -> list[Panel]:
     ]
 
 
-def _of_group(rows: Sequence[Row], group: str) -> list[Row]:
+def _of_group(rows: Sequence[SuiteRow], group: str) -> list[SuiteRow]:
     return [row for row in rows if row.problem.group == group]
 
 
@@ -112,7 +112,7 @@ def _named_once(panels: Sequence[Panel]) -> list[Panel]:
     return found
 
 
-def _panel(name: str, rows: Sequence[Row], lines: Sequence[Row]) -> Panel:
+def _panel(name: str, rows: Sequence[SuiteRow], lines: Sequence[SuiteRow]) -> Panel:
     words = list(dict.fromkeys(_words(row) for row in lines))
     roofs = [spread.median for row in rows if (spread := row.of_roof())]
     own = [row for row in rows if not is_reference(row)]
@@ -122,7 +122,7 @@ def _panel(name: str, rows: Sequence[Row], lines: Sequence[Row]) -> Panel:
     return Panel("\n".join([name, ", ".join(said)]) if said else name, rows, words)
 
 
-def _words(row: Row) -> str:
+def _words(row: SuiteRow) -> str:
     """What names a line: the type is in the title where there is a panel for each."""
     problem = row.problem
     if problem.group not in _BY_TYPE:
@@ -131,7 +131,7 @@ def _words(row: Row) -> str:
     return f"{moved}  {'×'.join(map(str, problem.dims[1:]))}" if len(problem.dims) > 2 else moved
 
 
-def _figure(pyplot: Any, report: Report) -> Any:
+def _figure(pyplot: Any, report: SuiteReport) -> Any:
     drawn = bands(report)
     counts = [max((len(panel.words) for panel in band), default=0) for band in drawn]
     counts[-1] = max(counts[-1], 9 if report.steps else 0)
@@ -149,7 +149,7 @@ def _figure(pyplot: Any, report: Report) -> Any:
 
 
 def _draw_band(
-    figure: Any, band: Sequence[Panel], report: Report, box: tuple[float, float], *, growth: bool
+    figure: Any, band: Sequence[Panel], report: SuiteReport, box: tuple[float, float], *, growth: bool
 ) -> None:
     rooms = [_GAP + panel.room for panel in band] + [4 * _GAP] * growth
     width = (_WIDTH - 2 * _MARGIN - sum(rooms)) / len(rooms)
@@ -167,7 +167,7 @@ def _draw_band(
             _draw_growth(axis, report)
 
 
-def _draw_panel(axis: Any, panel: Panel, report: Report, right: float) -> None:
+def _draw_panel(axis: Any, panel: Panel, report: SuiteReport, right: float) -> None:
     lines = range(len(panel.words))
     axis.axvspan(panel.goal, 1, color="#eef4ec", zorder=-1)
     axis.hlines(lines, 0, right, color=_PALE, linewidth=0.8, zorder=0)
@@ -200,7 +200,7 @@ def _draw_peer(axis: Any, panel: Panel, peer: str) -> None:
         )
 
 
-def _draw_growth(axis: Any, report: Report) -> None:
+def _draw_growth(axis: Any, report: SuiteReport) -> None:
     moved = [step.moved / 1e6 for step in report.steps]
     series = {
         "memcpy": ([step.copy_rate / 1e9 for step in report.steps], _DARK),
@@ -217,12 +217,12 @@ def _draw_growth(axis: Any, report: Report) -> None:
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
 
 
-def _right(panels: Sequence[Panel], report: Report) -> float:
+def _right(panels: Sequence[Panel], report: SuiteReport) -> float:
     spreads = [row.of_roof(peer) for panel in panels for row in panel.rows for peer in report.peers()]
     return max([1.08, *(spread.median * 1.04 for spread in spreads if spread)])
 
 
-def _legend(figure: Any, report: Report, height: float) -> None:
+def _legend(figure: Any, report: SuiteReport, height: float) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from .arithmetic import PLAIN, Arithmetic
+from .arithmetic import PLAIN, PeerArithmetic
 from .measure import Call
 from .peers import Restride
-from .problem import Bytes, Problem
+from .problem import Bytes, PeerProblem
 
 CALLS = 100
 _DIMS = (1, 64, 28, 28)
@@ -27,7 +27,7 @@ _ASKED = (
     ("f32 nchw→nchw", "f32", "abcd", "f32", "abcd", PLAIN),
     ("f32 nchw→nhwc", "f32", "abcd", "f32", "acdb", PLAIN),
     ("f32 nchw→nChw16c", "f32", "abcd", "f32", "aBcd16b", PLAIN),
-    ("f32→s8 nchw→nhwc, scale per channel", "f32", "abcd", "s8", "acdb", Arithmetic(0.75, 1)),
+    ("f32→s8 nchw→nhwc, scale per channel", "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75, 1)),
     ("u8 nchw→nhwc", "u8", "abcd", "u8", "acdb", PLAIN),
 )
 _TRACEME, _PEEKUSER, _SINGLESTEP = 0, 3, 9
@@ -35,7 +35,7 @@ _RIP = 16 * 8  # where x86-64 Linux keeps the instruction's address in what PEEK
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedKernel:
     """A kernel that ran: (address, size) of its functions, and how many instructions, if stepped."""
 
     name: str
@@ -46,12 +46,12 @@ class Counted:
     instructions: int = 0
 
 
-def problems() -> list[Problem]:
+def problems() -> list[PeerProblem]:
     """The five: a copy, a transpose, a blocked format, a conversion with factors, and narrow elements."""
-    return [Problem(name, _DIMS, *rest) for name, *rest in _ASKED]  # type: ignore[arg-type]
+    return [PeerProblem(name, _DIMS, *rest) for name, *rest in _ASKED]  # type: ignore[arg-type]
 
 
-def count(*, stepping: bool) -> Iterator[Counted]:
+def count(*, stepping: bool) -> Iterator[CountedKernel]:
     """Run each kernel, and count its instructions where `stepping`."""
     peer, seen, held = Restride(1), set[tuple[int, int]](), list[Bytes]()
     for problem in problems():
@@ -62,7 +62,9 @@ def count(*, stepping: bool) -> Iterator[Counted]:
         seen.update(functions)
         held.append(ready.call)  # type: ignore[arg-type]
         counted = _step(ready.call, functions) if stepping else _run(ready.call)
-        yield Counted(problem.name, ready.kernel, problem.moved, problem.src.elements, functions, counted)
+        yield CountedKernel(
+            problem.name, ready.kernel, problem.moved, problem.src.elements, functions, counted
+        )
 
 
 def _functions() -> set[tuple[int, int]]:

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 
-class Digit(NamedTuple):
+class FormatDigit(NamedTuple):
     """One digit of an index along an axis: worth `weight` indices, `stride` elements apart."""
 
     weight: int
     stride: int
 
 
-class Box(NamedTuple):
+class GridBox(NamedTuple):
     """Elements that lie on a regular grid in both operands: extents, then strides and start of each."""
 
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class DenseFormat:
     """A dense format over `dims`: outer axes by decreasing stride, then inner blocks (axis, size)."""
 
     dims: tuple[int, ...]
@@ -46,7 +46,7 @@ class Layout:
     margin: tuple[int, ...] = ()
 
     @classmethod
-    def parse(cls, dims: Sequence[int], tag: str, margin: tuple[int, ...] = ()) -> Layout:
+    def parse(cls, dims: Sequence[int], tag: str, margin: tuple[int, ...] = ()) -> DenseFormat:
         """The layout of a canonical tag, as "acdb" or "aBcd16b". With `margin` elements on all sides of the
         box of `dims`, which are not its own.
         """
@@ -76,16 +76,16 @@ class Layout:
         return math.prod(self.padded)
 
     @cached_property
-    def digits(self) -> tuple[tuple[Digit, ...], ...]:
+    def digits(self) -> tuple[tuple[FormatDigit, ...], ...]:
         """The digits of every axis, the least significant first."""
-        found: list[list[Digit]] = [[] for _ in self.dims]
+        found: list[list[FormatDigit]] = [[] for _ in self.dims]
         weights, stride = [1] * len(self.dims), 1
         for axis, size in reversed(self.blocks):
-            found[axis].append(Digit(weights[axis], stride))
+            found[axis].append(FormatDigit(weights[axis], stride))
             weights[axis] *= size
             stride *= size
         for axis in reversed(self.outer):
-            found[axis].append(Digit(weights[axis], stride))
+            found[axis].append(FormatDigit(weights[axis], stride))
             stride *= self.padded[axis] // weights[axis]
         return tuple(tuple(digits) for digits in found)
 
@@ -108,7 +108,7 @@ class Layout:
         return total
 
 
-def pieces(src: Sequence[Digit], dst: Sequence[Digit], end: int, begin: int = 0) -> list[Box]:
+def pieces(src: Sequence[FormatDigit], dst: Sequence[FormatDigit], end: int, begin: int = 0) -> list[GridBox]:
     """Indices begin..end of one axis, cut where a digit of either format would carry."""
     weights = sorted({digit.weight for digit in (*src, *dst)})
     if any(big % small for small, big in itertools.pairwise(weights)):
@@ -122,24 +122,24 @@ def pieces(src: Sequence[Digit], dst: Sequence[Digit], end: int, begin: int = 0)
         steps = weights[level::-1]
         shape = (count, *(big // small for big, small in itertools.pairwise(steps)))
         strides = [tuple(_step(digits, w) for w in steps) for digits in (src, dst)]
-        found.append(Box(shape, strides[0], _at(src, begin), strides[1], _at(dst, begin)))
+        found.append(GridBox(shape, strides[0], _at(src, begin), strides[1], _at(dst, begin)))
         begin += count * weights[level]
     return found
 
 
-def product(axes: Sequence[Box]) -> Box:
+def product(axes: Sequence[GridBox]) -> GridBox:
     """One box out of one piece of every axis."""
     joined = [tuple(itertools.chain.from_iterable(axis[i] for axis in axes)) for i in (0, 1, 3)]  # type: ignore[misc]
     starts = [sum(axis.src_start for axis in axes), sum(axis.dst_start for axis in axes)]
-    return Box(joined[0], joined[1], starts[0], joined[2], starts[1])
+    return GridBox(joined[0], joined[1], starts[0], joined[2], starts[1])
 
 
-def _step(digits: Sequence[Digit], weight: int) -> int:
+def _step(digits: Sequence[FormatDigit], weight: int) -> int:
     holder = max((digit for digit in digits if digit.weight <= weight), key=lambda digit: digit.weight)
     return holder.stride * (weight // holder.weight)
 
 
-def _at(digits: Sequence[Digit], index: int) -> int:
+def _at(digits: Sequence[FormatDigit], index: int) -> int:
     total = 0
     for digit in reversed(digits):
         total += index // digit.weight * digit.stride

@@ -6,17 +6,17 @@ import json
 import time
 
 from .peers import Restride
-from .problem import Problem
+from .problem import PeerProblem
 
 _TAGS = ("abcd", "acdb", "aBcd16b", "aBcd8b", "ABcd16b16a")
 _TYPES = (("f32", "f32"), ("u8", "u8"), ("f32", "s8"), ("bf16", "f32"))
 
 
-def problems() -> list[Problem]:
+def problems() -> list[PeerProblem]:
     """Problems of different kernels, small enough that running them takes no time."""
     pairs = [(src, dst) for src in _TAGS for dst in _TAGS if src != dst]
     return [
-        Problem("first use", (2, 33, 5, 7), src_type, src, dst_type, dst)
+        PeerProblem("first use", (2, 33, 5, 7), src_type, src, dst_type, dst)
         for number, (src, dst) in enumerate(pairs)
         for src_type, dst_type in (_TYPES[number % len(_TYPES)],)
     ]

@@ -21,7 +21,7 @@ from typing import Any
 
 from restride.targets.isa import host_isa
 
-from .counted import CALLS, Counted
+from .counted import CALLS, CountedKernel
 
 _CHILD = [sys.executable, "-m", "restride_bench.counted"]
 _EMULATED = "avx2"  # the highest level that callgrind runs
@@ -124,21 +124,21 @@ def own_costs(lines: Iterable[str]) -> dict[int, int]:
     return costs
 
 
-def _within(kernel: Counted, costs: dict[int, int]) -> int:
+def _within(kernel: CountedKernel, costs: dict[int, int]) -> int:
     inside = (at for at in costs if any(begin <= at < begin + size for begin, size in kernel.functions))
     return sum(costs[at] for at in inside)
 
 
-def _count(found: Counted, **by: int) -> Count:
+def _count(found: CountedKernel, **by: int) -> Count:
     return Count(found.name, found.kernel, found.moved, found.elements, **by)
 
 
-def _child(command: Sequence[str], level: str, folder: Path) -> list[Counted]:
+def _child(command: Sequence[str], level: str, folder: Path) -> list[CountedKernel]:
     asked = {"JIT_PROFILE": "2", "MAX_CPU_ISA": level, "NUM_THREADS": "1", "CACHE_DIR": str(folder / "cache")}
     environment = {**os.environ, **{f"RESTRIDE_{name}": value for name, value in asked.items()}}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     kernels: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return [Counted(**kernel) for kernel in kernels]
+    return [CountedKernel(**kernel) for kernel in kernels]
 
 
 def _last_line(error: subprocess.CalledProcessError) -> str:

@@ -19,11 +19,11 @@ from restride.targets.cpu import Lowered, lower
 from restride.targets.isa import Isa, host_caches, host_isa
 
 from .array_peers import NumPy
-from .figures import Setting
-from .measure import Call, Spread, alternate
-from .problem import Bytes, Problem
+from .figures import BenchSetup
+from .measure import Call, Quartiles, alternate
+from .problem import Bytes, PeerProblem
 
-WORK = Problem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32", "acdb")
+WORK = PeerProblem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32", "acdb")
 _NARROW = "sse41"
 
 
@@ -34,7 +34,7 @@ class Rung:
     name: str
     threads: int
     moved: int
-    seconds: Spread
+    seconds: Quartiles
     wrong: str = ""
 
     @property
@@ -57,7 +57,7 @@ class _Way:
     kernel: Kernel | None = None
 
 
-def measure(setting: Setting) -> list[Rung]:
+def measure(setting: BenchSetup) -> list[Rung]:
     """All rungs from the lowest, with the peers that stand beside; in a quick run, of one image."""
     problem = WORK if setting.largest >= WORK.moved else replace(WORK, dims=(1, *WORK.dims[1:]))
     source, target = problem.source(), problem.destination()
@@ -71,7 +71,7 @@ def measure(setting: Setting) -> list[Rung]:
     ]
 
 
-def _ways(problem: Problem, source: Bytes, target: Bytes, threads: int) -> Iterator[_Way]:
+def _ways(problem: PeerProblem, source: Bytes, target: Bytes, threads: int) -> Iterator[_Way]:
     numpy, places = NumPy(threads), (source.ctypes.data, target.ctypes.data, 0)
     yield _Way("NumPy: a view with its axes permuted, copied", 1, numpy.prepare(problem, source, target).call)
     for name, lowered in variants(problem).items():
@@ -84,7 +84,7 @@ def _ways(problem: Problem, source: Bytes, target: Bytes, threads: int) -> Itera
         yield _Way(f"memcpy, {count} thread{'s' * (count > 1)}", count, copy, is_copy=True)
 
 
-def variants(problem: Problem) -> dict[str, Lowered]:
+def variants(problem: PeerProblem) -> dict[str, Lowered]:
     """The kernels, each with one thing more."""
     sides = ((problem.src_type, problem.src_tag), (problem.dst_type, problem.dst_tag))
     src, dst = (rs.MemoryDesc(problem.dims, *side) for side in sides)
@@ -107,7 +107,7 @@ def _with(lowered: Lowered, **changes: Any) -> Lowered:
     return replace(lowered, schedules=tuple(replace(plan, **changes) for plan in lowered.schedules))
 
 
-def _wrong(problem: Problem, way: _Way, source: Bytes, target: Bytes) -> str:
+def _wrong(problem: PeerProblem, way: _Way, source: Bytes, target: Bytes) -> str:
     problem.poison(target)
     way.call()
     return problem.wrong(source, target)

@@ -23,7 +23,7 @@ _BATCH = 1e-3  # seconds that one sample of a short call should last
 
 
 @dataclass(frozen=True)
-class Spread:
+class Quartiles:
     """Median and quartiles of a sample."""
 
     median: float
@@ -31,7 +31,7 @@ class Spread:
     high: float
 
     @classmethod
-    def of(cls, values: list[float]) -> Spread:
+    def of(cls, values: list[float]) -> Quartiles:
         """The spread of `values` (one value has none)."""
         if len(values) < 2:
             return cls(values[0], values[0], values[0])
@@ -51,13 +51,13 @@ class Timing:
     seconds: tuple[float, ...]
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> Quartiles:
         """Median and quartiles over the rounds."""
-        return Spread.of(list(self.seconds))
+        return Quartiles.of(list(self.seconds))
 
-    def times_faster_than(self, other: Timing) -> Spread:
+    def times_faster_than(self, other: Timing) -> Quartiles:
         """How many times longer `other` took in the same round."""
-        return Spread.of([b / a for a, b in zip(self.seconds, other.seconds, strict=True)])
+        return Quartiles.of([b / a for a, b in zip(self.seconds, other.seconds, strict=True)])
 
 
 def alternate(

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from restride import Status
 
-from .onednn_library import DriverNamed, Library, failure
+from .onednn_library import DriverNaming, OneDNNLibrary, failure
 
 _CPU, _IN_ORDER, _ALLOCATE = 1, 1, -1
 _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
@@ -36,7 +36,7 @@ Bytes = npt.NDArray[np.uint8]
 class _Handle:
     """An opaque pointer of the library, destroyed with the object. `keeps` must outlive it."""
 
-    def __init__(self, library: Library, kind: str, pointer: ctypes.c_void_p, *keeps: object) -> None:
+    def __init__(self, library: OneDNNLibrary, kind: str, pointer: ctypes.c_void_p, *keeps: object) -> None:
         self.library, self.pointer, self._keeps = library, pointer, keeps
         destroy = getattr(library.dnnl, f"dnnl_{kind}_destroy")
         # At exit the SYCL runtime may be gone before us: what lives until then is left to the system.
@@ -56,7 +56,7 @@ class Blocking:
     size: int
 
 
-class Desc(_Handle):
+class OneDNNDesc(_Handle):
     """A memory descriptor (`dnnl_memory_desc_t`)."""
 
     @cached_property
@@ -79,12 +79,12 @@ class Desc(_Handle):
             self.size,
         )
 
-    def submemory(self, dims: Sequence[int], offsets: Sequence[int]) -> Desc:
+    def submemory(self, dims: Sequence[int], offsets: Sequence[int]) -> OneDNNDesc:
         """The descriptor of the box of `dims` elements at `offsets` in this one (`submemory_desc`)."""
         new = ctypes.c_void_p()
         call = "dnnl_memory_desc_create_submemory"
         self.library.check(call, ctypes.byref(new), self.pointer, _int64s(dims), _int64s(offsets))
-        return Desc(self.library, "memory_desc", new)
+        return OneDNNDesc(self.library, "memory_desc", new)
 
     def _scalar(self, what: int, ctype: Any) -> int:
         value = ctype()
@@ -97,27 +97,27 @@ class Desc(_Handle):
         return tuple(start[:count])
 
 
-class Memory(_Handle):
+class OneDNNMemory(_Handle):
     """A memory object; `bytes` is a view of its storage."""
 
     bytes: Bytes
 
 
-class _Argument(ctypes.Structure):
+class _ExecArgument(ctypes.Structure):
     """`dnnl_exec_arg_t`."""
 
     _fields_ = [("arg", ctypes.c_int), ("memory", ctypes.c_void_p)]
 
 
-class Primitive(_Handle):
+class OneDNNPrimitive(_Handle):
     """A primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
 
     impl: str
     stream: ctypes.c_void_p
 
-    def bind_all(self, memories: dict[int, Memory]) -> Callable[[], None]:
+    def bind_all(self, memories: dict[int, OneDNNMemory]) -> Callable[[], None]:
         """A function of no arguments that runs the primitive on these arguments and waits for its end."""
-        arguments = (_Argument * len(memories))()
+        arguments = (_ExecArgument * len(memories))()
         for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
             slot.arg, slot.memory = arg, memory.pointer.value
         execute, wait = self.library.dnnl.dnnl_primitive_execute, self.library.dnnl.dnnl_stream_wait
@@ -131,12 +131,12 @@ class Primitive(_Handle):
         return run
 
 
-class Reorder(Primitive):
+class OneDNNReorder(OneDNNPrimitive):
     """A reorder primitive."""
 
-    scale: Memory | None
+    scale: OneDNNMemory | None
 
-    def bind(self, src: Memory, dst: Memory) -> Callable[[], None]:
+    def bind(self, src: OneDNNMemory, dst: OneDNNMemory) -> Callable[[], None]:
         """A function of no arguments that runs the reorder and waits for its end."""
         memories = {_ARG_SRC: src, _ARG_DST: dst}
         if self.scale is not None:
@@ -144,7 +144,7 @@ class Reorder(Primitive):
         return self.bind_all(memories)
 
 
-P = TypeVar("P", bound=Primitive)
+P = TypeVar("P", bound=OneDNNPrimitive)
 
 
 class OneDNN:
@@ -155,10 +155,10 @@ class OneDNN:
     """
 
     def __init__(self, prefix: str | os.PathLike[str] = sys.prefix) -> None:
-        self.library = Library(prefix)
+        self.library = OneDNNLibrary(prefix)
         self.library.dnnl.dnnl_memory_desc_get_size.restype = ctypes.c_size_t
         self.engine, self.stream = ctypes.c_void_p(), ctypes.c_void_p()
-        with DriverNamed(self.library.driver):
+        with DriverNaming(self.library.driver):
             self._check("dnnl_engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
         self._check("dnnl_stream_create", ctypes.byref(self.stream), self.engine, _IN_ORDER)
 
@@ -182,7 +182,7 @@ class OneDNN:
             names[name] = number
         return names
 
-    def desc(self, dims: Sequence[int], data_type: str, layout: str | Sequence[int]) -> Desc:
+    def desc(self, dims: Sequence[int], data_type: str, layout: str | Sequence[int]) -> OneDNNDesc:
         """A descriptor of `dims`; `layout` is a tag of `self.tags` or the strides in elements."""
         new, kind = ctypes.c_void_p(), _DATA_TYPES[data_type]
         common = ctypes.byref(new), len(dims), _int64s(dims), kind
@@ -192,43 +192,45 @@ class OneDNN:
             self._check("dnnl_memory_desc_create_with_tag", *common, self.tags[layout])
         else:
             raise failure(f"format tag {layout!r}", Status.unimplemented)
-        return Desc(self.library, "memory_desc", new)
+        return OneDNNDesc(self.library, "memory_desc", new)
 
-    def memory(self, desc: Desc, data: npt.NDArray[Any] | None = None) -> Memory:
+    def memory(self, desc: OneDNNDesc, data: npt.NDArray[Any] | None = None) -> OneDNNMemory:
         """A memory over contiguous `data` (in place; the caller sizes it), or over storage of its own."""
         new, handle = ctypes.c_void_p(), ctypes.c_void_p(_ALLOCATE if data is None else data.ctypes.data)
         self._check("dnnl_memory_create", ctypes.byref(new), desc.pointer, self.engine, handle)
-        memory = Memory(self.library, "memory", new, desc, data)
+        memory = OneDNNMemory(self.library, "memory", new, desc, data)
         memory.bytes = self._storage(new, desc.size) if data is None else data.reshape(-1).view(np.uint8)
         return memory
 
     def reorder(
         self,
-        src: Desc,
-        dst: Desc,
+        src: OneDNNDesc,
+        dst: OneDNNDesc,
         *,
         alpha: float | None = None,
         beta: float = 0.0,
         attr: _Handle | None = None,
-    ) -> Reorder:
+    ) -> OneDNNReorder:
         """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op; or with
         other attributes, whose memories `bind_all` takes.
         """
         attr = attr or self._attr(alpha is not None, beta)
         both = src.pointer, self.engine, dst.pointer, self.engine
         chosen = self._chosen("dnnl_reorder_primitive_desc_create", *both, attr.pointer)
-        primitive = self._primitive(Reorder, chosen)
+        primitive = self._primitive(OneDNNReorder, chosen)
         primitive.scale = None if alpha is None else self._scale(alpha)
         return primitive
 
-    def shuffle(self, desc: Desc, axis: int, group_size: int, *, backward: bool = False) -> Primitive:
+    def shuffle(
+        self, desc: OneDNNDesc, axis: int, group_size: int, *, backward: bool = False
+    ) -> OneDNNPrimitive:
         """A shuffle of `desc`, forward (arguments 1 and 17) or backward (145 and 129)."""
         both, how = (desc.pointer, desc.pointer), (axis, ctypes.c_int64(group_size))
         call = "dnnl_shuffle_{}_primitive_desc_create"
         chosen = self._chosen(call.format("forward"), self.engine, _FORWARD, *both, *how, None)
         if backward:
             chosen = self._chosen(call.format("backward"), self.engine, *both, *how, chosen.pointer, None)
-        return self._primitive(Primitive, chosen)
+        return self._primitive(OneDNNPrimitive, chosen)
 
     def set_num_threads(self, count: int) -> None:
         """Let at most `count` threads work from now on."""
@@ -257,7 +259,7 @@ class OneDNN:
             return np.empty(0, np.uint8)
         return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(handle.value))
 
-    def _scale(self, value: float) -> Memory:
+    def _scale(self, value: float) -> OneDNNMemory:
         memory = self.memory(self.desc((1,), "f32", "a"))
         memory.bytes.view(np.float32)[0] = value
         return memory

@@ -11,11 +11,11 @@ from restride import DataType
 from .onednn import OneDNN, _Handle, _int64s
 
 
-class Attributes(_Handle):
+class OneDNNAttributes(_Handle):
     """Primitive attributes (`dnnl_primitive_attr_t`)."""
 
     @classmethod
-    def new(cls, library: OneDNN) -> Attributes:
+    def new(cls, library: OneDNN) -> OneDNNAttributes:
         """Attributes that change nothing."""
         made = ctypes.c_void_p()
         library.library.check("dnnl_primitive_attr_create", ctypes.byref(made))

@@ -42,7 +42,7 @@ class _GlobalControl(ctypes.Structure):
     _fields_ = [("value", ctypes.c_size_t), ("reserved", ctypes.c_ssize_t), ("parameter", ctypes.c_int)]
 
 
-class Library:
+class OneDNNLibrary:
     """The opened `libdnnl` of the environment at `prefix`, and the TBB that it runs on."""
 
     def __init__(self, prefix: str | os.PathLike[str]) -> None:
@@ -93,7 +93,7 @@ class Library:
                 self.tbb = opened if found.name == _TBB else self.tbb
 
 
-class DriverNamed:
+class DriverNaming:
     """Name the OpenCL driver to the SYCL runtime while it starts; a name that the user set stands."""
 
     def __init__(self, driver: Path) -> None:

@@ -1,8 +1,8 @@
 """What a peer is: one side of a comparison.
 
 All of them read the same source and write storage that the harness allocated in one way, on the same number
-of threads (NumPy has one only). `prepare` returns a function of no arguments to be timed; it raises `Refused`
-with the reason where the peer cannot do the work.
+of threads (NumPy has one only). `prepare` returns a function of no arguments to be timed; where the peer
+cannot do the work it raises `PeerRefusal` with the reason.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from .problem import Bytes, Problem
+from .problem import Bytes, PeerProblem
 
 Call = Callable[[], object]
 
 
-class Refused(Exception):
+class PeerRefusal(Exception):
     """The peer cannot do this work; the text says why."""
 
 
-class Missing(Exception):
+class PeerMissing(Exception):
     """The peer is not installed; the text says how to get it."""
 
 
-class Prepared(NamedTuple):
+class PreparedCall(NamedTuple):
     """A function to be timed, and the name of the kernel behind it ("" where the peer has no names)."""
 
     call: Call
@@ -36,7 +36,7 @@ class Peer(Protocol):
     name: str
     version: str
 
-    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         """A function that does the work from `src` into `dst`."""
 
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:

@@ -13,11 +13,11 @@ from restride import DataType, Error
 
 from .arithmetic import mask_of
 from .array_peers import NumPy, Torch
-from .onednn import Desc, OneDNN
-from .onednn_attr import Attributes
+from .onednn import OneDNN, OneDNNDesc
+from .onednn_attr import OneDNNAttributes
 from .onednn_library import INSTALL
-from .peer import Call, Missing, Peer, Prepared, Refused
-from .problem import Array, Bytes, Problem
+from .peer import Call, Peer, PeerMissing, PeerRefusal, PreparedCall
+from .problem import Array, Bytes, PeerProblem
 
 
 class Restride:
@@ -31,7 +31,7 @@ class Restride:
         self.stream = rs.Stream(self.engine)
         rs.set_num_threads(threads)
 
-    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         """Make the primitive and its memories."""
         source = rs.MemoryDesc(problem.src.whole, problem.src_type, problem.src_tag)
         if problem.margin:
@@ -48,21 +48,21 @@ class Restride:
         desc = rs.MemoryDesc((src.size,), "u8", "a")
         return {"restride": self._bound(desc, desc, None, src, dst).call}
 
-    def _shuffle(self, desc: rs.MemoryDesc, group_size: int, src: Bytes, dst: Bytes) -> Prepared:
+    def _shuffle(self, desc: rs.MemoryDesc, group_size: int, src: Bytes, dst: Bytes) -> PreparedCall:
         what = rs.ShuffleForward.Desc("forward_inference", desc, 1, group_size)
         pd = rs.ShuffleForward.PrimitiveDesc(what, self.engine)
         a, b = (rs.Memory(desc, self.engine, held) for held in (src, dst))
         run = functools.partial(rs.ShuffleForward(pd).execute, self.stream, a, b)
-        return Prepared(run, pd.impl_info_str)
+        return PreparedCall(run, pd.impl_info_str)
 
-    def _bound(self, source: Any, target: Any, attr: Any, src: Array, dst: Array) -> Prepared:
+    def _bound(self, source: Any, target: Any, attr: Any, src: Array, dst: Array) -> PreparedCall:
         try:
             pd = rs.Reorder.PrimitiveDesc(self.engine, source, self.engine, target, attr)
             primitive = rs.Reorder(pd)
         except NotImplementedError as error:
-            raise Refused(str(error)) from None
+            raise PeerRefusal(str(error)) from None
         a, b = rs.Memory(source, self.engine, src), rs.Memory(target, self.engine, dst)
-        return Prepared(functools.partial(primitive.execute, self.stream, a, b), str(pd.impl_info_str))
+        return PreparedCall(functools.partial(primitive.execute, self.stream, a, b), str(pd.impl_info_str))
 
 
 class OneDNNPeer:
@@ -75,10 +75,10 @@ class OneDNNPeer:
             self.library = OneDNN()
             self.library.set_num_threads(threads)
         except Error as error:
-            raise Missing(f"{error.what}; {INSTALL}") from None
+            raise PeerMissing(f"{error.what}; {INSTALL}") from None
         self.version = self.library.version
 
-    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         """Make the primitive and its memories."""
         library = self.library
         try:
@@ -92,12 +92,14 @@ class OneDNNPeer:
                 return self._compute(problem, source, target, {rs.ARG_SRC: src, rs.ARG_DST: dst})
             primitive = library.reorder(source, target, alpha=problem.scale)
         except Error as error:
-            raise Refused(error.why or error.what) from None
+            raise PeerRefusal(error.why or error.what) from None
         call = primitive.bind(library.memory(source, src), library.memory(target, dst))
-        return Prepared(call, primitive.impl)
+        return PreparedCall(call, primitive.impl)
 
-    def _compute(self, problem: Problem, src: Desc, dst: Desc, held: dict[int, Bytes]) -> Prepared:
-        library, attr, given = self.library, Attributes.new(self.library), problem.arithmetic
+    def _compute(
+        self, problem: PeerProblem, src: OneDNNDesc, dst: OneDNNDesc, held: dict[int, Bytes]
+    ) -> PreparedCall:
+        library, attr, given = self.library, OneDNNAttributes.new(self.library), problem.arithmetic
         memories = {arg: library.memory(md, held[arg]) for arg, md in ((rs.ARG_SRC, src), (rs.ARG_DST, dst))}
         scales = [(rs.ARG_SRC, given.axis, given.scales(problem.dims))] if given.scale is not None else []
         if given.dst_axis is not None:
@@ -113,20 +115,20 @@ class OneDNNPeer:
         if given.beta:
             attr.set_sum(given.beta, 0, None)
         primitive = library.reorder(src, dst, attr=attr)
-        return Prepared(primitive.bind_all(memories), primitive.impl)
+        return PreparedCall(primitive.bind_all(memories), primitive.impl)
 
     def _held(self, values: Array, data_type: str) -> Any:
         memory = self.library.memory(self.library.desc((values.size,), data_type, "a"))
         memory.bytes[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return memory
 
-    def _shuffle(self, desc: Desc, group_size: int, src: Bytes, dst: Bytes) -> Prepared:
+    def _shuffle(self, desc: OneDNNDesc, group_size: int, src: Bytes, dst: Bytes) -> PreparedCall:
         library = self.library
         primitive = library.shuffle(desc, 1, group_size)
         call = primitive.bind_all(
             {rs.ARG_SRC: library.memory(desc, src), rs.ARG_DST: library.memory(desc, dst)}
         )
-        return Prepared(call, primitive.impl)
+        return PreparedCall(call, primitive.impl)
 
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
         """None: oneDNN is no candidate for the roof, it is the peer to beat."""
@@ -147,12 +149,12 @@ def open_peers(names: Sequence[str], threads: int) -> tuple[list[Peer], dict[str
     for name in names:
         try:
             found.append(PEERS[name](threads))
-        except Missing as reason:
+        except PeerMissing as reason:
             missing[name] = str(reason)
     return found, missing
 
 
-def _attr(problem: Problem) -> rs.PrimitiveAttr:
+def _attr(problem: PeerProblem) -> rs.PrimitiveAttr:
     attr, given = rs.PrimitiveAttr(), problem.arithmetic
     if given.scale is not None:
         attr.set_scales(rs.ARG_SRC, mask_of(given.axis), given.scales(problem.dims).ravel())

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from restride import DataType
 from restride.runtime.alloc import allocate
 
-from .arithmetic import PLAIN, Arithmetic
-from .dense import Box, Layout, pieces, product
+from .arithmetic import PLAIN, PeerArithmetic
+from .dense import DenseFormat, GridBox, pieces, product
 
 Bytes = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]
@@ -32,7 +32,7 @@ def storage(nbytes: int) -> Bytes:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PeerProblem:
     """One reorder from one format and type to another. `margin`: the source is a window, that far from every
     side of what it lies in.
 
@@ -45,7 +45,7 @@ class Problem:
     src_tag: str
     dst_type: str
     dst_tag: str
-    arithmetic: Arithmetic = PLAIN
+    arithmetic: PeerArithmetic = PLAIN
     group: str = "layout"
     margin: tuple[int, ...] = ()
     group_size: int | None = None
@@ -61,14 +61,14 @@ class Problem:
         return self.arithmetic.scale
 
     @cached_property
-    def src(self) -> Layout:
+    def src(self) -> DenseFormat:
         """Format of the source."""
-        return Layout.parse(self.dims, self.src_tag, self.margin)
+        return DenseFormat.parse(self.dims, self.src_tag, self.margin)
 
     @cached_property
-    def dst(self) -> Layout:
+    def dst(self) -> DenseFormat:
         """Format of the destination."""
-        return Layout.parse(self.dims, self.dst_tag)
+        return DenseFormat.parse(self.dims, self.dst_tag)
 
     @cached_property
     def src_dtype(self) -> np.dtype[Any]:
@@ -87,7 +87,7 @@ class Problem:
         written = self.dst.elements * self.dst_dtype.itemsize
         return read * self.src_dtype.itemsize + written * (2 if self.arithmetic.beta else 1)
 
-    def of_at_least(self, nbytes: int) -> Problem:
+    def of_at_least(self, nbytes: int) -> PeerProblem:
         """The same problem with the first extent doubled until it moves `nbytes`."""
         bigger = self
         while bigger.moved < nbytes:
@@ -147,7 +147,7 @@ class Problem:
         split = values.reshape(rows, channels // self.group_size, self.group_size, *rest)
         return split.swapaxes(1, 2).reshape(values.shape)
 
-    def boxes(self) -> list[Box]:
+    def boxes(self) -> list[GridBox]:
         """The elements as strided boxes. Raises ValueError where the blocks of the formats do not nest."""
         if self.group_size is not None:
             return [self._exchanged(self.group_size)]
@@ -158,7 +158,7 @@ class Problem:
         found = [product(choice) for choice in itertools.product(*axes)]
         return [box._replace(src_start=box.src_start + shift) for box in found]
 
-    def padding(self) -> list[Box]:
+    def padding(self) -> list[GridBox]:
         """The destination's padding as boxes (their source side means nothing)."""
         found, layout = [], self.dst
         for axis, (extent, padded) in enumerate(zip(layout.dims, layout.padded, strict=True)):
@@ -171,12 +171,12 @@ class Problem:
             found += [product(choice) for choice in itertools.product(*axes)]
         return found
 
-    def _exchanged(self, group_size: int) -> Box:
+    def _exchanged(self, group_size: int) -> GridBox:
         if self.src.blocks:
             raise ValueError("groups cut blocks: channels lie on no grid")
         axes = [pieces(s, s, n)[0] for s, n in zip(self.src.digits, self.dims, strict=True)]
         (step,), rows = axes[1].src_strides, self.dims[1] // group_size
-        axes[1] = Box((group_size, rows), (step, group_size * step), 0, (rows * step, step), 0)
+        axes[1] = GridBox((group_size, rows), (step, group_size * step), 0, (rows * step, step), 0)
         return product(axes)
 
     def _chunks(self) -> Iterator[tuple[int, int]]:

@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .figures import Figure, Step
-from .measure import Spread, geometric_mean
-from .suite import Row
+from .figures import Figure, GrowthStep
+from .measure import Quartiles, geometric_mean
+from .suite import SuiteRow
 
 _REFERENCE = ("ref", "simple")  # how oneDNN names the kernels it falls to where it has no other
 
 
 @dataclass(frozen=True)
-class Report:
+class SuiteReport:
     """Everything that one run measured. `missing` says how to get the peers that were not there."""
 
     machine: dict[str, str]
     versions: dict[str, str]
     settings: dict[str, str]
     missing: dict[str, str] = field(default_factory=dict)
-    rows: Sequence[Row] = ()
+    rows: Sequence[SuiteRow] = ()
     figures: Sequence[Figure] = ()
-    steps: Sequence[Step] = ()
+    steps: Sequence[GrowthStep] = ()
 
     @property
     def wrong(self) -> list[str]:
@@ -49,7 +49,7 @@ class Mean:
     worst_row: str
 
 
-def means(rows: Sequence[Row]) -> list[Mean]:
+def means(rows: Sequence[SuiteRow]) -> list[Mean]:
     """Against memcpy by group, each peer overall, and oneDNN by group where it has a kernel of its own."""
     groups = list(dict.fromkeys(row.problem.group for row in rows))
     found = [_mean(f"of memcpy: {g}", _roofs(row for row in rows if row.problem.group == g)) for g in groups]
@@ -64,12 +64,12 @@ def means(rows: Sequence[Row]) -> list[Mean]:
     return [mean for mean in found if mean is not None]
 
 
-def is_reference(row: Row) -> bool:
+def is_reference(row: SuiteRow) -> bool:
     """Whether oneDNN ran its element-by-element reference."""
     return row.kernels.get("oneDNN", "").startswith(_REFERENCE)
 
 
-def line(row: Row) -> str:
+def line(row: SuiteRow) -> str:
     """The row in a few words, for a terminal."""
     parts = [f"{name} {row.rate(name) / 1e9:.1f}" for name in row.times]
     parts.append(f"memcpy {row.problem.moved / row.roof_time.spread.median / 1e9:.1f} GB/s")
@@ -79,7 +79,7 @@ def line(row: Row) -> str:
     return ", ".join([*parts, *(f"{name} refused" for name in row.refused)])
 
 
-def write(report: Report, folder: Path, name: str = "bench") -> list[Path]:
+def write(report: SuiteReport, folder: Path, name: str = "bench") -> list[Path]:
     """Write `<name>.json` and `<name>.md` into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
@@ -94,7 +94,7 @@ def write(report: Report, folder: Path, name: str = "bench") -> list[Path]:
     return written
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: SuiteReport) -> dict[str, Any]:
     """The report as plain values: seconds, bytes, ratios; quartiles as [low, median, high]."""
     return {
         "machine": report.machine,
@@ -108,7 +108,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: SuiteReport) -> str:
     """The report as one page."""
     parts = [
         "# restride beside its peers",
@@ -130,7 +130,7 @@ the fastest of all copies at hand (NumPy on one thread and on slices, torch, res
 bytes. **c** marks a row that fits in the last-level cache, **r** one where oneDNN has only its reference."""
 
 
-def _facts(report: Report) -> str:
+def _facts(report: SuiteReport) -> str:
     lines = [f"- {name}: {value}" for name, value in report.machine.items()]
     lines.append("- versions: " + ", ".join(f"{name} {value}" for name, value in report.versions.items()))
     lines += [f"- {name}: {value}" for name, value in report.settings.items()]
@@ -142,14 +142,14 @@ def _section(title: str, body: str) -> str:
     return f"## {title}\n\n{body}" if body else ""
 
 
-def _mean_table(report: Report) -> str:
+def _mean_table(report: SuiteReport) -> str:
     rows = [
         [m.name, f"{m.value:.2f}", str(m.rows), f"{m.worst:.2f}", m.worst_row] for m in means(report.rows)
     ]
     return table(["restride", "geometric mean", "rows", "worst", "worst row"], rows)
 
 
-def _row_table(report: Report) -> str:
+def _row_table(report: SuiteReport) -> str:
     peers = report.peers()
     head = [
         "row",
@@ -165,7 +165,7 @@ def _row_table(report: Report) -> str:
     return table(head, [_cells(row, peers) for row in report.rows])
 
 
-def _cells(row: Row, peers: Sequence[str]) -> list[str]:
+def _cells(row: SuiteRow, peers: Sequence[str]) -> list[str]:
     problem, own = row.problem, row.times.get("restride")
     marks = ("c" if row.in_cache else "") + ("r" if is_reference(row) else "")
     return [
@@ -181,17 +181,17 @@ def _cells(row: Row, peers: Sequence[str]) -> list[str]:
     ]
 
 
-def _rate(row: Row, peer: str) -> str:
+def _rate(row: SuiteRow, peer: str) -> str:
     if peer in row.wrong:
         return "**wrong**"
     return f"{row.rate(peer) / 1e9:.1f}" if peer in row.times else "–"
 
 
-def _ratio(spread: Spread | None) -> str:
+def _ratio(spread: Quartiles | None) -> str:
     return f"{spread.median:.2f}" if spread else "–"
 
 
-def _figure_table(report: Report) -> str:
+def _figure_table(report: SuiteReport) -> str:
     rows = [
         [
             f.name,
@@ -206,7 +206,7 @@ def _figure_table(report: Report) -> str:
     return table(["what", "median (quartiles)", "goal", "met", "beside", ""], rows)
 
 
-def _growth_table(report: Report) -> str:
+def _growth_table(report: SuiteReport) -> str:
     rows = [
         [
             f"{s.moved / 1e6:.1f}",
@@ -227,7 +227,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _json_row(row: Row) -> dict[str, Any]:
+def _json_row(row: SuiteRow) -> dict[str, Any]:
     problem = row.problem
     roof, beaten = row.of_roof(), row.over("oneDNN")
     return {
@@ -252,16 +252,16 @@ def _json_row(row: Row) -> dict[str, Any]:
     }
 
 
-def _three(spread: Spread) -> list[float]:
+def _three(spread: Quartiles) -> list[float]:
     return [spread.low, spread.median, spread.high]
 
 
-def _roofs(rows: Iterable[Row]) -> dict[str, float]:
+def _roofs(rows: Iterable[SuiteRow]) -> dict[str, float]:
     found = {row.problem.label: row.of_roof() for row in rows}
     return {label: spread.median for label, spread in found.items() if spread}
 
 
-def _over(rows: Iterable[Row], peer: str) -> dict[str, float]:
+def _over(rows: Iterable[SuiteRow], peer: str) -> dict[str, float]:
     found = {row.problem.label: row.over(peer) for row in rows}
     return {label: spread.median for label, spread in found.items() if spread}
 

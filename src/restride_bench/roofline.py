@@ -15,12 +15,12 @@ import numpy as np
 import restride as rs
 from restride.runtime.timing import available_memory
 
-from .arithmetic import PLAIN, Arithmetic
-from .figures import Setting
-from .measure import Call, Spread, alternate, batch_size
+from .arithmetic import PLAIN, PeerArithmetic
+from .figures import BenchSetup
+from .measure import Call, Quartiles, alternate, batch_size
 from .peer import Peer
 from .peers import Restride, open_peers
-from .problem import Bytes, Problem, storage
+from .problem import Bytes, PeerProblem, storage
 
 # About four times more at each step: a few channels, then whole activations, then more images of them.
 SHAPES = (
@@ -31,7 +31,7 @@ _KERNELS = (
     ("f32 nchw→nchw", "f32", "abcd", "f32", "abcd", PLAIN),
     ("f32 nchw→nhwc", "f32", "abcd", "f32", "acdb", PLAIN),
     ("f32 nchw→nChw16c", "f32", "abcd", "f32", "aBcd16b", PLAIN),
-    ("f32→s8 nchw→nhwc, scale per channel", "f32", "abcd", "s8", "acdb", Arithmetic(0.75, 1)),
+    ("f32→s8 nchw→nhwc, scale per channel", "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75, 1)),
 )
 MEMCPY = "memcpy"
 _FEWER = 256_000_000  # bytes moved from which a third of the rounds will do
@@ -47,7 +47,7 @@ class Point:
     kernel: str
     threads: int
     moved: int
-    seconds: Spread
+    seconds: Quartiles
     predicted: float | None = None
     wrong: str = ""
 
@@ -65,7 +65,7 @@ class Roofline:
     left_out: Sequence[tuple[int, str]] = ()
 
 
-def measure(setting: Setting) -> Roofline:
+def measure(setting: BenchSetup) -> Roofline:
     """One thread, then all, size by size."""
     points, left_out = list[Point](), list[tuple[int, str]]()
     counts = sorted({1, setting.threads})
@@ -81,9 +81,9 @@ def measure(setting: Setting) -> Roofline:
     return Roofline(points, left_out)
 
 
-def problems(dims: tuple[int, ...]) -> list[Problem]:
+def problems(dims: tuple[int, ...]) -> list[PeerProblem]:
     """The kernels at one size; the first moves the most."""
-    return [Problem(name, dims, *rest) for name, *rest in _KERNELS]  # type: ignore[arg-type]
+    return [PeerProblem(name, dims, *rest) for name, *rest in _KERNELS]  # type: ignore[arg-type]
 
 
 def no_room(moved: int) -> str:
@@ -94,7 +94,7 @@ def no_room(moved: int) -> str:
     return f"source and destination take {moved / 1e9:.1f} GB of {available / 1e9:.1f} GB free"
 
 
-def _at_size(chosen: Sequence[Problem], setting: Setting, counts: Sequence[int]) -> list[Point]:
+def _at_size(chosen: Sequence[PeerProblem], setting: BenchSetup, counts: Sequence[int]) -> list[Point]:
     source, target = chosen[0].source(), chosen[0].destination()
     points = []
     for threads in counts:
@@ -114,7 +114,7 @@ def _copies(peers: Sequence[Peer], source: Bytes, target: Bytes) -> dict[str, Ca
     return {name: copy for peer in peers for name, copy in peer.copies(source, target).items()}
 
 
-def _times(calls: dict[str, Call], copies: dict[str, Call], rounds: int) -> dict[str, Spread]:
+def _times(calls: dict[str, Call], copies: dict[str, Call], rounds: int) -> dict[str, Quartiles]:
     """The seconds of every call, and of the fastest copy."""
     number = batch_size(next(iter(calls.values())))
     times = alternate({**calls, **copies}, rounds=rounds, number=number)
@@ -122,23 +122,23 @@ def _times(calls: dict[str, Call], copies: dict[str, Call], rounds: int) -> dict
     return {**spreads, MEMCPY: min((spreads[name] for name in copies), key=lambda spread: spread.median)}
 
 
-def _rounds(setting: Setting, moved: int) -> int:
+def _rounds(setting: BenchSetup, moved: int) -> int:
     return setting.rounds if moved < _FEWER else max(setting.rounds // 3, 1)
 
 
-def _open(setting: Setting, threads: int) -> list[Peer]:
+def _open(setting: BenchSetup, threads: int) -> list[Peer]:
     """Those who copy, on so many threads from now on, and restride."""
     copiers = {peer.name for peer in (*setting.peers, *setting.copiers)} - {"oneDNN"}
     found, _ = open_peers(sorted(copiers | {"restride", "NumPy"}), threads)
     return found
 
 
-def _part(problem: Problem, target: Bytes) -> Bytes:
+def _part(problem: PeerProblem, target: Bytes) -> Bytes:
     """As much of the destination that all share as this one writes."""
     return target[: problem.dst.elements * problem.dst_dtype.itemsize]
 
 
-def predicted(problem: Problem) -> float | None:
+def predicted(problem: PeerProblem) -> float | None:
     """Seconds by the cost model, on the threads that are set."""
     src = rs.MemoryDesc(problem.dims, problem.src_type, problem.src_tag)
     dst = rs.MemoryDesc(problem.dims, problem.dst_type, problem.dst_tag)
@@ -147,7 +147,7 @@ def predicted(problem: Problem) -> float | None:
     return found.seconds if found else None
 
 
-def _wrong(problem: Problem, call: Call, source: Bytes, target: Bytes) -> str:
+def _wrong(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:
     """What is wrong with the first, the middle and the last image, or ""."""
     problem.poison(target)
     call()

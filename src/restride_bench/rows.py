@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .arithmetic import Arithmetic
-from .problem import Problem
+from .arithmetic import PeerArithmetic
+from .problem import PeerProblem
 
 LARGE = 64_000_000  # bytes moved from which a row counts as large
 
@@ -73,10 +73,10 @@ _QUANTISED_AS_IT_LIES = (
     ("u8", "nhwc", "bf16", "nhwc", 0.125, 128),
 )
 _APART = (
-    ("f32", "nchw", "f32", "nhwc", Arithmetic(beta=0.5)),
-    ("f32", "nchw", "s8", "nhwc", Arithmetic(0.75, 1, dst_axis=0)),
-    ("u8", "nchw", "u8", "nhwc", Arithmetic(zero_point=3)),
-    ("f16", "nchw", "s8", "nhwc", Arithmetic(0.75)),
+    ("f32", "nchw", "f32", "nhwc", PeerArithmetic(beta=0.5)),
+    ("f32", "nchw", "s8", "nhwc", PeerArithmetic(0.75, 1, dst_axis=0)),
+    ("u8", "nchw", "u8", "nhwc", PeerArithmetic(zero_point=3)),
+    ("f16", "nchw", "s8", "nhwc", PeerArithmetic(0.75)),
 )
 _TAILS = (
     ("f32", "nchw", "nChw16c"),
@@ -97,20 +97,20 @@ _SHUFFLES = (
 _SHUFFLED = ("nchw", "nhwc", "nChw16c", "nChw8c")
 
 
-def suite(*, least: int = LARGE) -> list[Problem]:
+def suite(*, least: int = LARGE) -> list[PeerProblem]:
     """Every row, its first extent doubled until it moves `least` bytes; "small weights" as they are."""
     computed = [*_conversions(), *_uncommon(), *_quantised(), *_apart()]
     grown = [*_moves(), *computed, *_tails(), *_weights("weights"), *_shuffles()]
     return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
 
 
-def select(rows: Sequence[Problem], pattern: str) -> list[Problem]:
+def select(rows: Sequence[PeerProblem], pattern: str) -> list[PeerProblem]:
     """The rows whose label, group or name the regular expression finds."""
     wanted = re.compile(pattern)
     return [row for row in rows if wanted.search(f"{row.label} {row.group}")]
 
 
-def _moves() -> list[Problem]:
+def _moves() -> list[PeerProblem]:
     activations = [
         _problem("layout", data_type, src, data_type, dst, dims)
         for data_type in _TYPES
@@ -121,65 +121,65 @@ def _moves() -> list[Problem]:
     return [*activations, doubles, *(_problem("layout", t, "ab", t, "ba", (4096, 4096)) for t in _TYPES)]
 
 
-def _weights(group: str) -> list[Problem]:
+def _weights(group: str) -> list[PeerProblem]:
     convolution = [_problem(group, t, "OIhw", t, tag, (512, 512, 3, 3)) for t, tag in _WEIGHTS]
     return [*convolution, *(_problem(group, t, "ab", t, tag, (1024, 1024)) for t, tag in _MATMUL)]
 
 
-def _conversions() -> list[Problem]:
+def _conversions() -> list[PeerProblem]:
     images = [_problem("convert", *row, (8, 3, 224, 224)) for row in _IMAGES]
     return images + [
-        replace(_problem("convert", s, src, d, dst, (8, 256, 56, 56)), arithmetic=Arithmetic(scale))
+        replace(_problem("convert", s, src, d, dst, (8, 256, 56, 56)), arithmetic=PeerArithmetic(scale))
         for s, src, d, dst, scale in _CONVERSIONS
     ]
 
 
-def _uncommon() -> list[Problem]:
+def _uncommon() -> list[PeerProblem]:
     return [_problem("uncommon types", *row, (8, 256, 56, 56)) for row in _UNCOMMON]
 
 
-def _quantised() -> list[Problem]:
+def _quantised() -> list[PeerProblem]:
     """One scale for all and one per channel, along the vectorised dim and along another, zero points, weights
     per output.
     """
     dims, weights, blocked = (8, 256, 56, 56), (512, 512, 3, 3), "OIhw4i16o4i"
     moved = [
-        _computed("quantise", s, src, d, dst, dims, Arithmetic(scale, axis, zero_point))
+        _computed("quantise", s, src, d, dst, dims, PeerArithmetic(scale, axis, zero_point))
         for axis in (None, 1)
         for s, src, d, dst, scale, zero_point in _QUANTISED
     ]
     moved += [
-        _computed("quantise", "f32", "OIhw", "s8", blocked, weights, Arithmetic(0.75, axis))
+        _computed("quantise", "f32", "OIhw", "s8", blocked, weights, PeerArithmetic(0.75, axis))
         for axis in (None, 0)
     ]
     lying = [
-        _computed("quantise as it lies", s, src, d, dst, dims, Arithmetic(scale, axis, zero_point))
+        _computed("quantise as it lies", s, src, d, dst, dims, PeerArithmetic(scale, axis, zero_point))
         for axis in (None, 1)
         for s, src, d, dst, scale, zero_point in _QUANTISED_AS_IT_LIES
     ]
     return [*moved, *lying]
 
 
-def _apart() -> list[Problem]:
+def _apart() -> list[PeerProblem]:
     """What oneDNN does element by element."""
     made = [_computed("apart", s, src, d, dst, (8, 256, 56, 56), given) for s, src, d, dst, given in _APART]
-    window = _computed("apart", "f32", "nchw", "f32", "nhwc", (8, 256, 56, 56), Arithmetic())
+    window = _computed("apart", "f32", "nchw", "f32", "nhwc", (8, 256, 56, 56), PeerArithmetic())
     blocks = _problem("apart", "f32", "aBcd32b", "f32", "aBcd48b", (8, 288, 56, 56))
     return [*made, blocks, replace(window, name=f"{window.name} of a window", margin=(0, 4, 1, 3))]
 
 
 def _computed(
-    group: str, s: str, src: str, d: str, dst: str, dims: tuple[int, ...], given: Arithmetic
-) -> Problem:
+    group: str, s: str, src: str, d: str, dst: str, dims: tuple[int, ...], given: PeerArithmetic
+) -> PeerProblem:
     row = replace(_problem(group, s, src, d, dst, dims), arithmetic=given)
     return replace(row, name=f"{row.name} {given}".strip())
 
 
-def _tails() -> list[Problem]:
+def _tails() -> list[PeerProblem]:
     return [_problem("tails", t, src, t, dst, (512, 17, 7, 7)) for t, src, dst in _TAILS]
 
 
-def _shuffles() -> list[Problem]:
+def _shuffles() -> list[PeerProblem]:
     return [
         replace(
             _problem("shuffle", t, tag, t, tag, dims), name=f"shuffle {t} {tag} g{group}", group_size=group
@@ -190,9 +190,11 @@ def _shuffles() -> list[Problem]:
     ]
 
 
-def _problem(group: str, src_type: str, src: str, dst_type: str, dst: str, dims: tuple[int, ...]) -> Problem:
+def _problem(
+    group: str, src_type: str, src: str, dst_type: str, dst: str, dims: tuple[int, ...]
+) -> PeerProblem:
     types = src_type if src_type == dst_type else f"{src_type}→{dst_type}"
-    return Problem(
+    return PeerProblem(
         f"{types} {src}→{dst}",
         dims,
         src_type,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import instructions, ladder, roofline
-from .figures import Setting
+from .figures import BenchSetup
 from .instructions import Counts
 from .ladder import Rung
 from .report import table
@@ -44,7 +44,7 @@ class Studies:
         points = [f"{p.kernel}, {p.moved} bytes moved: {p.wrong}" for p in self.roofline.points if p.wrong]
         return points + [f"{rung.name}: {rung.wrong}" for rung in self.ladder if rung.wrong]
 
-    def run(self, name: str, setting: Setting) -> None:
+    def run(self, name: str, setting: BenchSetup) -> None:
         """Study one of STUDIES."""
         if name == "roofline":
             self.roofline = roofline.measure(setting)

@@ -9,16 +9,16 @@ import numpy as np
 
 from restride import Error
 
-from .measure import Call, Spread, Timing, alternate
-from .peer import Peer, Prepared, Refused
-from .problem import Bytes, Problem, storage
+from .measure import Call, Quartiles, Timing, alternate
+from .peer import Peer, PeerRefusal, PreparedCall
+from .problem import Bytes, PeerProblem, storage
 
 
 @dataclass(frozen=True)
-class Row:
+class SuiteRow:
     """One measured row. `wrong` names the peers whose answer was wrong, `refused` those that could not."""
 
-    problem: Problem
+    problem: PeerProblem
     in_cache: bool
     times: dict[str, Timing]
     roof: str
@@ -31,11 +31,11 @@ class Row:
         """Bytes read and written per second, by the median time."""
         return self.problem.moved / self.times[peer].spread.median
 
-    def of_roof(self, peer: str = "restride") -> Spread | None:
+    def of_roof(self, peer: str = "restride") -> Quartiles | None:
         """Part of memcpy's bytes per second, round by round; None where the peer has no right answer."""
         return self.times[peer].times_faster_than(self.roof_time) if self._right(peer) else None
 
-    def over(self, other: str, peer: str = "restride") -> Spread | None:
+    def over(self, other: str, peer: str = "restride") -> Quartiles | None:
         """How many times faster than `other`, round by round; None where either has no right answer."""
         if not (self._right(peer) and self._right(other)):
             return None
@@ -54,7 +54,7 @@ class Bench:
     rounds: int
     cache: int | None
 
-    def run(self, problem: Problem) -> Row:
+    def run(self, problem: PeerProblem) -> SuiteRow:
         """Time the row, then check every answer."""
         source, results = problem.source(), {peer.name: problem.destination() for peer in self.peers}
         prepared, refused = self._prepare(problem, source, results)
@@ -67,7 +67,7 @@ class Bench:
                 problem.poison(results[name])
                 call()
         wrong = {name: problem.wrong(source, results[name]) for name in calls}
-        return Row(
+        return SuiteRow(
             problem,
             self.cache is not None and problem.moved <= self.cache,
             {name: times[name] for name in calls},
@@ -79,13 +79,13 @@ class Bench:
         )
 
     def _prepare(
-        self, problem: Problem, source: Bytes, results: dict[str, Bytes]
-    ) -> tuple[dict[str, Prepared], dict[str, str]]:
+        self, problem: PeerProblem, source: Bytes, results: dict[str, Bytes]
+    ) -> tuple[dict[str, PreparedCall], dict[str, str]]:
         ready, refused = {}, {}
         for peer in self.peers:
             try:
                 ready[peer.name] = peer.prepare(problem, source, results[peer.name])
-            except (Refused, Error) as reason:
+            except (PeerRefusal, Error) as reason:
                 refused[peer.name] = str(reason)
         return ready, refused
 

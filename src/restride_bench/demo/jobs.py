@@ -11,21 +11,21 @@ import numpy as np
 from restride.desc.tags import parse_tag
 from restride.runtime.alloc import Array
 
-from ..arithmetic import Arithmetic
+from ..arithmetic import PeerArithmetic
 from ..array_peers import NumPy
 from ..measure import Call, alternate, batch_size
 from ..peers import Restride
-from ..problem import Problem
+from ..problem import PeerProblem
 from .data import Data
 
 _MOST_CALLS = 50
 _EXACT = "same bits"
 
 
-class Part(NamedTuple):
+class TripTensor(NamedTuple):
     """One tensor: what to do with it, and the storage it starts from as bytes."""
 
-    problem: Problem
+    problem: PeerProblem
     source: Array
 
 
@@ -35,11 +35,11 @@ class Trip:
 
     name: str
     tensors: str
-    parts: tuple[Part, ...]
+    parts: tuple[TripTensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TripRow:
     """One way of a trip, in 1e9 bytes read and written per second; `wrong` is empty where all is right."""
 
     name: str
@@ -65,20 +65,22 @@ class Lab:
     theirs: NumPy
     rounds: int
 
-    def run(self, trip: Trip) -> Iterator[Row]:
+    def run(self, trip: Trip) -> Iterator[TripRow]:
         """Time and check the way there, then the way back from what it gave."""
         results = [part.problem.destination() for part in trip.parts]
         rates = self._rates(trip.parts, results)
         wrong = _first(p.problem.wrong(p.source, got) for p, got in zip(trip.parts, results, strict=True))
-        yield Row(trip.name, trip.tensors, *rates, "each element", wrong)
-        back = tuple(Part(_reverse(p.problem), got) for p, got in zip(trip.parts, results, strict=True))
+        yield TripRow(trip.name, trip.tensors, *rates, "each element", wrong)
+        back = tuple(TripTensor(_reverse(p.problem), got) for p, got in zip(trip.parts, results, strict=True))
         results = [part.problem.destination() for part in back]
         rates = self._rates(back, results)
         wrong = _first(_differs(p, got) for p, got in zip(trip.parts, results, strict=True))
         rounded = any(_step(part.problem) for part in trip.parts)
-        yield Row("  and back", trip.tensors, *rates, "half a step" if rounded else _EXACT, wrong)
+        yield TripRow("  and back", trip.tensors, *rates, "half a step" if rounded else _EXACT, wrong)
 
-    def _rates(self, parts: Sequence[Part], results: Sequence[Array]) -> tuple[int, float, float, float]:
+    def _rates(
+        self, parts: Sequence[TripTensor], results: Sequence[Array]
+    ) -> tuple[int, float, float, float]:
         """Bytes moved; then 1e9 bytes per second of restride, NumPy and the fastest copy."""
         moved = sum(part.problem.moved for part in parts)
         spare = [part.problem.destination() for part in parts]
@@ -127,18 +129,18 @@ def _trip(
     for x, scale in zip(arrays, scales, strict=True):
         dims = tuple(x.shape[src.index(letter)] for letter in sorted(src))
         of = "u8" if x.dtype == np.uint8 else "f32"
-        problem = Problem(name, dims, of, src, to, str(parse_tag(dst)), Arithmetic(scale))
-        parts.append(Part(problem, np.ascontiguousarray(x).reshape(-1).view(np.uint8)))
+        problem = PeerProblem(name, dims, of, src, to, str(parse_tag(dst)), PeerArithmetic(scale))
+        parts.append(TripTensor(problem, np.ascontiguousarray(x).reshape(-1).view(np.uint8)))
     one = "x".join(map(str, parts[0].problem.dims))
     return Trip(name, one if len(parts) == 1 else f"{len(parts)} tensors", tuple(parts))
 
 
-def _reverse(p: Problem) -> Problem:
+def _reverse(p: PeerProblem) -> PeerProblem:
     scale = None if p.scale is None else 1 / p.scale
-    return Problem(p.name, p.dims, p.dst_type, p.dst_tag, p.src_type, p.src_tag, Arithmetic(scale))
+    return PeerProblem(p.name, p.dims, p.dst_type, p.dst_tag, p.src_type, p.src_tag, PeerArithmetic(scale))
 
 
-def _together(prepare: Callable[..., Any], parts: Sequence[Part], results: Sequence[Array]) -> Call:
+def _together(prepare: Callable[..., Any], parts: Sequence[TripTensor], results: Sequence[Array]) -> Call:
     """One call that does the work of all parts."""
     calls = [prepare(p.problem, p.source, got).call for p, got in zip(parts, results, strict=True)]
     if len(calls) == 1:
@@ -151,13 +153,13 @@ def _together(prepare: Callable[..., Any], parts: Sequence[Part], results: Seque
     return run
 
 
-def _step(problem: Problem) -> float:
+def _step(problem: PeerProblem) -> float:
     """What one step of the quantised type is worth; 0 where the way there loses nothing."""
     loses = problem.dst_dtype.kind in "iu" and problem.src_dtype.kind not in "iu"
     return 1 / problem.scale if loses and problem.scale else 0.0
 
 
-def _differs(part: Part, result: Array) -> str:
+def _differs(part: TripTensor, result: Array) -> str:
     """How the tensor that came back differs from the one that left, beyond what rounding explains."""
     step = _step(part.problem)
     if not step:

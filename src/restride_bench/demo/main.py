@@ -21,7 +21,7 @@ from restride.view.names import aligned
 from ..array_peers import NumPy
 from ..peers import Restride
 from .data import Data, convolutions, photograph
-from .jobs import Lab, Row, Trip, photo_trips, weight_trips
+from .jobs import Lab, Trip, TripRow, photo_trips, weight_trips
 
 _VIEWS, _ROUNDS = 8, 7
 _QUICK_VIEWS, _QUICK_ROUNDS = 1, 3
@@ -67,9 +67,9 @@ def _trips(sources: Mapping[str, Data], views: int) -> Iterator[Trip]:
     yield from weight_trips(sources["weights"])
 
 
-def _measured(lab: Lab, trips: list[Trip]) -> list[Row]:
+def _measured(lab: Lab, trips: list[Trip]) -> list[TripRow]:
     """All rows, with a word of progress before each trip."""
-    rows: list[Row] = []
+    rows: list[TripRow] = []
     for number, trip in enumerate(trips, 1):
         _progress(f"[{number}/{len(trips)}] {trip.name}, and back")
         rows += lab.run(trip)
@@ -85,7 +85,7 @@ def _progress(text: str) -> None:
         tell(text)
 
 
-def _text(sources: Mapping[str, Data], rows: list[Row]) -> str:
+def _text(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
     titles = ("", "tensor", "MB moved", "restride", "NumPy", "memcpy", "x NumPy", "of memcpy", "checked")
     table = aligned([titles, *map(_cells, rows)], "<<>>>>>><")
     origins = aligned([(name, data.origin) for name, data in sources.items()], "<<")
@@ -94,7 +94,7 @@ def _text(sources: Mapping[str, Data], rows: list[Row]) -> str:
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: TripRow) -> tuple[str, ...]:
     rates = (f"{rate:.1f}" for rate in (row.restride, row.numpy, row.memcpy))
     ratios = (f"{row.restride / row.numpy:.1f}", f"{row.restride / row.memcpy:.0%}")
     return (
@@ -107,7 +107,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _verdict(sources: Mapping[str, Data], rows: list[Row]) -> str:
+def _verdict(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
     wrong = [row for row in rows if row.wrong]
     if wrong:
         return f"WRONG: {len(wrong)} of {len(rows)} rows. Please report this."

@@ -12,7 +12,7 @@ import restride as rs
 from restride.runtime.alloc import allocate
 
 from .fill import Array, Bytes
-from .work import Operand
+from .work import CaseOperand
 
 GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alignment stays
 _CANARY = 0xC7
@@ -20,7 +20,7 @@ _SHOWN = 10
 _NAMES = {rs.ARG_DST: "DST", rs.ARG_DST_1: "DST_1", rs.ARG_DST_2: "DST_2", rs.ARG_DIFF_SRC: "DIFF_SRC"}
 
 
-class Guarded:
+class GuardedStorage:
     """Storage between canaries."""
 
     def __init__(self, nbytes: int) -> None:
@@ -46,7 +46,9 @@ class Verdict:
     zeros: float = 0.0
 
 
-def judge(operand: Operand, got: Guarded, wanted: Guarded, before: Callable[[], Bytes]) -> Verdict:
+def judge(
+    operand: CaseOperand, got: GuardedStorage, wanted: GuardedStorage, before: Callable[[], Bytes]
+) -> Verdict:
     """Compare an answer with the reference's, bit by bit. `before` makes the storage as it was."""
     found, right = _logical(operand.md, got.bytes), _logical(operand.md, wanted.bytes)
     differ = np.flatnonzero(_words(found) != _words(right))
@@ -65,7 +67,7 @@ def _words(values: Array) -> Array:
     return values.reshape(-1).view(f"u{values.itemsize}")
 
 
-def _line(operand: Operand, index: int, found: Array, right: Array) -> str:
+def _line(operand: CaseOperand, index: int, found: Array, right: Array) -> str:
     place = ":".join(map(str, np.unravel_index(index, found.shape)))
     got, exp = float(found.reshape(-1)[index]), float(right.reshape(-1)[index])
     diff = abs(got - exp)
@@ -77,7 +79,7 @@ def _line(operand: Operand, index: int, found: Array, right: Array) -> str:
     )
 
 
-def _outside(operand: Operand, got: Guarded, before: Callable[[], Bytes]) -> str:
+def _outside(operand: CaseOperand, got: GuardedStorage, before: Callable[[], Bytes]) -> str:
     """What is wrong beside the elements."""
     if not got.is_intact():
         return "canaries: bytes beside the destination were written"
@@ -88,7 +90,7 @@ def _outside(operand: Operand, got: Guarded, before: Callable[[], Bytes]) -> str
     return ""
 
 
-def _has_zero_padding(operand: Operand, storage: Bytes) -> bool:
+def _has_zero_padding(operand: CaseOperand, storage: Bytes) -> bool:
     md = operand.md
     if md.padded_dims == md.dims or not md.nelems:
         return True
@@ -98,7 +100,7 @@ def _has_zero_padding(operand: Operand, storage: Bytes) -> bool:
     return not bits.any()
 
 
-def _keeps_gaps(operand: Operand, storage: Bytes, before: Callable[[], Bytes]) -> bool:
+def _keeps_gaps(operand: CaseOperand, storage: Bytes, before: Callable[[], Bytes]) -> bool:
     """True where every bit that belongs to no element is as it was, half bytes too."""
     if not has_gaps(operand.md):
         return True
@@ -110,7 +112,7 @@ def has_gaps(md: rs.MemoryDesc) -> bool:
     return bool(md.nelems) and prod(md.padded_dims) * md.data_type.bits != md.size * 8
 
 
-def _bits_of_elements(operand: Operand) -> Bytes:
+def _bits_of_elements(operand: CaseOperand) -> Bytes:
     """A mask of the storage: ones where elements or padding lie."""
     md = operand.md
     # In the same format with a byte for each element, byte i is element i of the storage.

@@ -18,7 +18,7 @@ PEERS = ("onednn", "torch", "numpy", "memcpy")
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonKnobs:
     """How cases are run. Field `fix_times_per_prb` is the knob `--fix-times-per-prb`, and so on."""
 
     mode: str = "C"
@@ -83,10 +83,10 @@ class Common:
 
 
 def _printed() -> int:
-    return [f.name for f in fields(Common)].index("repeats_per_prb")
+    return [f.name for f in fields(CommonKnobs)].index("repeats_per_prb")
 
 
-def _parse_mode(common: Common, text: str) -> Common:
+def _parse_mode(common: CommonKnobs, text: str) -> CommonKnobs:
     word = text.upper()
     if word == "F":
         return replace(common, mode="P", mode_modifier="PM", max_ms_per_prb=_FAST_MS)
@@ -97,20 +97,20 @@ def _parse_mode(common: Common, text: str) -> Common:
     raise wrong("--mode", text, "there are C, P, CP, F, S, B, R, I and L", "")
 
 
-def _parse_modifier(common: Common, text: str) -> Common:
+def _parse_modifier(common: CommonKnobs, text: str) -> CommonKnobs:
     if re.match(r"[pm]*\Z", text, re.IGNORECASE):
         return replace(common, mode_modifier=text.upper())
     raise wrong("--mode-modifier", text, "there are P and M", "")
 
 
-def _parse_ms(common: Common, text: str) -> Common:
+def _parse_ms(common: CommonKnobs, text: str) -> CommonKnobs:
     limit = int(float(text)) if re.match(r"[0-9]{1,9}(\.[0-9]*)?(e[0-9])?\Z", text) else -1
     if limit < 0:
         raise wrong("--max-ms-per-prb", text, "it is a number of milliseconds", "")
     return replace(common, max_ms_per_prb=min(max(limit, _LEAST_MS), _MOST_MS))
 
 
-def _parse_peers(common: Common, text: str) -> Common:
+def _parse_peers(common: CommonKnobs, text: str) -> CommonKnobs:
     names = tuple(dict.fromkeys(text.lower().split(","))) if text else ()
     unknown = [name for name in names if name not in PEERS]
     if unknown:
@@ -118,27 +118,27 @@ def _parse_peers(common: Common, text: str) -> Common:
     return replace(common, peers=names)
 
 
-def _parse_summary(common: Common, text: str) -> Common:
+def _parse_summary(common: CommonKnobs, text: str) -> CommonKnobs:
     for word in text.split("+"):
         if word.removeprefix("no-") not in ("failures", "impl"):
             raise wrong("--summary", text, "there are failures and no-failures, impl and no-impl", "")
     return replace(common, summary=text)
 
 
-def _parse_check_ref_impl(common: Common, text: str) -> Common:
+def _parse_check_ref_impl(common: CommonKnobs, text: str) -> CommonKnobs:
     wanted = text == "cpu" or (text != "gpu" and parse_bool("--check-ref-impl", text))
     return replace(common, check_ref_impl=wanted)
 
 
-def _parse_template(common: Common, text: str) -> Common:
+def _parse_template(common: CommonKnobs, text: str) -> CommonKnobs:
     tokens.check(text)
     return replace(common, perf_template=text or "def")
 
 
-def _text(field: str, pattern: str = ".*", why: str = "") -> Callable[[Common, str], Common]:
+def _text(field: str, pattern: str = ".*", why: str = "") -> Callable[[CommonKnobs, str], CommonKnobs]:
     """A knob that takes what the pattern finds; `why` says in words what that is."""
 
-    def parse(common: Common, text: str) -> Common:
+    def parse(common: CommonKnobs, text: str) -> CommonKnobs:
         if re.match(rf"({pattern})\Z", text):
             return _with(common, field, text)
         raise wrong(_knob(field), text, why, "")
@@ -146,31 +146,31 @@ def _text(field: str, pattern: str = ".*", why: str = "") -> Callable[[Common, s
     return parse
 
 
-def _choice(field: str, *allowed: str) -> Callable[[Common, str], Common]:
+def _choice(field: str, *allowed: str) -> Callable[[CommonKnobs, str], CommonKnobs]:
     return _text(field, "|".join(allowed), f"there are {', '.join(allowed)}")
 
 
-def _clamped(field: str, least: int = 0) -> Callable[[Common, str], Common]:
+def _clamped(field: str, least: int = 0) -> Callable[[CommonKnobs, str], CommonKnobs]:
     """A number of which less than there can be is the least, as benchdnn takes it."""
 
-    def parse(common: Common, text: str) -> Common:
+    def parse(common: CommonKnobs, text: str) -> CommonKnobs:
         number = least if re.match(r"-[0-9]{1,18}\Z", text) else parse_count(_knob(field), text)
         return _with(common, field, max(number, least))
 
     return parse
 
 
-def _filter(field: str, other: str) -> Callable[[Common, str], Common]:
+def _filter(field: str, other: str) -> Callable[[CommonKnobs, str], CommonKnobs]:
     """Names of implementations, which may be quoted: there is one filter, and the last knob sets it."""
     return lambda common, text: _with(_with(common, other, ""), field, unquoted(text))
 
 
-def _flag(field: str, knob: str = "") -> Callable[[Common, str], Common]:
+def _flag(field: str, knob: str = "") -> Callable[[CommonKnobs, str], CommonKnobs]:
     return lambda common, text: _with(common, field, parse_bool(knob or _knob(field), text or "1"))
 
 
-def _count(field: str, least: int = 0) -> Callable[[Common, str], Common]:
-    def parse(common: Common, text: str) -> Common:
+def _count(field: str, least: int = 0) -> Callable[[CommonKnobs, str], CommonKnobs]:
+    def parse(common: CommonKnobs, text: str) -> CommonKnobs:
         number = parse_count(_knob(field), text)
         if number < least:
             raise wrong(_knob(field), text, f"it is {least} or more", "")
@@ -183,17 +183,17 @@ def _knob(field: str) -> str:
     return f"--{field.replace('_', '-')}"
 
 
-def _with(common: Common, field: str, value: Any) -> Common:
+def _with(common: CommonKnobs, field: str, value: Any) -> CommonKnobs:
     return replace(common, **{field: value})
 
 
-def by_default(common: Common, name: str) -> Common:
+def by_default(common: CommonKnobs, name: str) -> CommonKnobs:
     """What an empty value of a knob makes of the common knobs: its default."""
     field = "fast_ref" if name == "fast-ref-gpu" else name.replace("-", "_")
-    return _with(common, field, getattr(Common(), field))
+    return _with(common, field, getattr(CommonKnobs(), field))
 
 
-COMMON_KNOBS: dict[str, Callable[[Common, str], Common]] = {
+COMMON_KNOBS: dict[str, Callable[[CommonKnobs, str], CommonKnobs]] = {
     "mode": _parse_mode,
     "mode-modifier": _parse_modifier,
     "engine": _text(

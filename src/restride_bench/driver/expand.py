@@ -17,7 +17,7 @@ from restride.nearest import nearest
 
 from . import words
 from .cases import Case
-from .common import COMMON_KNOBS, Common, by_default
+from .common import COMMON_KNOBS, CommonKnobs, by_default
 from .knobs import DRIVERS, Driver, parse_desc
 
 _DEEPEST = 16
@@ -33,7 +33,7 @@ class Test:
     __test__ = False  # pytest takes classes of this name for its own
 
     case: Case
-    common: Common
+    common: CommonKnobs
 
     @property
     def repro(self) -> str:
@@ -46,12 +46,12 @@ class Expansion:
     """All tests of a command line in order, and the common knobs as they were at its end."""
 
     tests: tuple[Test, ...]
-    common: Common
+    common: CommonKnobs
 
 
 def expand(arguments: Sequence[str]) -> Expansion:
     """The tests of a command line. Raises UsageError for a word that is no knob, no driver and no problem."""
-    machine = _Machine()
+    machine = _ExpansionState()
     machine.take_all(arguments)
     if machine.driver is None:
         raise wrong_usage("restride bench: no driver", hint="begin with --reorder or --shuffle")
@@ -62,11 +62,11 @@ class _PlacedError(UsageError):
     """An error that names the batch file and the line."""
 
 
-class _Machine:
+class _ExpansionState:
     """The state while words are read."""
 
     def __init__(self) -> None:
-        self.common, self.tests = Common(), list[Test]()
+        self.common, self.tests = CommonKnobs(), list[Test]()
         self.driver: Driver | None = None
         self.settings = {name: _defaults(driver) for name, driver in DRIVERS.items()}
         self.match = self.typed_match = ""

@@ -15,7 +15,7 @@ from math import prod
 from restride.runtime.pool import available_processors, set_num_threads
 
 from .expand import Test
-from .result import Result, Status
+from .result import Outcome, Result
 from .run import create, run
 
 _WORTH_PROCESSES = 100  # tests; starting a process takes as long as some tens of them
@@ -52,7 +52,7 @@ def processes(tests: Sequence[Test], jobs: int) -> int:
 
 def _run_one(numbered: Numbered) -> Result:
     index, test = numbered
-    return Result(Status.SKIPPED, "Skip start") if index < test.common.start else run(test)
+    return Result(Outcome.SKIPPED, "Skip start") if index < test.common.start else run(test)
 
 
 def _create_ahead(tests: Sequence[Numbered]) -> None:
@@ -98,7 +98,7 @@ def _alone(numbered: Numbered) -> Result:
         try:
             return _submitted(pool, [[numbered]])[0].result()[0]
         except BrokenProcessPool:
-            return Result(Status.UNTESTED, "its process died")
+            return Result(Outcome.UNTESTED, "its process died")
 
 
 def _pool(count: int) -> ProcessPoolExecutor:

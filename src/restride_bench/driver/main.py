@@ -21,7 +21,7 @@ from restride.cli.output import Answer, is_terminal, say, tell
 from .expand import Expansion, Test, expand
 from .jobs import processes, results
 from .knobs import DRIVERS
-from .report import Report
+from .report import DriverReport
 
 _PROGRESS_S = 0.2
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 def _run(expansion: Expansion) -> int:
     tests, common = expansion.tests, expansion.common
     count = processes(tests, common.jobs)
-    report, start = Report(common.json, count, len(tests), unused_peers(tests)), time.perf_counter()
+    report, start = DriverReport(common.json, count, len(tests), unused_peers(tests)), time.perf_counter()
     for notice in report.notices:
         tell(f"notice: {notice}")
     try:
@@ -66,7 +66,7 @@ def unused_peers(tests: Sequence[Test]) -> list[str]:
     ]
 
 
-def _report_all(tests: Sequence[Test], count: int, report: Report, is_json: bool) -> None:
+def _report_all(tests: Sequence[Test], count: int, report: DriverReport, is_json: bool) -> None:
     progress = _Progress(len(tests))
     found = results(tests, count)
     for index, test in enumerate(tests):

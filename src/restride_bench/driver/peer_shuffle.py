@@ -14,7 +14,7 @@ from restride.desc.tags import to_tag
 from restride.plan.contract import storage_dtype
 
 from ..onednn import OneDNN
-from ..peer import Refused
+from ..peer import PeerRefusal
 from .cases import ShuffleCase
 from .fill import Bytes
 
@@ -34,7 +34,7 @@ def views(md: rs.MemoryDesc, case: ShuffleCase) -> Views:
     """A shuffle as a copy: dst[u + v * C / G] = src[u * G + v] is an exchange of two axes (S04)."""
     axis, extent = case.axis, md.dims[case.axis]
     if axis in md.inner_idxs:
-        raise Refused("the axis is blocked")
+        raise PeerRefusal("the axis is blocked")
     size = case.group if case.dir != "BWD_D" else extent // case.group
     place = md.outer_order.index(axis)
     shape, step = md.physical_shape, md.physical_strides
@@ -75,7 +75,7 @@ def of_onednn(library: OneDNN, case: ShuffleCase, source: Bytes, answer: Bytes) 
         desc = library.desc(case.dims, case.dt, str(to_tag(case.tag, len(case.dims))))
         primitive = library.shuffle(desc, case.axis, case.group, backward=is_backward)
     except Error as error:
-        raise Refused(error.why or error.what) from None
+        raise PeerRefusal(error.why or error.what) from None
     reads, writes = (rs.ARG_DIFF_DST, rs.ARG_DIFF_SRC) if is_backward else (rs.ARG_SRC, rs.ARG_DST)
     memories = {reads: library.memory(desc, source), writes: library.memory(desc, answer)}
     return primitive.bind_all(memories), primitive.impl

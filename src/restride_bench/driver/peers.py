@@ -12,13 +12,13 @@ from restride import Error
 from restride.desc.tags import to_tag
 
 from ..array_peers import NumPy, Torch
-from ..measure import Spread, Timing, alternate, batch_size
-from ..peer import Peer, Refused
+from ..measure import Quartiles, Timing, alternate, batch_size
+from ..peer import Peer, PeerRefusal
 from ..peers import OneDNNPeer, open_peers
-from ..problem import Problem, storage
+from ..problem import PeerProblem, storage
 from . import peer_shuffle
 from .cases import Case, ReorderCase, ShuffleCase
-from .common import Common
+from .common import CommonKnobs
 from .fill import POISON, Bytes
 from .peer_arithmetic import arithmetic_of, is_comparable
 from .result import PeerTime
@@ -32,7 +32,11 @@ Call = Callable[[], object]
 
 
 def beside(
-    case: Case, common: Common, call: Callable[[], object], md: rs.MemoryDesc, storages: tuple[Bytes, Bytes]
+    case: Case,
+    common: CommonKnobs,
+    call: Callable[[], object],
+    md: rs.MemoryDesc,
+    storages: tuple[Bytes, Bytes],
 ) -> tuple[PeerTime, ...]:
     """Time restride and every peer in turn. `storages` are its source, of descriptor `md`, and its answer."""
     source, answer = _padded_with_zeros(md, storages[0]), storages[1]
@@ -68,7 +72,7 @@ def _tried(calls: Mapping[str, Call]) -> Mapping[str, Call]:
 
 def _why(reason: Exception) -> str:
     """One line of a refusal; the first one of what other people's libraries raise."""
-    if isinstance(reason, Refused | Error):
+    if isinstance(reason, PeerRefusal | Error):
         return " ".join(str(reason).split())
     first = next(iter(str(reason).splitlines()), "")
     return f"{type(reason).__name__}: {first}"[:_LONGEST]
@@ -111,7 +115,7 @@ def _copies(nbytes: int, threads: int) -> dict[str, Call]:
 def _peer(name: str, threads: int) -> Peer:
     found, missing = open_peers([_PEERS[name]], threads)
     if missing:
-        raise Refused(missing[_PEERS[name]])
+        raise PeerRefusal(missing[_PEERS[name]])
     return found[0]
 
 
@@ -124,20 +128,20 @@ def _of_case(peer: Peer, case: Case, source: Bytes, answer: Bytes) -> tuple[Call
     return ready.call, ready.kernel
 
 
-def _problem(case: ReorderCase) -> Problem:
-    """The reorder as peers have it. Raises Refused for what they are not asked."""
+def _problem(case: ReorderCase) -> PeerProblem:
+    """The reorder as peers have it. Raises PeerRefusal for what they are not asked."""
     if case.oflag or case.runtime_dim_mask or case.strides.src or case.strides.dst:
-        raise Refused("peers are asked for known dims, tags, and no compensation")
+        raise PeerRefusal("peers are asked for known dims, tags, and no compensation")
     for name in (case.sdt, case.ddt):
         _check_type(name, *_UNASKED)
     src_tag, dst_tag = (str(to_tag(tag, len(case.dims))) for tag in (case.stag, case.dtag))
-    return Problem(case.desc, case.dims, case.sdt, src_tag, case.ddt, dst_tag, arithmetic_of(case))
+    return PeerProblem(case.desc, case.dims, case.sdt, src_tag, case.ddt, dst_tag, arithmetic_of(case))
 
 
 def _check_type(name: str, *unasked: str) -> None:
     """Refuse what peers have not; types of less than a byte in any case, as strides count elements."""
     if name in unasked or rs.DataType.parse(name).bits < 8:
-        raise Refused(f"peers are not asked for {name}")
+        raise PeerRefusal(f"peers are not asked for {name}")
 
 
 def _of_shuffle(peer: Peer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
@@ -161,7 +165,7 @@ def _found(
     """The ratio of times within each round, over the rounds."""
     timed = [key for key in times if key == name or key.startswith(f"{name} by ")]
     best = min(timed, key=lambda key: times[key].spread.median)
-    ratio: Spread = times[_OURS].times_faster_than(times[best])
+    ratio: Quartiles = times[_OURS].times_faster_than(times[best])
     least, median = min(times[best].seconds) * 1e3, times[best].spread.median * 1e3
     theirs, ours = answers
     differs = theirs is not None and is_comparable(case) and not np.array_equal(theirs, ours)

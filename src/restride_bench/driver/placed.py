@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import restride as rs
 
-from .check import GUARD, Guarded
-from .common import Common
-from .work import Operand, Work
+from .check import GUARD, GuardedStorage
+from .common import CommonKnobs
+from .work import CaseOperand, CaseWork
 
 Execute = Callable[[Any, rs.Stream, dict[int, rs.Memory]], None]
 # What `--memory-kind` allocates; there are no buffers.
@@ -34,15 +34,17 @@ class Engines(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedMemory:
     """A memory over a storage. `whole` is the USM that stands for all of the storage on a device."""
 
     memory: rs.Memory
-    stored: Guarded
+    stored: GuardedStorage
     whole: rs.Memory | None = None
 
     @classmethod
-    def at(cls, operand: Operand, engine: rs.Engine, stored: Guarded, usm_kind: str) -> Placed:
+    def at(
+        cls, operand: CaseOperand, engine: rs.Engine, stored: GuardedStorage, usm_kind: str
+    ) -> PlacedMemory:
         """Place a storage on an engine, with a copy of its bytes where the engine has memory of its own."""
         if not engine.is_sycl:
             return cls(rs.Memory(operand.md, engine, stored.bytes), stored)
@@ -51,7 +53,7 @@ class Placed:
         assert mapped is not None
         mapped[...] = stored.whole
         whole.unmap_data(mapped)
-        inner = _Inner(whole, stored.bytes.size) if stored.bytes.size else None
+        inner = _UsmStorage(whole, stored.bytes.size) if stored.bytes.size else None
         return cls(rs.Memory(operand.md, engine, inner), stored, whole)
 
     def fetch(self) -> None:
@@ -60,7 +62,7 @@ class Placed:
             self.stored.whole[...] = self.whole.to_numpy()
 
 
-class _Inner:
+class _UsmStorage:
     """USM between canaries, as dpctl's interface says it."""
 
     def __init__(self, whole: rs.Memory, nbytes: int) -> None:
@@ -69,14 +71,14 @@ class _Inner:
         self.__sycl_usm_array_interface__ = {**around, "shape": (nbytes,), "offset": GUARD}
 
 
-class Bound:
+class BoundPrimitive:
     """A primitive with its memories. `call` runs it; `fetch` makes the storages hold what it has left."""
 
     def __init__(
         self,
         primitive: Any,
         engines: Engines,
-        placed: Mapping[int, Placed],
+        placed: Mapping[int, PlacedMemory],
         execute: Execute,
         stream_kind: str = "def",
     ) -> None:
@@ -99,17 +101,19 @@ def _ended(execute: Execute, primitive: Any, stream: rs.Stream, args: dict[int, 
     stream.wait()
 
 
-def place(work: Work, engines: Engines, stored: Mapping[int, Guarded], common: Common) -> dict[int, Placed]:
+def place(
+    work: CaseWork, engines: Engines, stored: Mapping[int, GuardedStorage], common: CommonKnobs
+) -> dict[int, PlacedMemory]:
     """The memories of an execution by their arguments."""
     kind = USM_KINDS.get(common.memory_kind, "device")
     return {
-        one.arg: Placed.at(one, engine, stored[one.arg], kind)
+        one.arg: PlacedMemory.at(one, engine, stored[one.arg], kind)
         for engine, operands in _by_engine(work, engines)
         for one in operands
     }
 
 
-def _by_engine(work: Work, engines: Engines) -> Iterable[tuple[rs.Engine, tuple[Operand, ...]]]:
+def _by_engine(work: CaseWork, engines: Engines) -> Iterable[tuple[rs.Engine, tuple[CaseOperand, ...]]]:
     return (
         (engines.src, (work.src,)),
         (engines.runs, (*work.inputs, *work.scratchpads)),

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .common import Common
+from .common import CommonKnobs
 from .expand import Test
-from .result import STAGES, PeerTime, Result, Status
+from .result import STAGES, Outcome, PeerTime, Result
 from .template import render
 from .tokens import full
 
 _SHOWN_FAILURES = 10
 _ALWAYS = ("create_pd", "create_prim", "fill", "execute")
-_SUCCEEDED = (Status.PASSED, Status.INITIALIZED, Status.EXECUTED)
+_SUCCEEDED = (Outcome.PASSED, Outcome.INITIALIZED, Outcome.EXECUTED)
 
 
 def status_line(index: int, test: Test, result: Result) -> str:
@@ -37,7 +37,7 @@ def peer_line(peer: PeerTime) -> str:
 
 
 @dataclass
-class Report:
+class DriverReport:
     """What has been found so far. `keeps_cases` is for --json; `processes` is how many share the work,
     `planned` how many tests there are; `notices` is what is to be said of them all.
     """
@@ -46,7 +46,7 @@ class Report:
     processes: int = 1
     planned: int = 0
     notices: Sequence[str] = ()
-    counts: Counter[Status] = field(default_factory=Counter)
+    counts: Counter[Outcome] = field(default_factory=Counter)
     stages: Counter[str] = field(default_factory=Counter)
     impls: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Report:
         """Count one result; its lines."""
         self.counts[result.status] += 1
         self.stages.update(dict(result.stages))
-        if result.impl and result.status is not Status.SKIPPED:
+        if result.impl and result.status is not Outcome.SKIPPED:
             self.impls[result.impl] += 1
         line = status_line(index, test, result)
         if result.status.is_failure:
@@ -95,12 +95,12 @@ class Report:
         return {
             "tests": sum(counts.values()),
             "passed": sum(counts[status] for status in _SUCCEEDED),
-            "skipped": counts[Status.SKIPPED],
-            "mistrusted": counts[Status.MISTRUSTED],
-            "unimplemented": counts[Status.UNIMPLEMENTED],
-            "invalid_arguments": counts[Status.INVALID_ARGUMENTS],
-            "failed": sum(counts[status] for status in Status if status.is_failure),
-            "listed": counts[Status.LISTED],
+            "skipped": counts[Outcome.SKIPPED],
+            "mistrusted": counts[Outcome.MISTRUSTED],
+            "unimplemented": counts[Outcome.UNIMPLEMENTED],
+            "invalid_arguments": counts[Outcome.INVALID_ARGUMENTS],
+            "failed": sum(counts[status] for status in Outcome if status.is_failure),
+            "listed": counts[Outcome.LISTED],
         }
 
     @property
@@ -113,7 +113,7 @@ class Report:
         """1 where anything failed or was refused, else 0."""
         return int(self.totals()["failed"] > 0)
 
-    def closing(self, common: Common, seconds: float) -> Iterator[str]:
+    def closing(self, common: CommonKnobs, seconds: float) -> Iterator[str]:
         """The lines at the end."""
         wanted = common.summary.split("+")
         if not self.is_complete:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 
-class Status(enum.Enum):
+class Outcome(enum.Enum):
     """The statuses of a test."""
 
     LISTED = "listed"
@@ -26,7 +26,12 @@ class Status(enum.Enum):
     @property
     def is_failure(self) -> bool:
         """True for what makes the exit status 1."""
-        return self in (Status.FAILED, Status.UNTESTED, Status.UNIMPLEMENTED, Status.INVALID_ARGUMENTS)
+        return self in (
+            Outcome.FAILED,
+            Outcome.UNTESTED,
+            Outcome.UNIMPLEMENTED,
+            Outcome.INVALID_ARGUMENTS,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class PeerTime:
 class Result:
     """What became of one test. `stages` are the seconds that each stage took."""
 
-    status: Status
+    status: Outcome
     reason: str = ""
     errors: int = 0
     total: int = 0

@@ -12,15 +12,15 @@ import restride as rs
 from restride import Error, InvalidArguments, OutOfMemory, Unimplemented
 
 from . import check, fill
-from .check import Guarded
+from .check import GuardedStorage
 from .expand import Test
 from .fill import Bytes
 from .peers import beside
-from .placed import Bound, Engines, Execute, place
-from .result import Perf, Result, Stages, Status
+from .placed import BoundPrimitive, Engines, Execute, place
+from .result import Outcome, Perf, Result, Stages
 from .skips import why_skipped, why_too_large
 from .timing import measure
-from .work import Operand, Work, make_work
+from .work import CaseOperand, CaseWork, make_work
 
 _MISTRUSTED_ZEROS = 0.8
 _LEAST_TRUSTED = 10  # elements; of fewer, many may be zero by chance
@@ -34,13 +34,13 @@ def execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> No
 def run(test: Test, execute: Execute = execute) -> Result:
     """Run one test. Never raises for what the test is about."""
     if test.common.mode == "L":
-        return Result(Status.LISTED)
+        return Result(Outcome.LISTED)
     reason = why_skipped(test)
     if reason:
-        return Result(Status.SKIPPED, reason)
+        return Result(Outcome.SKIPPED, reason)
     stages = Stages()
     made = _created(test, stages)
-    found = made if isinstance(made, Result) else _Run(test, made, stages, execute).result()
+    found = made if isinstance(made, Result) else _TestRun(test, made, stages, execute).result()
     return replace(found, stages=stages.items())
 
 
@@ -51,10 +51,10 @@ def create(test: Test) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _ReadyPrimitive:
     """A primitive, ready to run, and what it is for."""
 
-    work: Work
+    work: CaseWork
     engines: Engines
     pd: Any
     primitive: Any
@@ -64,7 +64,7 @@ class _Made:
         return str(self.pd.impl_info_str)
 
 
-def _created(test: Test, stages: Stages) -> _Made | Result:
+def _created(test: Test, stages: Stages) -> _ReadyPrimitive | Result:
     common, case = test.common, test.case
     engine = rs.Engine(common.engine_kind, common.engine_index)
     engines = Engines.of(engine, getattr(case, "cross_engine", "none"))
@@ -76,20 +76,20 @@ def _created(test: Test, stages: Stages) -> _Made | Result:
             hit = _filtered(test, str(pd.impl_info_str), work)
             too_large = why_too_large(work, common)
             if hit or too_large:
-                return Result(Status.SKIPPED, hit or too_large, impl=str(pd.impl_info_str))
+                return Result(Outcome.SKIPPED, hit or too_large, impl=str(pd.impl_info_str))
             with stages.timed("create_prim"):
-                return _Made(work.with_scratchpad(pd), engines, pd, work.primitive(pd))
+                return _ReadyPrimitive(work.with_scratchpad(pd), engines, pd, work.primitive(pd))
     except Unimplemented as error:
-        return Result(Status.UNIMPLEMENTED, _why(error))
+        return Result(Outcome.UNIMPLEMENTED, _why(error))
     except OutOfMemory as error:
-        return Result(Status.SKIPPED, f"Not enough RAM: {_why(error)}")
+        return Result(Outcome.SKIPPED, f"Not enough RAM: {_why(error)}")
     except InvalidArguments as error:
-        return Result(Status.INVALID_ARGUMENTS, _why(error))
+        return Result(Outcome.INVALID_ARGUMENTS, _why(error))
     except Exception as error:
-        return Result(Status.FAILED, f"creation raised {_why(error)}")
+        return Result(Outcome.FAILED, f"creation raised {_why(error)}")
 
 
-def _filtered(test: Test, impl: str, work: Work) -> str:
+def _filtered(test: Test, impl: str, work: CaseWork) -> str:
     """Why an implementation is not the one that is wanted."""
     case, common = test.case, test.common
     for knob, names in (("skip-impl", case.skip_impl), ("global-skip-impl", common.global_skip_impl)):
@@ -121,10 +121,10 @@ def _why(error: BaseException) -> str:
     return " ".join(text.split())
 
 
-class _Run:
+class _TestRun:
     """One test from its primitive on."""
 
-    def __init__(self, test: Test, made: _Made, stages: Stages, execute: Execute) -> None:
+    def __init__(self, test: Test, made: _ReadyPrimitive, stages: Stages, execute: Execute) -> None:
         self.test, self.common, self.made, self.stages = test, test.common, made, stages
         self.work, self._execute = made.work, execute
 
@@ -140,10 +140,10 @@ class _Run:
             and impl.startswith("ref")
             and self.made.engines.runs.kind != "reference"
         ):
-            return Result(Status.FAILED, f"--check-ref-impl: the implementation is {impl}")
+            return Result(Outcome.FAILED, f"--check-ref-impl: the implementation is {impl}")
         if self.common.attr_same_pd_check and impl.startswith("ref") and self._is_fast_without_attr():
-            return Result(Status.FAILED, f"--attr-same-pd-check: attributes lead to {impl}")
-        return Result(Status.INITIALIZED) if self.common.mode == "I" else None
+            return Result(Outcome.FAILED, f"--attr-same-pd-check: attributes lead to {impl}")
+        return Result(Outcome.INITIALIZED) if self.common.mode == "I" else None
 
     def _is_fast_without_attr(self) -> bool:
         case = self.test.case
@@ -156,9 +156,9 @@ class _Run:
             with _threads(self.test.case.ctx_exe):
                 return self._executed()
         except OutOfMemory as error:
-            return Result(Status.SKIPPED, f"Not enough RAM: {_why(error)}")
+            return Result(Outcome.SKIPPED, f"Not enough RAM: {_why(error)}")
         except Exception as error:
-            return Result(Status.FAILED, f"execution raised {_why(error)}")
+            return Result(Outcome.FAILED, f"execution raised {_why(error)}")
 
     def _executed(self) -> Result:
         with self.stages.timed("fill"):
@@ -168,51 +168,54 @@ class _Run:
         with self.stages.timed("execute"):
             bound.call()
         bound.fetch()
-        found = self._judged(given, outputs) if self.common.checks else Result(Status.EXECUTED)
+        found = self._judged(given, outputs) if self.common.checks else Result(Outcome.EXECUTED)
         if self.common.mode == "B":
             found = self._repeated(given, outputs)
         if not self.common.times or found.status.is_failure:
             return found
         return self._timed(found, bound, given, outputs)
 
-    def _inputs(self) -> dict[int, Guarded]:
+    def _inputs(self) -> dict[int, GuardedStorage]:
         return {one.arg: _filled(one) for one in (self.work.src, *self.work.inputs, *self.work.scratchpads)}
 
-    def _outputs(self, poison: int) -> dict[int, Guarded]:
+    def _outputs(self, poison: int) -> dict[int, GuardedStorage]:
         """Storage for what is written: poisoned, or with an old destination to be summed."""
         return {one.arg: self._output(one, poison) for one in (self.work.dst, *self.work.more)}
 
-    def _output(self, operand: Operand, poison: int) -> Guarded:
+    def _output(self, operand: CaseOperand, poison: int) -> GuardedStorage:
         is_read = self.work.sums and operand.arg == self.work.dst.arg
         return _filled(operand) if is_read else _poisoned(operand, poison)
 
-    def _initial(self, operand: Operand) -> Bytes:
+    def _initial(self, operand: CaseOperand) -> Bytes:
         """What a storage held before the run."""
         return self._output(operand, fill.POISON).bytes
 
-    def _bound(self, inputs: dict[int, Guarded], outputs: dict[int, Guarded]) -> Bound:
+    def _bound(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> BoundPrimitive:
         placed = place(self.work, self.made.engines, {**inputs, **outputs}, self.common)
         made = self.made
-        return Bound(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
+        return BoundPrimitive(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
 
-    def _judged(self, inputs: dict[int, Guarded], outputs: dict[int, Guarded]) -> Result:
+    def _judged(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> Result:
         with self.stages.timed("compute_ref"):
             wanted = self._reference(inputs)
         with self.stages.timed("compare"):
             return self._compared(inputs, outputs, wanted)
 
-    def _reference(self, inputs: dict[int, Guarded]) -> dict[int, Guarded]:
+    def _reference(self, inputs: dict[int, GuardedStorage]) -> dict[int, GuardedStorage]:
         """What the reference engine answers into storage with another poison."""
         engines, outputs = Engines.of(rs.Engine("reference")), self._outputs(fill.OTHER_POISON)
         pd = self.work.create(engines.src, engines.dst)
         work = self.work.with_scratchpad(pd)
         scratchpads = {one.arg: _filled(one) for one in work.scratchpads}
         placed = place(work, engines, {**inputs, **outputs, **scratchpads}, self.common)
-        Bound(work.primitive(pd), engines, placed, execute).call()
+        BoundPrimitive(work.primitive(pd), engines, placed, execute).call()
         return outputs
 
     def _compared(
-        self, inputs: dict[int, Guarded], outputs: dict[int, Guarded], wanted: dict[int, Guarded]
+        self,
+        inputs: dict[int, GuardedStorage],
+        outputs: dict[int, GuardedStorage],
+        wanted: dict[int, GuardedStorage],
     ) -> Result:
         operands = (self.work.dst, *self.work.more)
         verdicts = [
@@ -225,11 +228,11 @@ class _Run:
         if not all(storage.is_intact() for storage in inputs.values()):
             reason = reason or "canaries: bytes beside an input were written"
         if errors or reason:
-            return Result(Status.FAILED, reason, errors, total, lines)
+            return Result(Outcome.FAILED, reason, errors, total, lines)
         is_empty = verdicts[0].zeros > _MISTRUSTED_ZEROS and verdicts[0].total > _LEAST_TRUSTED
-        return Result(Status.MISTRUSTED if is_empty else Status.PASSED, errors=0, total=total)
+        return Result(Outcome.MISTRUSTED if is_empty else Outcome.PASSED, errors=0, total=total)
 
-    def _repeated(self, inputs: dict[int, Guarded], first: dict[int, Guarded]) -> Result:
+    def _repeated(self, inputs: dict[int, GuardedStorage], first: dict[int, GuardedStorage]) -> Result:
         """A second run has to give the same bits."""
         again = self._outputs(fill.POISON)
         bound = self._bound(inputs, again)
@@ -238,11 +241,15 @@ class _Run:
         for arg, storage in first.items():
             differ = int((storage.bytes != again[arg].bytes).sum())
             if differ:
-                return Result(Status.FAILED, "a second run gave other bits", differ, storage.bytes.size)
-        return Result(Status.PASSED)
+                return Result(Outcome.FAILED, "a second run gave other bits", differ, storage.bytes.size)
+        return Result(Outcome.PASSED)
 
     def _timed(
-        self, found: Result, bound: Bound, inputs: dict[int, Guarded], outputs: dict[int, Guarded]
+        self,
+        found: Result,
+        bound: BoundPrimitive,
+        inputs: dict[int, GuardedStorage],
+        outputs: dict[int, GuardedStorage],
     ) -> Result:
         work, common, call = self.work, self.common, bound.call
         spent = [self.stages.seconds[stage] * 1e3 for stage in ("create_pd", "create_prim")]
@@ -254,15 +261,15 @@ class _Run:
         return replace(found, perf=perf, peers=peers)
 
 
-def _filled(operand: Operand) -> Guarded:
+def _filled(operand: CaseOperand) -> GuardedStorage:
     assert operand.data is not None
     values = operand.data(operand.md.size)
-    stored = Guarded(values.size)
+    stored = GuardedStorage(values.size)
     stored.bytes[...] = values
     return stored
 
 
-def _poisoned(operand: Operand, poison: int) -> Guarded:
-    stored = Guarded(operand.md.size)
+def _poisoned(operand: CaseOperand, poison: int) -> GuardedStorage:
+    stored = GuardedStorage(operand.md.size)
     stored.bytes[...] = poison
     return stored

@@ -13,10 +13,10 @@ from restride.runtime.pool import MOST_THREADS
 from .attr_text import PostOpText
 from .cases import Case, ReorderCase
 from .check import has_gaps
-from .common import Common
+from .common import CommonKnobs
 from .expand import Test
 from .placed import USM_KINDS
-from .work import Work
+from .work import CaseWork
 
 _OURS = tuple(kind.name for kind in PROVIDED)
 _MOST_OF_MEMORY = 0.75
@@ -44,7 +44,7 @@ def _no(what: str) -> str:
     return f"Case not supported: {what}"
 
 
-def _of_common(common: Common) -> Iterator[str]:
+def _of_common(common: CommonKnobs) -> Iterator[str]:
     yield from _of_engine(common)
     if common.num_streams > 1:
         yield _no(f"--num-streams={common.num_streams}, a run uses one stream")
@@ -58,7 +58,7 @@ def _of_common(common: Common) -> Iterator[str]:
         yield _no("--buffer-prefix, data is made up")
 
 
-def _of_engine(common: Common) -> Iterator[str]:
+def _of_engine(common: CommonKnobs) -> Iterator[str]:
     if common.engine_index >= rs.Engine.get_count(common.engine_kind):
         yield _no(f"there is no engine {common.engine}")
     if common.memory_kind not in USM_KINDS:
@@ -113,12 +113,12 @@ def _of_reorder(case: ReorderCase) -> Iterator[str]:
         yield _no("two kinds of compensation with different masks")
 
 
-def _of_crossing(case: ReorderCase, common: Common) -> Iterator[str]:
+def _of_crossing(case: ReorderCase, common: CommonKnobs) -> Iterator[str]:
     if case.cross_engine != "none" and not common.is_sycl:
         yield _no(f"--cross-engine={case.cross_engine}, it is from or to a SYCL engine, which --engine names")
 
 
-def why_too_large(work: Work, common: Common) -> str:
+def why_too_large(work: CaseWork, common: CommonKnobs) -> str:
     """The reason where the memory of this machine does not do; the empty string where it does."""
     if not common.mem_check or common.mode == "I":
         return ""
@@ -129,7 +129,7 @@ def why_too_large(work: Work, common: Common) -> str:
     return f"Not enough RAM: {needed / 1e9:.1f} GB are needed"
 
 
-def _held(work: Work, common: Common) -> int:
+def _held(work: CaseWork, common: CommonKnobs) -> int:
     """How many times the bytes of the destination are held."""
     if not common.checks:
         return 2 if common.mode == "B" else 1

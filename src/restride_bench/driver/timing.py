@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..machine import last_level_cache
-from .common import Common
+from .common import CommonKnobs
 
 _LEAST_ROUNDS = 5
 _WARM_UP = 3
@@ -29,7 +29,7 @@ class Times(NamedTuple):
     rounds: int
 
 
-def measure(call: Callable[[], object], common: Common) -> Times:
+def measure(call: Callable[[], object], common: CommonKnobs) -> Times:
     """Time `call`, which has been called before. The time asked for is that of the clock, with all in it."""
     before = _flusher() if common.cold_cache == "all" else None
     begin = time.perf_counter()
@@ -42,7 +42,7 @@ def measure(call: Callable[[], object], common: Common) -> Times:
     return Times(min(samples), sum(samples) / len(samples), max(samples), len(samples) * number)
 
 
-def _is_done(rounds: int, begin: float, common: Common) -> bool:
+def _is_done(rounds: int, begin: float, common: CommonKnobs) -> bool:
     if common.fix_times_per_prb:
         return rounds >= common.fix_times_per_prb
     return rounds >= _LEAST_ROUNDS and (time.perf_counter() - begin) * 1e3 >= common.max_ms_per_prb

@@ -21,7 +21,7 @@ _ARGS = {"src": rs.ARG_SRC, "dst": rs.ARG_DST, "wei": rs.ARG_WEIGHTS, "bia": rs.
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class CaseOperand:
     """A memory of an execution: its argument and descriptor, and the `format` that the descriptor is made of.
 
     `data` fills the storage of an input with so many bytes.
@@ -34,7 +34,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CaseWork:
     """What a case runs. `create` makes the primitive descriptor, given the engines of source and destination,
     `primitive` the primitive.
 
@@ -44,19 +44,19 @@ class Work:
 
     create: Callable[[rs.Engine, rs.Engine], Any]
     primitive: Callable[[Any], Any]
-    src: Operand
-    dst: Operand
-    inputs: tuple[Operand, ...] = ()
-    more: tuple[Operand, ...] = ()
+    src: CaseOperand
+    dst: CaseOperand
+    inputs: tuple[CaseOperand, ...] = ()
+    more: tuple[CaseOperand, ...] = ()
     sums: bool = False
-    scratchpads: tuple[Operand, ...] = ()
+    scratchpads: tuple[CaseOperand, ...] = ()
 
-    def with_scratchpad(self, pd: Any) -> Work:
+    def with_scratchpad(self, pd: Any) -> CaseWork:
         """This work with the scratchpad that a primitive descriptor asks for, if it does (R33)."""
         md = pd.scratchpad_desc()
         if md.is_zero():
             return replace(self, scratchpads=())
-        pad = Operand(rs.ARG_SCRATCHPAD, md, "a", lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))
+        pad = CaseOperand(rs.ARG_SCRATCHPAD, md, "a", lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))
         return replace(self, scratchpads=(pad,))
 
     @property
@@ -65,7 +65,7 @@ class Work:
         return int(self.src.md.size + self.dst.md.size)
 
 
-def make_work(case: Case) -> Work:
+def make_work(case: Case) -> CaseWork:
     """The work of a case. Raises rs.Error where descriptors or attributes cannot be made."""
     if isinstance(case, ReorderCase):
         return _reorder(case)
@@ -76,7 +76,7 @@ def make_work(case: Case) -> Work:
 # --- reorder -----------------------------------------------------------------------------------------------
 
 
-def _reorder(case: ReorderCase) -> Work:
+def _reorder(case: ReorderCase) -> CaseWork:
     src_format, dst_format = case.strides.src or case.stag, case.strides.dst or case.dtag
     src, dst = rs.MemoryDesc(case.dims, case.sdt, src_format), rs.MemoryDesc(case.dims, case.ddt, dst_format)
     asked = _runtime_dims(case)
@@ -85,11 +85,11 @@ def _reorder(case: ReorderCase) -> Work:
         rs.MemoryDesc(asked, case.ddt, dst_format),
     )
     attr, inputs = _attr(case)
-    return Work(
+    return CaseWork(
         lambda here, there: rs.Reorder.PrimitiveDesc(here, open_src, there, open_dst, attr),
         rs.Reorder,
-        Operand(rs.ARG_FROM, src, src_format, lambda nbytes: fill.values_for(src.data_type, nbytes)),
-        Operand(rs.ARG_TO, dst, dst_format, lambda nbytes: fill.values_for(dst.data_type, nbytes)),
+        CaseOperand(rs.ARG_FROM, src, src_format, lambda nbytes: fill.values_for(src.data_type, nbytes)),
+        CaseOperand(rs.ARG_TO, dst, dst_format, lambda nbytes: fill.values_for(dst.data_type, nbytes)),
         tuple(inputs),
         tuple(_sums(case, dst)),
         any(op.kind == "sum" for op in case.attr_post_ops),
@@ -101,8 +101,8 @@ def _runtime_dims(case: ReorderCase) -> tuple[int, ...]:
     return tuple(rs.RUNTIME_DIM if case.runtime_dim_mask >> i & 1 else n for i, n in enumerate(case.dims))
 
 
-def _attr(case: Case) -> tuple[rs.PrimitiveAttr, list[Operand]]:
-    attr, inputs = rs.PrimitiveAttr(), list[Operand]()
+def _attr(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
+    attr, inputs = rs.PrimitiveAttr(), list[CaseOperand]()
     attr.set_scratchpad_mode(case.attr_scratchpad)
     for factor in case.attr_scales:
         inputs += _set_scales(attr, factor, case)
@@ -118,7 +118,7 @@ def _attr(case: Case) -> tuple[rs.PrimitiveAttr, list[Operand]]:
     return attr, inputs
 
 
-def _set_scales(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[Operand]:
+def _set_scales(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[CaseOperand]:
     arg, mask, data_type = _arg(factor), factor.mask(len(case.dims)), factor.data_type or "f32"
     if factor.value is not None:
         attr.set_scales(arg, mask, [factor.value], factor.groups, data_type)
@@ -128,7 +128,7 @@ def _set_scales(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[
     return [_values(rs.ARG_ATTR_SCALES | arg, factor, case, kind, lambda n: fill.scales_for(n, kind, given))]
 
 
-def _set_zero_points(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[Operand]:
+def _set_zero_points(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[CaseOperand]:
     arg, mask, data_type = _arg(factor), factor.mask(len(case.dims)), factor.data_type or "s32"
     if factor.value is not None:
         attr.set_zero_points(arg, mask, [int(factor.value)], factor.groups, data_type)
@@ -142,7 +142,7 @@ def _set_zero_points(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> 
 
 def _values(
     arg: int, factor: FactorText, case: Case, kind: DataType, make: Callable[[int], Bytes]
-) -> Operand:
+) -> CaseOperand:
     """One value for each index, or each group of indices, of the masked dims."""
     shared = (1,) * (len(case.dims) - len(factor.groups)) + factor.groups
     mask = factor.mask(len(case.dims))
@@ -150,7 +150,7 @@ def _values(
         n // size if mask >> i & 1 else 1 for i, (n, size) in enumerate(zip(case.dims, shared, strict=True))
     ]
     count = prod(extents)
-    return Operand(arg, rs.MemoryDesc((count,), kind, "a"), "a", lambda _: make(count))
+    return CaseOperand(arg, rs.MemoryDesc((count,), kind, "a"), "a", lambda _: make(count))
 
 
 def _arg(factor: FactorText) -> int:
@@ -163,7 +163,7 @@ def _arg(factor: FactorText) -> int:
     return rs.ARG_SRC + number if factor.arg.startswith("src") else rs.ARG_ATTR_POST_OP_DW + number
 
 
-def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> list[Operand]:
+def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> list[CaseOperand]:
     """Append one post-op; the operand that it reads, if any."""
     if op.kind == "sum":
         data_type = op.fields[2] if len(op.fields) > 2 else None
@@ -178,14 +178,16 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
     md = rs.MemoryDesc(dims, op.fields[0], "abx" if tag in ("any", "common") else tag)
     post_ops.append_binary(op.name, md)
     return [
-        Operand(rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md))
+        CaseOperand(
+            rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md)
+        )
     ]
 
 
-def _sums(case: ReorderCase, dst: rs.MemoryDesc) -> list[Operand]:
+def _sums(case: ReorderCase, dst: rs.MemoryDesc) -> list[CaseOperand]:
     """The memories for compensation, one s32 for each index of the masked padded dims."""
     args = {"s8s8_comp": rs.ARG_DST_1, "zp_comp": rs.ARG_DST_2}
-    return [Operand(args[flag.kind], _sums_desc(flag.mask, dst), "a") for flag in case.oflag]
+    return [CaseOperand(args[flag.kind], _sums_desc(flag.mask, dst), "a") for flag in case.oflag]
 
 
 def _sums_desc(mask: int, dst: rs.MemoryDesc) -> rs.MemoryDesc:
@@ -196,7 +198,7 @@ def _sums_desc(mask: int, dst: rs.MemoryDesc) -> rs.MemoryDesc:
 # --- shuffle -----------------------------------------------------------------------------------------------
 
 
-def _shuffle(case: ShuffleCase) -> Work:
+def _shuffle(case: ShuffleCase) -> CaseWork:
     md = rs.MemoryDesc(case.dims, case.dt, case.tag)
     attr, _ = _attr(case)
     is_forward = case.dir != "BWD_D"
@@ -211,9 +213,9 @@ def _shuffle(case: ShuffleCase) -> Work:
         desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
         return rs.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
 
-    return Work(
+    return CaseWork(
         create,
         lambda pd: (rs.ShuffleForward if is_forward else rs.ShuffleBackward)(pd),
-        Operand(reads, md, case.tag, lambda nbytes: fill.bits_for(md.data_type, nbytes)),
-        Operand(writes, md, case.tag),
+        CaseOperand(reads, md, case.tag, lambda nbytes: fill.bits_for(md.data_type, nbytes)),
+        CaseOperand(writes, md, case.tag),
     )
