@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import restride as rs
-from onednn_api import Attributes, reorder
+from onednn_api import OneDNNAttributes, reorder
 from oracle import excused
 from restride.dtypes import DataType
 from restride_bench.onednn import OneDNN, OneDNNMemory
@@ -115,7 +115,7 @@ def fill(case: AttributeCase) -> tuple[Bytes, Bytes]:
 
 def run_onednn(library: OneDNN, case: AttributeCase, src: Bytes, old: Bytes) -> tuple[str, Bytes]:
     """The name of oneDNN's kernel, and the destination. Raises OneDNNError where it provides none."""
-    attr, held = Attributes.new(library), {}
+    attr, held = OneDNNAttributes.new(library), {}
     for factor, arg, name in factors_of(case.given):
         kind = "zero_points" if "zero" in name else "scales"
         attr.set(kind, arg & 31, factor.mask, factor.groups, factor.data_type)

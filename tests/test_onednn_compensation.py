@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from onednn_api import Attributes, Convolution, bits_of_desc, desc_of_bits, reorder
+from onednn_api import Convolution, OneDNNAttributes, bits_of_desc, desc_of_bits, reorder
 from restride_bench.onednn import OneDNN, OneDNNDesc
 from restride_bench.onednn_library import OneDNNError
 
@@ -116,7 +116,7 @@ class Weights:
         kind = {"i1": "s8", "f4": "f32"}[plain.dtype.str[1:]]
         source = library.desc(plain.shape, kind, _LETTERS[: plain.ndim])
         whole = np.full(self.desc.size, 0x55, np.uint8)
-        primitive = reorder(library, source, self.desc, Attributes.new(library))
+        primitive = reorder(library, source, self.desc, OneDNNAttributes.new(library))
         primitive.run({1: library.memory(source, plain), 17: library.memory(self.desc, whole)})
         return whole
 

@@ -17,12 +17,12 @@ from restride.plan.nest import LoopNest
 from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
 from restride.runtime.cpu import Params
-from restride.targets import jit
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.summed import LoweredSums, lower_sums
 
 from .by_offset import positions
 from .kernels import COMMON, factors_of
+from .machine_code import loaded
 
 Array = npt.NDArray[np.generic]
 
@@ -78,7 +78,7 @@ class Kernel:
 
     def __init__(self, case: Case, lowered: LoweredSums) -> None:
         self.lowered = lowered
-        self._library = jit.load(jit.compile_ir(lowered.ir(), lowered.isa))
+        self._library = loaded(lowered.ir(), lowered.isa)
         self._params = Params(factors_of(case.nest.compute, case.scale, 0.0))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
