@@ -25,12 +25,15 @@ settings.register_profile("explore", deadline=None, print_blob=True, suppress_he
 settings.load_profile("same")
 
 
+_CACHE = Path(__file__).parents[1] / ".pytest_cache"
+
+
 def _kernels_folder() -> str:
     """Where all processes of all runs in this checkout keep kernels, so that each is compiled once.
 
     It is not the user's own folder, which the kernels of the tests would fill.
     """
-    folder = Path(__file__).parents[1] / ".pytest_cache" / "kernels"
+    folder = _CACHE / "kernels"
     with contextlib.suppress(OSError):
         make_private(str(folder))
     is_usable = ObjectStore(folder).info().enabled and os.access(folder, os.W_OK)
@@ -40,6 +43,10 @@ def _kernels_folder() -> str:
 # Processes that begin later, the workers of xdist among them, take it from here.
 if "RESTRIDE_CACHE_DIR" not in os.environ:
     os.environ["RESTRIDE_CACHE_DIR"] = _kernels_folder()
+
+# Where Python may leave no bytecode beside sources, each of the many processes would compile all of them.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE / "bytecode"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
