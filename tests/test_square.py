@@ -27,7 +27,7 @@ def as_gpu(monkeypatch):
     """The device with the facts of one whose items run in step, and no problem solved before."""
     engine, before = sycl_engine(), rs.get_primitive_cache_capacity()
     rs.set_primitive_cache_capacity(0)
-    yield lambda facts: monkeypatch.setattr(engine._device, "facts", facts) or engine
+    yield lambda facts: monkeypatch.setattr(engine.device, "facts", facts) or engine
     rs.set_primitive_cache_capacity(before)
 
 

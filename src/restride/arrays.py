@@ -24,11 +24,11 @@ from .primitives.args import ARG_FROM, ARG_TO
 from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps
 from .runtime.alloc import Array, address_of
-from .runtime.brought import reached, settled
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
 from .runtime.stream import Stream
+from .runtime.transfer import settle, share_with
 
 __all__ = ["reorder", "target_desc"]
 
@@ -122,24 +122,25 @@ def _general(
         return _into_nibbles(x, dst, src, dtype, given, out, engine)
     if is_foreign(x) or is_foreign(out):
         return _of_others(x, dst, src, dtype, given, out, engine)
-    device = engine_of(x, out, engine)
-    source = _as_source(x, src, device)
+    runs = engine_of(x, out, engine)
+    source = _as_source(x, src, runs)
     if out is None:
-        target = Memory(target_desc(source.desc, dst, dtype), device)
+        target = Memory(target_desc(source.desc, dst, dtype), runs)
     else:
-        target = _as_target(source.desc, dst, dtype, out, device)
-    if device.is_sycl and not target.engine.is_sycl and not source.engine.is_sycl:
-        return _by_way_of(device, source, target, given, out)
+        target = _as_target(source.desc, dst, dtype, out, runs)
+    ends = target.engine, source.engine
+    if not runs.device.is_host and all(end.device.is_host for end in ends):
+        return _by_way_of(runs, source, target, given, out)
     # A device that holds one of the two does the work.
-    device = next((held.engine for held in (target, source) if held.engine.is_sycl), device)
-    bound = bind(given, source.desc, target.desc, device)
+    runs = next((end for end in ends if not end.device.is_host), runs)
+    bound = bind(given, source.desc, target.desc, runs)
     if out is None and bound.attr.freeze().sum is not None:
         raise beta_without_out()
-    _run_primitive(source, target, bound, device)
+    _run_primitive(source, target, bound, runs)
     if out is not None:
         return out
-    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and not target.engine.is_sycl
-    return np.asarray(target) if is_array else target
+    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
+    return np.asarray(target) if is_array and target.engine.device.is_host else target
 
 
 def _by_way_of(device: Engine, source: Memory, target: Memory, given: Arithmetic, out: Any) -> Any:
@@ -212,7 +213,7 @@ def _run_primitive(source: Memory, target: Memory, bound: Bound, device: Engine)
     if overlaps(source, target):
         raise overlapping(Problem(source.desc, target.desc, bound.attr.freeze()))
     made, stream = Reorder(source, target, bound.attr), Stream(device)
-    settled(source, target, *bound.extras.values())
+    settle(source, target, *bound.extras.values())
     if bound.extras:
         made.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     else:
@@ -255,13 +256,13 @@ def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
             why="it has neither descriptor nor data",
             hint="give it a descriptor and an engine",
         )
-    return reached(x, engine)
+    return share_with(x, engine)
 
 
 def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
     if isinstance(out, Memory) and out:
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
-        return reached(out, engine)
+        return share_with(out, engine)
     if isinstance(out, np.ndarray):
         target = out_desc(src, describe(out, None, TARGET), dst, dtype)
         return Memory(target.desc, _host_of(engine), target.buffer_of(out))
@@ -276,4 +277,4 @@ def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) 
 
 def _host_of(engine: Engine) -> Engine:
     """Where an array of the host lies for an engine; a device is reached from the CPU."""
-    return _CPU if engine.is_sycl else engine
+    return engine if engine.device.is_host else _CPU

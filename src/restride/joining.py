@@ -28,10 +28,10 @@ from .primitives.several import check_run
 from .primitives.several_checks import Names
 from .primitives.submitting import run_now
 from .primitives.sum import find_sum, parse_scales
-from .runtime.brought import brought, refuse_host_out
 from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
+from .runtime.transfer import from_host, refuse_host_out
 from .verbose import flags, write
 
 __all__ = ["add_n", "concat"]
@@ -223,7 +223,7 @@ class _Given:
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
-        if isinstance(self.first, Memory) or self.engine.is_sycl or not is_array:
+        if isinstance(self.first, Memory) or not self.engine.device.is_host or not is_array:
             return target
         array = np.asarray(target) if self.moved is None else np.asarray(target).view(self.moved)
         return back_to(self.first, array) if is_foreign(self.first) else array
@@ -247,7 +247,7 @@ class _Given:
     def _wrapped(self, x: Any, subject: Subject) -> tuple[Described, Memory]:
         array = x if self.moved is None else x.view(carried(self.moved))
         described = describe(array, None, subject)
-        return described, brought(described.desc, self.engine, described.buffer_of(array))
+        return described, from_host(described.desc, self.engine, described.buffer_of(array))
 
     def _target_of(self, out: Any) -> Memory:
         """`out` as a memory, which says the layout and the type."""

@@ -67,7 +67,7 @@ class _Job:
         call = partial(primitive.execute, stream, src, dst)
         if self.bound.extras:
             call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
-        return partial(_to_its_end, call, stream) if self.engine.is_sycl else call
+        return call if self.engine.device.is_host else partial(_to_its_end, call, stream)
 
 
 def _filled(memory: Memory) -> Memory:
@@ -174,7 +174,7 @@ class Plan:
         return f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, with {shared})"
 
     def _shared(self, threads: int) -> str:
-        return f"{threads} work-items" if self._job.engine.is_sycl else _threads(threads)
+        return _threads(threads) if self._job.engine.device.is_host else f"{threads} work-items"
 
 
 def _foretold(found: Prediction | None) -> str:

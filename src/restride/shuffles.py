@@ -21,10 +21,10 @@ from .primitives.execution import share_bytes
 from .primitives.shuffle_problem import ShuffleProblem
 from .primitives.submitting import run_now
 from .runtime.alloc import Array, address_of
-from .runtime.brought import brought, refuse_host_out
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
+from .runtime.transfer import from_host, refuse_host_out
 from .verbose import flags, write
 
 __all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
@@ -184,7 +184,7 @@ def _is_array(value: object) -> bool:
 def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:
     if not isinstance(value, Memory):
         described = describe(value, None, subject)
-        return brought(described.desc, engine, described.buffer_of(value))
+        return from_host(described.desc, engine, described.buffer_of(value))
     if not value:
         hint = "give it a descriptor and an engine"
         raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)

@@ -26,10 +26,10 @@ from ..primitives.args import (
     ARG_SRC_1,
     arg_attr_multiple_post_op,
 )
-from ..runtime.brought import brought
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from ..runtime.transfer import from_host
 from .factors import Applied, parse_factors
 from .nibbles import is_nibbles
 from .tensors import as_numpy, is_foreign
@@ -327,13 +327,13 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
     described = describe(array, None, _OPERAND)
-    return brought(described.desc, engine, described.buffer_of(array))
+    return from_host(described.desc, engine, described.buffer_of(array))
 
 
 def _at(values: np.ndarray[Any, Any], engine: Engine) -> Memory:
     """One value for each index, on the engine that runs the call."""
     described = describe(values, None, _OPERAND)
-    return brought(described.desc, engine, described.buffer_of(values))
+    return from_host(described.desc, engine, described.buffer_of(values))
 
 
 def _no_chain(entry: Any) -> InvalidArguments:

@@ -231,7 +231,7 @@ class ReferenceReorder:
 
 def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | SyclReorder | Compensated:
     """The implementation of a checked, concrete problem on an engine."""
-    if engine._device is not None:
+    if not engine.device.is_host:
         return _on_device(problem, engine)
     try:
         made = ReferenceReorder(problem) if engine.kind == "reference" else CpuReorder(problem)

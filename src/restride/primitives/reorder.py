@@ -159,9 +159,9 @@ def _solve(problem: Problem, engine: Engine) -> Any:
 
 
 def _engine_of(src: Engine, dst: Engine) -> Engine:
-    """Which of the two does it: a SYCL one, the destination's first; of two on the host the reference one."""
+    """Which of the two does it: a device, the destination's first; of two on the host the reference one."""
     for engine in (dst, src):
-        if engine.is_sycl:
+        if not engine.device.is_host:
             return engine
     return src if src.kind == "reference" else dst
 

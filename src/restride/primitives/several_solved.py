@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..runtime.engine import Engine
 from .concat_problem import ConcatProblem
@@ -10,22 +10,23 @@ from .concat_solved import CpuConcat, ReferenceConcat
 from .sum_problem import CpuSum, ReferenceSum, SumProblem
 
 if TYPE_CHECKING:
+    from ..runtime.sycl import SyclDevice
     from .sycl_several import SyclConcat, SyclSum
 
 
 def solve_concat(problem: ConcatProblem, engine: Engine) -> CpuConcat | ReferenceConcat | SyclConcat:
     """The implementation of a checked problem on an engine."""
-    if engine._device is not None:
+    if not engine.device.is_host:
         from .sycl_several import SyclConcat
 
-        return SyclConcat(problem, engine._device)
+        return SyclConcat(problem, cast("SyclDevice", engine.device))
     return ReferenceConcat(problem) if engine.kind == "reference" else CpuConcat(problem)
 
 
 def solve_sum(problem: SumProblem, engine: Engine) -> CpuSum | ReferenceSum | SyclSum:
     """The implementation of a checked problem on an engine."""
-    if engine._device is not None:
+    if not engine.device.is_host:
         from .sycl_several import SyclSum
 
-        return SyclSum(problem, engine._device)
+        return SyclSum(problem, cast("SyclDevice", engine.device))
     return ReferenceSum(problem) if engine.kind == "reference" else CpuSum(problem)

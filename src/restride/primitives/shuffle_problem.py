@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
@@ -21,6 +21,7 @@ from .chain import NOTHING
 from .feeding import Entry
 
 if TYPE_CHECKING:
+    from ..runtime.sycl import SyclDevice
     from .sycl_reorder import SyclMove
 
 
@@ -133,10 +134,10 @@ class ReferenceShuffle:
 
 def solve_shuffle(problem: ShuffleProblem, engine: Engine) -> CpuShuffle | ReferenceShuffle | SyclMove:
     """The implementation of a checked problem on an engine."""
-    if engine._device is not None:
+    if not engine.device.is_host:
         from .sycl_reorder import SyclMove
 
-        return SyclMove(problem, problem.nest(), NOTHING, engine._device)
+        return SyclMove(problem, problem.nest(), NOTHING, cast("SyclDevice", engine.device))
     return ReferenceShuffle(problem) if engine.kind == "reference" else CpuShuffle(problem)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 from ..errors import InvalidArguments
-from ..runtime.brought import settled
 from ..runtime.engine import Engine
 from ..runtime.event import COMPLETED, Event
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
+from ..runtime.transfer import settle
 
 if TYPE_CHECKING:
-    from ..runtime.sycl import Run
+    from ..runtime.sycl import Run, SyclDevice
 
 
 @runtime_checkable
@@ -31,24 +31,23 @@ def run_on(impl: Any, stream: Stream, deps: Sequence[Any], args: tuple[Any, ...]
     if not isinstance(impl, OnDevice):
         impl.run(*args)
         return COMPLETED
-    device = stream.engine._device
-    assert device is not None
+    device = cast("SyclDevice", stream.engine.device)
     return impl.submit(device.begin(stream._queue, deps), *args)
 
 
 def run_now(impl: Any, engine: Engine, memories: Sequence[Memory], args: tuple[Any, ...]) -> None:
     """Run an implementation on checked memories to its end; on a device after all that works on them."""
-    device = engine._device
-    if device is None:
+    if engine.device.is_host:
         impl.run(*args)
         return
-    settled(*memories)
+    settle(*memories)
+    device = cast("SyclDevice", engine.device)
     impl.submit(device.begin(device.queue), *args).wait()
 
 
 def check_sycl(kind: str, impl: Any, engine: Engine) -> None:
     """Raise InvalidArguments unless the engine is a SYCL device."""
-    if engine.is_sycl:
+    if not engine.device.is_host:
         return
     raise InvalidArguments(
         f"{kind}.execute_sycl: the engine is no SYCL device",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -12,10 +12,8 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..plan.nest import LoopNest
 from ..runtime.alloc import Buffer, extent
-from ..runtime.device_memory import check_alive
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.pending import pending
 from ..runtime.sycl import Place, Run, SyclDevice, readable
 from ..runtime.sycl_program import Given, SyclProgram, spread_whole
 from ..runtime.sycl_sums import SyclSums
@@ -64,9 +62,8 @@ class SyclReorder(SyclMove):
     """
 
     def __init__(self, problem: Any, engine: Engine, solve: Solve) -> None:
-        assert engine._device is not None
         chain = problem.chain()
-        super().__init__(problem, problem.nest(chain), chain, engine._device)
+        super().__init__(problem, problem.nest(chain), chain, cast(SyclDevice, engine.device))
         self._engine, self._solve = engine, solve
 
     def with_values(self, problem: Any) -> Any:
@@ -75,7 +72,7 @@ class SyclReorder(SyclMove):
 
     def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
         """Submit on checked memories; the event."""
-        if dst.engine.is_sycl:
+        if not dst.engine.device.is_host:
             return super().submit(run, src, dst, extras)
         read = fetched(run, src, dst.engine)
         held = {arg: fetched(run, memory, dst.engine) for arg, memory in extras.items()}
@@ -102,7 +99,7 @@ class SyclCompensated(SyclReorder):
     def submit(self, run: Run, src: Memory, dst: Memory, extras: Extras) -> Any:
         """Submit on checked memories; the event of both."""
         event = super().submit(run, src, dst, extras)
-        if not dst.engine.is_sycl:
+        if dst.engine.device.is_host:
             return event
         places = {FACTORS[arg]: place_of(run, extras[arg]) for arg in self.outputs}
         outputs = {factor: place for factor, place in places.items() if place is not None}
@@ -112,13 +109,14 @@ class SyclCompensated(SyclReorder):
 
 def fetched(run: Run, memory: Memory, engine: Engine) -> Memory:
     """A memory of the host with the same bytes, there when `run`'s dependencies are done."""
-    if not memory.engine.is_sycl:
+    device = memory.engine.device
+    if device.is_host:
         return memory
     buffer = memory._buffer
     if buffer is None:
         return Memory.allocated(memory.desc, engine)
-    check_alive(buffer, memory.engine)
-    pending.wait_for(buffer.owner)
+    device.check_alive(buffer)
+    device.settle(buffer)
     copied = np.empty(max(extent(memory.desc).high, 1), np.uint8)
     if extent(memory.desc).high:
         run.copy(copied, buffer.owner, extent(memory.desc).high)
@@ -131,24 +129,22 @@ def place_of(run: Run, memory: Memory) -> Place | None:
     buffer = memory._buffer
     if buffer is None or not buffer.nbytes:
         return None
-    if memory.engine._device is run.device:
-        check_alive(buffer, memory.engine)
+    if memory.engine.device is run.device:
+        run.device.check_alive(buffer)
         run.held.append(buffer.owner)
         return Place(buffer.owner)
-    if memory.engine.is_sycl:
+    if not memory.engine.device.is_host:
         buffer = _from_other(run, memory, buffer)
     return _brought(run, memory.desc, buffer)
 
 
 def _from_other(run: Run, memory: Memory, buffer: Buffer) -> Buffer:
     """The bytes of a memory on another device, by way of the host, once `run`'s dependencies are done."""
-    device = memory.engine._device
-    assert device is not None
-    check_alive(buffer, memory.engine)
+    memory.engine.device.check_alive(buffer)
     # Its bytes are copied on a queue of that device, which knows nothing of what this run waits for.
     for event in run.deps:
         event.wait()
-    return device.download(buffer)
+    return memory.engine.device.download(buffer)
 
 
 def _brought(run: Run, md: MemoryDesc, buffer: Buffer) -> Place | None:

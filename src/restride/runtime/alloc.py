@@ -93,39 +93,6 @@ def extent(md: MemoryDesc) -> Extent:
     return Extent(first, last, max(last, md.data_type.nbytes(low) + md.size))
 
 
-def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
-    """The buffer that `data` stands for: None allocates, `NO_DATA` is none, the rest is wrapped.
-
-    Raises InvalidArguments where the buffer ends before the highest byte of `md`, OutOfMemory as `allocate`.
-    """
-    if data is NO_DATA:
-        return None
-    if data is None:
-        return allocate_for(md)
-    buffer = data if isinstance(data, Buffer) else wrap(data, md.data_type)
-    if buffer.nbytes >= extent(md).high:
-        return buffer
-    needed = f"the descriptor needs {extent(md).high} bytes, padding and offset0 included"
-    raise InvalidArguments(
-        "Memory: the data is too short",
-        code="RS-M16",
-        where=str(md),
-        why=f"{needed}; the data has {buffer.nbytes}",
-        hint="pass a longer buffer, or leave data out to allocate",
-    )
-
-
-def allocate_for(md: MemoryDesc) -> Buffer:
-    """Bytes for a tensor. The half byte behind an odd number of 4-bit elements is zero."""
-    try:
-        buffer = allocate(extent(md).needed)
-    except OutOfMemory as error:
-        raise error.retold(where=str(md)) from None
-    if md.data_type.bits < 8:
-        buffer.bytes()[-1:] = 0
-    return buffer
-
-
 def allocate(nbytes: int) -> Buffer:
     """`nbytes` bytes of undefined content, aligned to a cache line, from 1 MiB on to a page.
 

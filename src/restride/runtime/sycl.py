@@ -10,14 +10,16 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ..dtypes import DataType
 from ..emit.entry import ENTRY
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
-from ..plan.machine import Device
+from ..plan.machine import Device as Facts
 from ..plan.work_items import ItemPlan
 from ..plan.work_sums import SumPlan
 from ..targets.spirv import Spirv, spirv_code
 from .alloc import Array, Buffer, address_of
 from .cache import LruCache, shared_cache
+from .device import Device, Queue
 from .pending import pending
 from .sycl_sdk import INSTALL, Sdk, find_sdk
 
@@ -39,16 +41,16 @@ class Place(NamedTuple):
     at: int = 0
 
 
-class SyclDevice:
-    """One SYCL device in one context: what an engine stands for. `name` and `index` are those of the engine.
+class SyclDevice(Device):
+    """One SYCL device in one context. `queue` is its own, in order: for copies that have no stream."""
 
-    `queue` is the device's own, in order: for copies that no stream is given for.
-    """
+    is_host = False
 
     def __init__(self, sdk: Sdk, device: Any, context: Any) -> None:
         self.sdk, self.device, self.context = sdk, device, context
-        self.queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
-        self.word, (self.name, self.index) = device.device_type.name, _named(device)
+        self.queue = self.usm_queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
+        self.name, self.index = _named(device)
+        self.kind = device.device_type.name if device.is_cpu or device.is_gpu else "any"
         # Others cannot be opened again by their names.
         self.is_default = device.parent_device is None and context == default_context(sdk, device)
         self.has_double = bool(device.has_aspect_fp64)
@@ -59,8 +61,8 @@ class SyclDevice:
 
     # --- memory ---------------------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int, kind: str = "device") -> Buffer:
-        """`nbytes` bytes of USM of a kind. Raises OutOfMemory where the device has not as much."""
+    def allocate(self, nbytes: int, *, zero_last: bool = False, kind: str = "device") -> Buffer:
+        """New USM of a kind; its last byte is zero if `zero_last`. Raises OutOfMemory."""
         make = getattr(self.sdk.memory, USM_KINDS[kind])
         if nbytes >= _LARGE:
             pending.settle()
@@ -75,13 +77,16 @@ class SyclDevice:
                 why=str(error),
                 hint="free memory, use a smaller type, or work in parts through submemory_desc",
             ) from error
+        if zero_last and nbytes:
+            usm.memset(0)
         return Buffer(usm._pointer, nbytes, False, usm)
 
-    def wrap(self, data: object) -> Buffer:
-        """The USM that `data` is or exports, without a copy.
+    def wrap(self, data: object, data_type: DataType) -> Buffer:
+        """The USM that `data` is or exports, without a copy; of any type.
 
         Raises InvalidArguments for memory of the host, of another context, or already freed.
         """
+        data = data.owner if isinstance(data, Buffer) else data
         interface = getattr(data, "__sycl_usm_array_interface__", None)
         if interface is None:
             raise InvalidArguments(
@@ -122,23 +127,56 @@ class SyclDevice:
         """ "device", "shared", "host", or "unknown" for what this context does not know (any more)."""
         return self.sdk.usm_type(usm, self.queue)
 
-    def is_on_host(self, buffer: Buffer) -> bool:
-        """True where Python may read and write the bytes."""
-        return self.usm_type(buffer.owner) in ("shared", "host")
+    def check_alive(self, buffer: Buffer) -> None:
+        """Raise InvalidArguments for USM that the context does not know, or any more."""
+        if buffer.owner is not None and self.usm_type(buffer.owner) != "unknown":
+            return
+        raise InvalidArguments(
+            "Memory: its USM is gone",
+            code="RS-P08",
+            where=f"{buffer.nbytes} bytes on {self.name}:{self.index}",
+            why="the pointer is no USM of the engine's context: it has been freed",
+            hint="keep the allocation alive as long as the memory that wraps it",
+        )
+
+    def host_view(self, buffer: Buffer) -> Buffer | None:
+        """The same memory, once nothing works on it; None for USM that the host does not see."""
+        if self.usm_type(buffer.owner) not in ("shared", "host"):
+            return None
+        self.settle(buffer)
+        return buffer
 
     def download(self, buffer: Buffer) -> Buffer:
-        """A copy of the bytes on the host, once everything that works on them has ended."""
-        pending.wait_for(buffer.owner)
+        """A copy of the bytes on the host, once nothing works on them."""
+        self.check_alive(buffer)
+        self.settle(buffer)
         copied = np.empty(max(buffer.nbytes, 1), np.uint8)
         if buffer.nbytes:
             self.queue.memcpy(copied, buffer.owner, buffer.nbytes)
         return Buffer(address_of(copied), buffer.nbytes, False, copied)
 
-    def upload(self, held: Buffer, buffer: Buffer, nbytes: int) -> None:
-        """Write the first bytes of a buffer of the host into the device's."""
-        pending.wait_for(buffer.owner)
+    def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
+        """Write the first bytes of a buffer of the host, once nothing works on the target."""
+        self.check_alive(target)
+        self.settle(target)
         if nbytes:
-            self.queue.memcpy(buffer.owner, readable(held.bytes()[:nbytes]), nbytes)
+            self.queue.memcpy(target.owner, readable(source.bytes()[:nbytes]), nbytes)
+
+    def settle(self, buffer: Buffer) -> None:
+        """Block until nothing that was submitted works on the buffer."""
+        pending.wait_for(buffer.owner)
+
+    def open_queue(self, in_order: bool) -> Queue:
+        """A queue of dpctl."""
+        order = {"property": "in_order"} if in_order else {}
+        queue: Queue = self.sdk.dpctl.SyclQueue(self.context, self.device, **order)
+        return queue
+
+    def wait(self, queue: Queue | None) -> None:
+        """Block until everything on the queue has ended, and let go of what it held."""
+        if queue is not None:
+            queue.wait()
+            pending.settle()
 
     def constant(self, values: Array) -> Place:
         """An array of the host, kept on the device."""
@@ -224,14 +262,14 @@ def readable(held: Array) -> Array:
     return held if held.flags.writeable else held.copy()
 
 
-def _facts(device: Any) -> Device:
+def _facts(device: Any) -> Facts:
     """What schedules depend on."""
     if device.is_cpu:
         # Items run one after the other, with vector registers, and no memory is that of one group alone.
-        return Device(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
+        return Facts(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
     widths = [int(width) for width in device.sub_group_sizes]
     group = min(_GROUP, int(device.max_work_group_size))
-    return Device(group, max(widths, default=1), int(device.local_mem_size))
+    return Facts(group, max(widths, default=1), int(device.local_mem_size))
 
 
 # --- devices ------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class Common:
         return self.engine.rstrip("0123456789").rstrip(":")
 
     @property
-    def is_sycl(self) -> bool:
+    def has_queues(self) -> bool:
         """True for an engine with memory and queues of its own."""
         return self.engine_kind == "gpu" or self.engine_kind.startswith("sycl")
 

@@ -44,7 +44,7 @@ class Placed:
     @classmethod
     def at(cls, operand: Operand, engine: rs.Engine, stored: Guarded, usm_kind: str) -> Placed:
         """Place a storage on an engine, with a copy of its bytes where the engine has memory of its own."""
-        if not engine.is_sycl:
+        if engine.device.is_host:
             return cls(rs.Memory(operand.md, engine, stored.bytes), stored)
         whole = rs.sycl_interop.make_memory(rs.MemoryDesc((stored.whole.size,), "u8", "a"), engine, usm_kind)
         mapped = whole.map_data()
@@ -84,7 +84,7 @@ class Bound:
         stream = rs.Stream(engines.runs, "in_order" if stream_kind == "def" else stream_kind)
         self._placed = tuple(placed.values())
         self.call: Callable[[], object] = lambda: execute(primitive, stream, args)
-        if engines.runs.is_sycl:
+        if not engines.runs.device.is_host:
             self.call = lambda: _ended(execute, primitive, stream, args)
 
     def fetch(self) -> None:

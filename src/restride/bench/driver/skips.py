@@ -63,9 +63,9 @@ def _of_engine(common: Common) -> Iterator[str]:
         yield _no(f"there is no engine {common.engine}")
     if common.memory_kind not in USM_KINDS:
         yield _no(f"--memory-kind={common.memory_kind}, memory of SYCL is USM")
-    if not common.is_sycl and common.memory_kind != "usm":
+    if not common.has_queues and common.memory_kind != "usm":
         yield _no(f"--memory-kind={common.memory_kind} is for SYCL engines")
-    if not common.is_sycl and common.stream_kind == "out_of_order":
+    if not common.has_queues and common.stream_kind == "out_of_order":
         yield _no("--stream-kind=out_of_order, streams of the CPU are in order")
 
 
@@ -114,7 +114,7 @@ def _of_reorder(case: ReorderCase) -> Iterator[str]:
 
 
 def _of_crossing(case: ReorderCase, common: Common) -> Iterator[str]:
-    if case.cross_engine != "none" and not common.is_sycl:
+    if case.cross_engine != "none" and not common.has_queues:
         yield _no(f"--cross-engine={case.cross_engine}, it is from or to a SYCL engine, which --engine names")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime.brought import brought, near, reached
+from restride.runtime.transfer import from_host, share_with, to_host
 from support.engines import from_numpy, run
 from support.errors import refused
 from support.sycl import on_device, sycl_engine
@@ -159,18 +159,18 @@ def test_an_out_of_the_host_is_refused_where_nothing_would_write_it(device):
 @pytest.mark.sycl
 def test_a_copy_near_python_waits(device):
     memory = on_device(rs.Memory.from_numpy(X), device)
-    held = near(memory)
+    held = to_host(memory)
     assert held.engine is rs.Engine("cpu")
     np.testing.assert_array_equal(held.to_numpy(), X)
-    assert reached(memory, rs.Engine("cpu")) is memory
+    assert share_with(memory, rs.Engine("cpu")) is memory
 
 
 def test_bytes_of_the_host_are_not_copied_for_the_host():
     cpu = rs.Engine("cpu")
-    memory = brought(rs.MemoryDesc((510,), "f32", "a"), cpu, X.reshape(-1))
+    memory = from_host(rs.MemoryDesc((510,), "f32", "a"), cpu, X.reshape(-1))
     assert memory.get_data_handle() == X.ctypes.data
-    assert near(memory) is memory
-    assert reached(memory, rs.Engine("reference")).get_data_handle() == X.ctypes.data
+    assert to_host(memory) is memory
+    assert share_with(memory, rs.Engine("reference")).get_data_handle() == X.ctypes.data
 
 
 def test_a_name_of_no_engine_is_refused():
