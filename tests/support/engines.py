@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 
 import restride as rs
+from support.second_device import SECOND
 from support.sycl import sycl_engine
 
 Array = npt.NDArray[Any]
@@ -33,6 +34,8 @@ def storage(data: Array, engine: rs.Engine) -> Array:
 
 def memory_over(md: rs.MemoryDesc, engine: rs.Engine, part: Array) -> rs.Memory:
     """A memory over an array, or over a part of one, that `storage` made. Nothing is copied."""
+    if engine.device is SECOND:
+        return rs.Memory(md, engine, SECOND.adopt(part))
     return rs.Memory(md, engine, _Usm(part, engine) if engine.is_sycl else part)
 
 

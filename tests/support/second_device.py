@@ -5,9 +5,11 @@ A forgotten copy reads through a handle, which fails; a forgotten wait finds the
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from restride.dtypes import DataType
 from restride.errors import InvalidArguments
@@ -16,8 +18,8 @@ from restride.runtime.device import Device
 from restride.runtime.devices import register_device
 
 _FILL = 0xA5
-# No process has memory up there, and no two buffers come near each other.
-_HANDLES = itertools.count(1 << 62, 1 << 40)
+# No process has memory up there; handles overlap where the memory behind them does.
+_HANDLE = 1 << 62
 
 
 class DeviceBuffer(Buffer):
@@ -29,35 +31,30 @@ class DeviceBuffer(Buffer):
         raise AssertionError("memory of the second device is used as if it were memory of the host")
 
 
+@dataclass(eq=False)
 class Task:
     """A piece of work on buffers, and its event: it is done, after `deps`, when somebody waits for it."""
 
-    def __init__(self, work: Callable[[], object], buffers: Sequence[Buffer], deps: Sequence[Task]) -> None:
-        self._work: Callable[[], object] | None = work
-        self.buffers, self.deps = tuple(buffers), tuple(deps)
+    work: Callable[[], object] | None
+    buffers: Sequence[Buffer]
+    deps: Sequence[Task] = ()
 
     def wait(self) -> None:
         for before in self.deps:
             before.wait()
-        work, self._work = self._work, None
+        work, self.work = self.work, None
         if work is not None:
             work()
-
-    def is_complete(self) -> bool:
-        return self._work is None
 
 
 class SecondQueue:
     """Tasks one after the other; out of order the last one first."""
 
     def __init__(self, device: SecondDevice, in_order: bool) -> None:
-        self._device, self._is_in_order, self._tasks = device, in_order, list[Task]()
+        self._device, self._in_order, self._tasks = device, in_order, list[Task]()
 
-    def submit(
-        self, work: Callable[[], object], buffers: Sequence[Buffer], deps: Sequence[Task] = ()
-    ) -> Task:
-        before = self._tasks[-1:] if self._is_in_order else []
-        task = Task(work, buffers, [*before, *deps])
+    def submit(self, work: Callable[[], object], buffers: Sequence[Buffer], *deps: Task) -> Task:
+        task = Task(work, buffers, [*deps, *self._tasks[-1:]] if self._in_order else deps)
         self._tasks.append(task)
         self._device.tasks.append(task)
         return task
@@ -76,9 +73,13 @@ class SecondDevice(Device):
     def allocate(self, nbytes: int, *, zero_last: bool = False) -> Buffer:
         owner = allocate(nbytes).bytes()
         owner[...] = _FILL
-        if zero_last:
-            owner[-1:] = 0
-        return DeviceBuffer(next(_HANDLES), nbytes, False, owner)
+        owner[nbytes - zero_last :] = 0
+        return self.adopt(owner)
+
+    def adopt(self, array: Array) -> Buffer:
+        """A contiguous array of the host as memory of the device, for tests that look at its bytes."""
+        owner = array.reshape(-1).view(np.uint8)
+        return DeviceBuffer(_HANDLE | address_of(owner), owner.nbytes, not owner.flags.writeable, owner)
 
     def wrap(self, data: object, data_type: DataType) -> Buffer:
         if isinstance(data, DeviceBuffer):
@@ -87,8 +88,7 @@ class SecondDevice(Device):
 
     def check_alive(self, buffer: Buffer) -> None: ...
 
-    def host_view(self, buffer: Buffer) -> Buffer | None:
-        return None
+    def host_view(self, buffer: Buffer) -> None: ...
 
     def download(self, buffer: Buffer) -> Buffer:
         copied = self.memory(buffer).copy()
@@ -97,22 +97,22 @@ class SecondDevice(Device):
     def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
         self.memory(target)[:nbytes] = source.bytes()[:nbytes]
 
+    def memory(self, buffer: Buffer) -> Any:
+        """The bytes behind a handle, once nothing works on them."""
+        self.settle(buffer)
+        return buffer.owner
+
     def settle(self, buffer: Buffer) -> None:
         for task in self.tasks:
-            if any(buffer.owner is used.owner for used in task.buffers):
+            if any(np.shares_memory(buffer.owner, used.owner) for used in task.buffers):
                 task.wait()
-        self.tasks = [task for task in self.tasks if not task.is_complete()]
+        self.tasks = [task for task in self.tasks if task.work]
 
     def open_queue(self, in_order: bool) -> SecondQueue:
         return SecondQueue(self, in_order)
 
     def wait(self, queue: Any) -> None:
         queue.wait()
-
-    def memory(self, buffer: Buffer) -> Any:
-        """The bytes behind a handle, once nothing works on them."""
-        self.settle(buffer)
-        return buffer.owner
 
 
 SECOND = SecondDevice()

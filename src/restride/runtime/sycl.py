@@ -52,7 +52,7 @@ class SyclDevice(Device):
         self.name, self.index = _named(device)
         self.kind = device.device_type.name if device.is_cpu or device.is_gpu else "any"
         # Others cannot be opened again by their names.
-        self.is_default = device.parent_device is None and context == default_context(sdk, device)
+        self.is_default = device.parent_device is None and context == sdk.default_context(device)
         self.has_double = bool(device.has_aspect_fp64)
         self.facts = _facts(device)
 
@@ -281,21 +281,16 @@ _devices_lock = threading.Lock()
 def count_devices(selector: str) -> int:
     """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
     sdk = find_sdk()
-    return 0 if sdk is None else len(_selected(sdk, selector))
+    return 0 if sdk is None else len(sdk.devices(selector))
 
 
 def open_device(selector: str, index: int) -> SyclDevice | None:
     """The device of that number in its default context; None where there is none."""
     sdk = find_sdk()
-    found = [] if sdk is None else _selected(sdk, selector)
+    found = [] if sdk is None else sdk.devices(selector)
     if sdk is None or index >= len(found):
         return None
-    return device_in(sdk, found[index], default_context(sdk, found[index]))
-
-
-def default_context(sdk: Sdk, device: Any) -> Any:
-    """The context that queues of the device are in unless they say otherwise."""
-    return sdk.dpctl.SyclQueue(device).sycl_context
+    return device_in(sdk, found[index], sdk.default_context(found[index]))
 
 
 def device_in(sdk: Sdk, device: Any, context: Any) -> SyclDevice:
@@ -321,13 +316,3 @@ def why_none() -> tuple[str, str]:
         "no driver offers such a device",
         "install its driver: for CPUs intel-opencl-rt, named by OCL_ICD_FILENAMES=<path of libintelocl.so>",
     )
-
-
-def _selected(sdk: Sdk, selector: str) -> list[Any]:
-    words = [word for word in selector.split(":") if word]
-    return [device for device in sdk.dpctl.get_devices() if _matches(device, words)]
-
-
-def _matches(device: Any, words: list[str]) -> bool:
-    mine = device.filter_string.split(":")[:2]
-    return all(word in mine for word in words)

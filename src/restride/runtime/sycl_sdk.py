@@ -41,6 +41,15 @@ class Sdk:
         """ "device", "shared" or "host"; "unknown" for memory that has been freed, or was never USM."""
         return str(usm.get_usm_type(queue))
 
+    def devices(self, selector: str) -> list[Any]:
+        """The devices that a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+        words = {word for word in selector.split(":") if word}
+        return [one for one in self.dpctl.get_devices() if words <= {*one.filter_string.split(":")[:2]}]
+
+    def default_context(self, device: Any) -> Any:
+        """The context that queues of a device are in unless they say otherwise."""
+        return self.dpctl.SyclQueue(device).sycl_context
+
 
 @functools.cache
 def find_sdk() -> Sdk | None:
