@@ -45,7 +45,7 @@ class Stream:
             raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
         self._engine = engine
         self._flags = _checked(_parse(flags), engine)
-        self._queue = engine.device.open_queue(in_order=self._flags == StreamFlags.in_order)
+        self._queue = engine.device.open_queue(in_order=self._flags is StreamFlags.in_order)
 
     @classmethod
     def of_queue(cls, engine: Engine, queue: Any) -> Stream:
