@@ -14,7 +14,9 @@ from ..plan.machine import LINE
 from ..plan.nest import LoopNest
 from ..targets.compilable import Compilable
 from ..targets.isa import CacheSizes, Isa, host_caches, host_isa
+from .alloc import Array, address_of
 from .cache import LruCache, shared_cache
+from .huge_pages import page_offsets
 from .pool import default_pool
 
 if TYPE_CHECKING:
@@ -44,11 +46,15 @@ class Work(Compilable, Protocol):
     def steps(self) -> int:
         """The finest pieces that threads can share."""
 
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The nests that write the destination here and there in it; none where it is written in order."""
+
 
 class Kernel:
     """Machine code of one nest in this process. Holds no state of a run: threads may share it."""
 
-    __slots__ = ("_library", "address", "call", "lowered", "moved_bytes", "whole")
+    __slots__ = ("_library", "_pages", "address", "call", "lowered", "moved_bytes", "whole")
 
     def __init__(self, lowered: Work, moved_bytes: int) -> None:
         # Linking, the store and native calls are loaded with the first kernel.
@@ -62,6 +68,7 @@ class Kernel:
         self.whole = self._library.address(WHOLE)
         call = native_call(3, keep_lock=moved_bytes < _LOCKED_BYTES)
         self.call: Callable[[int, int, int], None] = functools.partial(call, self.whole)
+        self._pages: Array | None = None
 
     @property
     def is_small(self) -> bool:
@@ -86,7 +93,14 @@ class Kernel:
         elif self.moved_bytes < _SHORT_BYTES:
             default_pool().run(self.address, src, dst, params, parts)
         else:
+            self._prefault(dst)
             default_pool().run_long(self.address, src, dst, params, parts)
+
+    def _prefault(self, dst: int) -> None:
+        """Ask for the pages of the destination, so that no part of a long run waits for many of them."""
+        if self._pages is None:
+            self._pages = page_offsets(self.lowered.nests)
+        default_pool().prefault(dst, address_of(self._pages), len(self._pages))
 
 
 def _is_small(lowered: Work, moved_bytes: int) -> bool:

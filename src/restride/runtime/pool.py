@@ -29,6 +29,9 @@ MOST_THREADS = 1024
 # A piece of a long job lasts about this long: far above the cost of a region, and below 0.2 s even where
 # fresh pages make the next piece fifty times as slow as the last.
 _PIECE_S = 0.003
+# At most so many pages are asked for at once, however fast the last ones came: the system may have to find
+# and clear the next ones first, which takes some milliseconds for each.
+_PIECE_PAGES = 8
 
 
 def available_processors() -> int:
@@ -76,15 +79,30 @@ class ThreadPool:
 
         A part must take less than about 0.1 s. After KeyboardInterrupt some parts are done and some are not.
         """
+        self._run_pieces(fn, src, dst, params, parts, most=parts)
+
+    def _run_pieces(self, fn: int, src: int, dst: int, params: int, parts: int, *, most: int) -> None:
+        """Run all parts in pieces of `most` or fewer, but of one for each thread that has a processor."""
         # Threads beyond the processors take turns: no piece waits for more than one round of them.
         least = min(self._threads, available_processors())
         piece, first = least, 0
         while first < parts:
-            count = min(piece, parts - first)
+            count = min(max(least, min(piece, most)), parts - first)
             start = time.perf_counter()
             self.run(fn, src, dst, params, parts, first, count)
             piece = _next_piece(count, time.perf_counter() - start, least)
             first += count
+
+    def prefault(self, dst: int, offsets: int, count: int) -> None:
+        """Ask the system for the pages of a destination that is to be written, and change no byte of it.
+
+        At `offsets` lie `count` int64: offsets of bytes that may be written, one for each page. A long job on
+        fresh pages needs this first where a part writes to many of them. Ctrl-C is honoured.
+        """
+        team = self._team or self._start()
+        if not team.prefault:
+            return
+        self._run_pieces(team.prefault, 0, dst, offsets, count, most=_PIECE_PAGES)
 
     def resize(self, threads: int) -> None:
         """Use `threads` threads from the next region on. Regions that are running end as they began."""

@@ -47,6 +47,10 @@ class Team(Protocol):
     def run(self) -> Run:
         """Run parts first..first+count-1 of a kernel."""
 
+    @property
+    def prefault(self) -> int:
+        """A kernel: part i touches the byte of `dst` at offset i of those in `params`. 0: there is none."""
+
     def close(self) -> None:
         """Send the workers away once the region they are in is done."""
 
@@ -71,6 +75,7 @@ class NativeTeam:
         self._address = _allocate()
         native.open(self._address, native.spins if spin else 0)
         self.run: Run = functools.partial(native.call, native.run, self._address)
+        self.prefault = native.prefault
         with _signals_blocked():
             self._create(workers)
         native.join(self._address, len(self._threads))
@@ -102,6 +107,8 @@ class NativeTeam:
 
 class PythonTeam:
     """Workers for systems without POSIX threads: Python's, without Python's lock during each part."""
+
+    prefault = 0
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -206,6 +213,7 @@ class _Native:
     call: Run  # (fn, eight words), without Python's lock
     run: int
     worker: int
+    prefault: int
     open: Callable[[int, int], None]
     join: Callable[[int, int], None]
     close: Callable[[int], int]
@@ -222,6 +230,7 @@ def _native() -> _Native:
         call=native_call(_RUN_WORDS),
         run=pool.address("restride_pool_run"),
         worker=pool.address("restride_pool_worker"),
+        prefault=pool.address("restride_pool_prefault"),
         open=ctypes.CFUNCTYPE(None, pointer, number)(pool.address("restride_pool_open")),
         join=ctypes.CFUNCTYPE(None, pointer, number)(pool.address("restride_pool_join")),
         close=ctypes.CFUNCTYPE(number, pointer)(pool.address("restride_pool_close")),

@@ -45,6 +45,11 @@ class Lowered:
         return any(plan.streams for plan in self.schedules)
 
     @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The nest whose destination is written here and there in it."""
+        return (self.nest,)
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
         return (self.staged or self.blocks or self.schedules or self.nest, self.isa)

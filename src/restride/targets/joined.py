@@ -31,6 +31,11 @@ class LoweredJoin:
         return self.joined.steps
 
     @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """None: the destination is written in order."""
+        return ()
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
         return (self.joined, self.isa)

@@ -31,6 +31,11 @@ class LoweredSums:
         return self.summed.blocks.count
 
     @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The nest whose destination is written block by block."""
+        return (self.summed.blocks.nest,)
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
         return (self.summed, self.isa)
