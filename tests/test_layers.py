@@ -34,7 +34,7 @@ _OPTIONAL = {
     "tensorflow",
 }
 _ROWS = (
-    ("errors", "nearest", "forks", "kept", "dtypes", "settings", "verbose", "version"),
+    ("errors", "foreign", "nearest", "forks", "kept", "dtypes", "settings", "verbose", "version"),
     ("desc",),
     ("plan",),
     ("emit",),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
+from ..foreign import plain_text
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, layout_of_tag
 from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse_type, short_repr
 from .strides import check_range
@@ -83,7 +84,8 @@ def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> R
         raise error.retold(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
 
 
-def _parsed(text: object) -> object:
+def _parsed(value: object) -> object:
+    text = plain_text(value)
     if not isinstance(text, str | bytes | bytearray):
         hint = "from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
         raise bad_stored("the text is no text", f"this is {type(text).__name__}", hint)

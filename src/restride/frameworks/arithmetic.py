@@ -6,6 +6,7 @@ only `x` is, `scale * (x - zero_point)`.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr
 from ..desc.post_ops import BINARY, BinaryOp, PostOps
 from ..errors import Error, InvalidArguments
+from ..foreign import attribute_of, plain_text
 from ..primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_ZERO_POINTS,
@@ -140,7 +142,7 @@ def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _is_list(value: Any) -> bool:
     """True for what has several values; an array or tensor of no axes is a number."""
-    ndim = getattr(value, "ndim", 0)
+    ndim = attribute_of(value, "ndim", 0)
     return isinstance(value, list | tuple | range) or (isinstance(ndim, int) and ndim > 0)
 
 
@@ -166,7 +168,7 @@ def _is_all_zero(values: Any) -> bool:
 def _is_no_shift(zero_point: Any) -> bool:
     """True for no zero point, and for the integer 0: it shifts nothing."""
     is_integer = isinstance(zero_point, int | np.integer) and not isinstance(zero_point, bool)
-    return zero_point is None or (is_integer and zero_point == 0)
+    return zero_point is None or (is_integer and operator.index(zero_point) == 0)
 
 
 def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
@@ -258,9 +260,20 @@ def entries_of(post_ops: Any) -> Iterable[Any]:
     if isinstance(post_ops, str):
         return (post_ops,)
     if isinstance(post_ops, list | tuple):
-        is_one = isinstance(post_ops, tuple) and len(post_ops) > 1 and not _names_op(post_ops[1])
-        return (post_ops,) if is_one and isinstance(post_ops[0], str) else post_ops
+        entries = _items(post_ops, post_ops)
+        is_one = isinstance(post_ops, tuple) and len(entries) > 1 and not _names_op(entries[1])
+        return (post_ops,) if is_one and isinstance(entries[0], str) else entries
     raise _no_chain(post_ops)
+
+
+def _items(values: Any, entry: Any) -> Sequence[Any]:
+    """The items of a list or tuple, plain ones; a subclass may raise anything."""
+    if type(values) is list or type(values) is tuple:
+        return values
+    try:
+        return tuple(values)
+    except Exception:
+        raise _no_chain(entry) from None
 
 
 def _names_op(entry: Any) -> bool:
@@ -269,10 +282,11 @@ def _names_op(entry: Any) -> bool:
 
 def _append(chain: PostOps, made: Bound, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
     parts = (entry,) if isinstance(entry, str) else entry
-    if not isinstance(parts, tuple | list) or not parts or not isinstance(parts[0], str):
+    parts = _items(parts, entry) if isinstance(parts, tuple | list) else ()
+    if not parts or not isinstance(parts[0], str):
         raise _no_chain(entry)
     name, *params = parts
-    name = name.removeprefix("eltwise_").removeprefix("binary_")
+    name = plain_text(name).removeprefix("eltwise_").removeprefix("binary_")
     if name == "sum":
         chain.append_sum(*params[:3])
     elif name in BINARY and len(params) == 1:

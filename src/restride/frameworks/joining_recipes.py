@@ -24,7 +24,8 @@ from .ends import End, read_from, write_to
 Make = Callable[[], tuple[int, Any]]
 
 _LAYOUTS = (type(None), str, MemoryDesc)
-_TYPES = (type(None), str, type, np.dtype, DataType)
+_TYPES = (type(None), str, DataType)
+_NUMPY_TYPES = (type, np.dtype)
 # Integers that f32 holds, and so does the double that stands for them in a key.
 _WHOLE = 1 << 24
 
@@ -72,7 +73,7 @@ def joined(how: tuple[Any, ...], arrays: Any, layout: Any, dtype: Any, out: Any)
     """The ends of a call and its kind; None where they are not plain. `how`: the call and its number."""
     if type(arrays) not in (list, tuple):
         return None
-    if not isinstance(layout, _LAYOUTS) or not isinstance(dtype, _TYPES):
+    if type(layout) not in _LAYOUTS or not (type(dtype) in _TYPES or isinstance(dtype, _NUMPY_TYPES)):
         return None
     target = None if out is None else write_to(out)
     sources = [end for x in arrays if (end := read_from(x)) is not None]

@@ -95,8 +95,8 @@ def _distinct(kind: str, args: object) -> Args:
 
 def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
     """Argument numbers and memories as they come; never more than an argument map can have."""
-    items = args.items() if isinstance(args, Mapping) else args
     try:
+        items = args.items() if isinstance(args, Mapping) else args
         for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
             arg, memory = pair
             yield arg, memory

@@ -190,16 +190,28 @@ class SeveralPrimitive(PrimitiveHandle):
     def _numbered(self, srcs: Any, dst: Memory) -> dict[int, Any]:
         """Sources in order as arguments."""
         wanted = len(self._pd._srcs)
-        is_sequence = isinstance(srcs, Sequence) and not isinstance(srcs, str | bytes)
-        if is_sequence and len(srcs) == wanted:
-            return {**dict(enumerate(srcs, ARG_MULTIPLE_SRC)), ARG_DST: dst}
-        got = f"{len(srcs)} were" if is_sequence else f"{type(srcs).__name__} was"
+        memories = _listed(srcs)
+        if memories is not None and len(memories) == wanted:
+            return {**dict(enumerate(memories, ARG_MULTIPLE_SRC)), ARG_DST: dst}
+        got = f"{type(srcs).__name__} was" if memories is None else f"{len(memories)} were"
         raise InvalidArguments(
             f"{self.kind}.execute: bad number of inputs",
             code="RS-R06",
             why=f"{wanted} sources are wanted, {got} given (R06)",
             hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
         )
+
+
+def _listed(srcs: Any) -> Sequence[Any] | None:
+    """The items of a sequence; None for what is none, or raises when it is asked for them."""
+    if type(srcs) is list or type(srcs) is tuple:
+        return srcs
+    if not isinstance(srcs, Sequence) or isinstance(srcs, str | bytes):
+        return None
+    try:
+        return list(islice(srcs, MOST_SOURCES + 1))
+    except Exception:
+        return None
 
 
 def _buffer_of(memory: Memory | None, desc: MemoryDesc, engine: Engine | None) -> Buffer | None:

@@ -78,15 +78,24 @@ def parse_scales(what: str, scales: Any, count: int) -> tuple[float, ...]:
     """One f32 value for each source; None stands for ones. Raises InvalidArguments for what is no number."""
     if scales is None:
         return (1.0,) * count
-    if is_scalar(scales) or not isinstance(scales, Iterable):
+    found = _items(scales)
+    if found is None:
         raise InvalidArguments(
             f"{what}: scales are {short_repr(scales)}",
             code="RS-V02",
             why="it must be a sequence of numbers, one for each source",
             hint=f"pass a list of {count} numbers, or None",
         )
-    found = islice(scales, MOST_SOURCES + 1)
     return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(found))
+
+
+def _items(scales: Any) -> list[Any] | None:
+    """The items of a sequence, of too many one too many; None where it is none, or raises anything."""
+    try:
+        is_sequence = not is_scalar(scales) and isinstance(scales, Iterable)
+        return list(islice(scales, MOST_SOURCES + 1)) if is_sequence else None
+    except Exception:
+        return None
 
 
 def find_sum(problem: SumProblem, engine: Engine) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -14,6 +15,7 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory
+from ..foreign import has_attribute
 from ..plan.machine import LINE
 
 PAGE = 4096
@@ -189,8 +191,11 @@ def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -
 
 
 def _integer(value: object, name: str) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < _ADDRESSES:
-        return int(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        # A plain int, whatever a subclass makes of comparisons.
+        number = operator.index(value)
+        if 0 <= number < _ADDRESSES:
+            return number
     raise InvalidArguments(
         f"Memory.from_pointer: {name} is not a number of bytes",
         code="RS-M37",
@@ -216,15 +221,15 @@ def _exported(data: Any) -> Array:
     """`data` as an array. The array holds the export, so that the owner refuses to resize meanwhile."""
     try:
         return np.asarray(memoryview(data))
-    except (TypeError, ValueError, BufferError, NotImplementedError):
-        raise _no_buffer(data) from None
+    except Exception as error:  # a foreign __buffer__ may raise anything
+        raise _no_buffer(data) from error
 
 
 def _no_buffer(data: object) -> InvalidArguments:
     hint = "pass an array, bytes, bytearray, memoryview, mmap or array.array; or rs.NO_DATA for no buffer yet"
     if isinstance(data, int):
         hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
-    elif data is None or hasattr(data, "__dlpack__"):
+    elif data is None or has_attribute(data, "__dlpack__"):
         hint = (
             "pass an array, rs.Memory.from_dlpack(x) for another library's, or rs.NO_DATA for no buffer yet"
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..desc.tags import MAX_NDIMS
 from ..errors import InvalidArguments
+from ..foreign import has_attribute, text_of
 from .alloc import Array
 
 NumpyType = np.dtype[Any]
@@ -117,11 +118,10 @@ def imported(x: Any) -> Array:
 
 def not_imported(name: str, x: object, error: Exception) -> InvalidArguments:
     """The error for a producer that fails, or whose capsule cannot be read."""
-    if not hasattr(x, "__dlpack__"):
+    if not has_attribute(x, "__dlpack__"):
         why, hint = f"{type(x).__name__} has no __dlpack__", "pass an array of a library that exports DLPack"
     else:
-        said = str(error) or type(error).__name__
-        why = f"{type(x).__name__}.__dlpack__: {said}"[:_LONGEST]
+        why = f"{type(x).__name__}.__dlpack__: {text_of(error)}"[:_LONGEST]
         hint = "copy it to NumPy: np.asarray(x)"
     return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)
 

@@ -107,7 +107,7 @@ class Memory:
         try:
             found = imported(x)
         except Exception as error:  # a foreign __dlpack__ may raise anything
-            raise not_imported("Memory.from_dlpack: x", x, error) from None
+            raise not_imported("Memory.from_dlpack: x", x, error) from error
         return cls.from_numpy(found.copy() if copy else found, None, engine)
 
     @classmethod
