@@ -34,7 +34,7 @@ _OPTIONAL = {
     "tensorflow",
 }
 _ROWS = (
-    ("errors", "foreign", "nearest", "forks", "kept", "dtypes", "settings", "verbose", "version"),
+    ("errors", "foreign", "nearest", "forks", "loading", "kept", "dtypes", "settings", "verbose", "version"),
     ("desc",),
     ("plan",),
     ("emit",),
@@ -112,6 +112,7 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> list[str]:
     if isinstance(node, ast.Call) and ast.unparse(node.func) in (
         "importlib.import_module",
         "import_module",
+        "load_whole",
         "__import__",
     ):
         return [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
@@ -201,6 +202,18 @@ def test_imports_inside_functions_are_of_optional_frameworks_or_in_the_documente
     table = _loaded_when_asked_for()
     assert len(set(table)) == len(table)
     assert late == set(table)
+
+
+def _loaded_whole(name: str) -> set[str]:
+    """The modules that a module loads by `load_whole`."""
+    text = _ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+    return set(re.findall(r'load_whole\("([\w.]+)"\)', text))
+
+
+def test_what_is_loaded_late_is_loaded_whole() -> None:
+    late = _loaded_when_asked_for()
+    wholly = {(name, whole.removeprefix("restride.")) for name, _ in late for whole in _loaded_whole(name)}
+    assert wholly == set(late)
 
 
 def test_what_is_loaded_late_is_not_imported_by_the_same_module_at_once() -> None:

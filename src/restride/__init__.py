@@ -6,7 +6,6 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
-import importlib as _importlib
 import typing as _typing
 
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
@@ -20,6 +19,7 @@ from .desc.tags import MAX_NDIMS, FormatTag
 from .desc.viewer import register as _register_viewer
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
+from .loading import load_whole as _load_whole
 from .primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_POST_OP_DW,
@@ -236,7 +236,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     where = _LATER[name]
-    module = _importlib.import_module(f"{__name__}.{where}")
+    module = _load_whole(f"{__name__}.{where}")
     found = globals()[name] = module if where == name else getattr(module, name)
     return found
 

@@ -6,6 +6,7 @@ KeyboardInterrupt, SystemExit.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
@@ -31,6 +32,12 @@ def has_attribute(value: object, name: str) -> bool:
         return hasattr(value, name)
     except Exception:
         return False
+
+
+def is_masked(value: object) -> bool:
+    """True for a masked array of NumPy's, which loads that module only for those who use it."""
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    return masked is not None and isinstance(value, masked)
 
 
 def text_of(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from .arrays import engine_of
 from .desc.memory_desc import MemoryDesc
 from .errors import Error, InvalidArguments
+from .foreign import is_masked
 from .frameworks import shuffle_recipes as recipes
 from .frameworks.ends import Kind, both, kind_of
 from .frameworks.formats import target_desc
@@ -178,7 +179,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
 
 def _is_array(value: object) -> bool:
     """True for NumPy arrays of any class whose bytes are all there is to them."""
-    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
+    return isinstance(value, np.ndarray) and not is_masked(value)
 
 
 def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:

@@ -19,7 +19,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr
 from ..desc.post_ops import BINARY, BinaryOp, PostOps
 from ..errors import Error, InvalidArguments
-from ..foreign import attribute_of, plain_text
+from ..foreign import attribute_of, is_masked, plain_text
 from ..primitives.args import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_ZERO_POINTS,
@@ -148,7 +148,7 @@ def _is_list(value: Any) -> bool:
 
 def _alone(value: Any) -> Any:
     """The one value of a list, an array or a tensor of one; anything else as it is."""
-    if not _is_list(value) or isinstance(value, np.ma.MaskedArray):
+    if not _is_list(value) or is_masked(value):
         return value
     try:
         found = as_numpy(value, "") if is_foreign(value) else np.asarray(value)
@@ -176,7 +176,7 @@ def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.nda
         values = as_numpy(values, f"reorder: {name}")
     try:
         array = np.asarray(values)
-        is_known = array.dtype.kind in "iufV" and not isinstance(values, np.ma.MaskedArray)
+        is_known = array.dtype.kind in "iufV" and not is_masked(values)
         found = array if is_known else np.empty((0, 0))
     except Exception:
         found = np.empty((0, 0))

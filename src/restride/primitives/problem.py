@@ -14,6 +14,7 @@ from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import EltwiseOp
 from ..errors import InvalidArguments, Unimplemented
+from ..loading import load_whole
 from ..plan.contract import PROVIDED
 from ..plan.nest import LoopNest
 from ..plan.reorder import reorder_nest
@@ -241,6 +242,7 @@ def solve(problem: Problem, engine: Engine) -> CpuReorder | ReferenceReorder | S
 
 
 def _on_device(problem: Problem, engine: Engine) -> SyclReorder:
+    load_whole("restride.primitives.sycl_reorder")
     from .sycl_reorder import SyclCompensated, SyclReorder
 
     kind = SyclReorder if problem.attr.compensation is None else SyclCompensated
@@ -248,6 +250,7 @@ def _on_device(problem: Problem, engine: Engine) -> SyclReorder:
 
 
 def _compensated(made: ReferenceReorder | CpuReorder, engine: Engine) -> Compensated:
+    load_whole("restride.primitives.compensated")
     from .compensated import Compensated, Sums
 
     problem = made.problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..loading import load_whole
 from ..runtime.engine import Engine
 from .concat_problem import ConcatProblem
 from .concat_solved import CpuConcat, ReferenceConcat
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 def solve_concat(problem: ConcatProblem, engine: Engine) -> CpuConcat | ReferenceConcat | SyclConcat:
     """The implementation of a checked problem on an engine."""
     if engine._device is not None:
+        load_whole("restride.primitives.sycl_several")
         from .sycl_several import SyclConcat
 
         return SyclConcat(problem, engine._device)
@@ -25,6 +27,7 @@ def solve_concat(problem: ConcatProblem, engine: Engine) -> CpuConcat | Referenc
 def solve_sum(problem: SumProblem, engine: Engine) -> CpuSum | ReferenceSum | SyclSum:
     """The implementation of a checked problem on an engine."""
     if engine._device is not None:
+        load_whole("restride.primitives.sycl_several")
         from .sycl_several import SyclSum
 
         return SyclSum(problem, engine._device)

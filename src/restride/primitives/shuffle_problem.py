@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
+from ..loading import load_whole
 from ..plan.nest import LoopNest
 from ..plan.shuffle import shuffle_chain, shuffle_nest, widened
 from ..runtime.cpu import Program
@@ -134,6 +135,7 @@ class ReferenceShuffle:
 def solve_shuffle(problem: ShuffleProblem, engine: Engine) -> CpuShuffle | ReferenceShuffle | SyclMove:
     """The implementation of a checked problem on an engine."""
     if engine._device is not None:
+        load_whole("restride.primitives.sycl_reorder")
         from .sycl_reorder import SyclMove
 
         return SyclMove(problem, problem.nest(), NOTHING, engine._device)

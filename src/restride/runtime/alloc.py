@@ -15,7 +15,7 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory
-from ..foreign import has_attribute
+from ..foreign import has_attribute, is_masked
 from ..plan.machine import LINE
 
 PAGE = 4096
@@ -256,7 +256,7 @@ def _check_elements(array: Array, data_type: DataType) -> None:
 
 
 def _check_dense(array: Array) -> None:
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise InvalidArguments(
             "Memory: a masked array is no buffer",
             code="RS-M37",

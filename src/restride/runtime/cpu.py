@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..emit.entry import ENTRY, WHOLE
+from ..loading import load_whole
 from ..plan.machine import LINE
 from ..plan.nest import LoopNest
 from ..targets.compilable import Compilable
@@ -58,6 +59,8 @@ class Kernel:
 
     def __init__(self, lowered: Work, moved_bytes: int) -> None:
         # Linking, the store and native calls are loaded with the first kernel.
+        load_whole("restride.targets.objects")
+        load_whole("restride.runtime.native")
         from ..targets.objects import load_kernel
         from .native import native_call
 
@@ -147,6 +150,7 @@ class Program:
 
     def _lower(self, isa: Isa, caches: CacheSizes, may_stream: bool) -> Lowered:
         # What schedules is loaded with the first problem: descriptors and memories do without.
+        load_whole("restride.targets.cpu")
         from ..targets.cpu import lower
 
         return lower(self.nest, isa, caches, may_stream=may_stream, chain=self._chain)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from restride import settings
 from restride.desc.parse import short_repr
 from restride.errors import InvalidArguments
+from restride.loading import load_whole
 
 if TYPE_CHECKING:
     from restride.runtime.workers import Team
@@ -118,6 +119,7 @@ class ThreadPool:
     def _start(self) -> Team:
         with self._starting:
             if self._team is None:
+                load_whole("restride.runtime.workers")
                 from restride.runtime.workers import open_team
 
                 spin = self._threads <= available_processors()

@@ -102,7 +102,7 @@ class _Program:
             return np.zeros(0, storage_dtype(self._md.data_type))
         nbytes = self._md.data_type.nbytes(self._md.extent_range()[1])
         data = (ctypes.c_uint8 * nbytes).from_address(src)
-        return np.ctypeslib.as_array(data).view(storage_dtype(self._md.data_type))
+        return np.frombuffer(memoryview(data), storage_dtype(self._md.data_type))
 
 
 class _Factor:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..dtypes import DataType
+from ..loading import load_whole
 from ..plan.machine import LINE
 from ..plan.nest import LoopNest
 from ..plan.nibbles import Span, Spread, line, spread, wide_type
@@ -66,6 +67,7 @@ def _chain(nest: LoopNest) -> Chain | None:
     is_large = not nest.is_empty and nest.moved_bytes >= host_caches().l3
     if not is_large or nest.has_nibbles:
         return None
+    load_whole("restride.plan.staged")
     from ..plan.staged import linear_chain
 
     return linear_chain(nest)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import os
 import warnings
 from collections.abc import Callable
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from ..loading import load_whole
 
 INSTALL = "pip install 'restride[sycl]', which brings dpctl and a driver for CPUs"
 _DRIVER, _DRIVER_PACKAGE = "libintelocl.so", "intel-opencl-rt"
@@ -50,8 +51,8 @@ def find_sdk() -> Sdk | None:
         # Other libraries' warnings of what they rename are not for whoever uses restride.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            dpctl = importlib.import_module("dpctl")
-            memory = importlib.import_module("dpctl.memory")
+            dpctl = load_whole("dpctl")
+            memory = load_whole("dpctl.memory")
             return Sdk(dpctl, memory, _builder(), _pointer_check(Path(str(dpctl.__file__)).parent))
     except (ImportError, OSError, AttributeError, StopIteration):
         return None
@@ -60,9 +61,9 @@ def find_sdk() -> Sdk | None:
 def _builder() -> Callable[[Any, bytes, str], Any]:
     """Versions after 0.22 say compiler and kernel bundle where those before said program."""
     try:
-        make = importlib.import_module("dpctl.compiler").create_kernel_bundle_from_spirv
+        make = load_whole("dpctl.compiler").create_kernel_bundle_from_spirv
     except ImportError:
-        make = importlib.import_module("dpctl.program").create_program_from_spirv
+        make = load_whole("dpctl.program").create_program_from_spirv
     return lambda queue, code, name: make(queue, code, "").get_sycl_kernel(name)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..loading import load_whole
 from ..plan.machine import LINE, Machine
 from ..plan.nest import LoopNest
 from ..plan.nibbles import in_pairs, moves_whole_bytes
@@ -64,6 +65,7 @@ class Lowered:
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         # Most kernels are found on disk: what writes them is loaded with the first that is not.
+        load_whole("restride.targets.cpu_ir")
         from .cpu_ir import ir_of
 
         return ir_of(self)
@@ -113,6 +115,7 @@ def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None
     if any(plan.kind == "strided" for plan in direct.schedules):
         # Reading one element of each line is all that takes time there.
         return None
+    load_whole("restride.plan.blocks")
     from ..plan.blocks import pour_boxes
 
     return pour_boxes(direct.nest, machine)
@@ -122,6 +125,7 @@ def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: b
     """The stages where they are faster: they stream what the direct way cannot, or move in vectors."""
     if chain is None or direct.nest.moved_bytes < _STAGED_BYTES:
         return None
+    load_whole("restride.plan.staged")
     from ..plan.staged import stage, stream
 
     is_large = direct.nest.moved_bytes >= machine.l3

@@ -208,7 +208,8 @@ def read_caches(folder: str) -> CacheSizes:
 
 def _read(folder: str, name: str) -> str:
     try:
-        with open(os.path.join(folder, name), encoding="ascii") as file:
+        # Not "ascii": Python loads that codec late, and a handler of a signal may find it half made.
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
             return file.read(64).strip()
     except (OSError, UnicodeDecodeError):
         return ""
