@@ -21,6 +21,7 @@ from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.describe import TARGET, Described
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from ..runtime.overlap import share_bytes_at
 from ..runtime.views import element_type
 from .carriers import NumpyType, as_type
 from .ends import Kind, described
@@ -94,7 +95,8 @@ class OutRecipe(Recipe):
             return
         if src == dst and self._in_place:
             return
-        raise overlapping(self.problem)
+        if share_bytes_at(self.problem.src, src, self.problem.dst, dst):
+            raise overlapping(self.problem)
 
 
 def overlapping(problem: Problem) -> InvalidArguments:

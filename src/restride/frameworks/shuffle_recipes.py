@@ -18,6 +18,7 @@ from ..runtime.alloc import extent
 from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
 from ..runtime.describe import TARGET, Described, Subject, describe_kind
 from ..runtime.engine import Engine
+from ..runtime.overlap import share_bytes_at
 from .carriers import NumpyType, carried
 from .ends import Kind, described
 from .formats import target_desc
@@ -68,7 +69,8 @@ class ShuffleRecipe:
         """Raise InvalidArguments where both share bytes (S18)."""
         if src + self._src[0] >= dst + self._dst[1] or dst + self._dst[0] >= src + self._src[1]:
             return
-        raise overlapping(self.rule, self.problem)
+        if share_bytes_at(self.problem.src, src, self.problem.dst, dst):
+            raise overlapping(self.rule, self.problem)
 
     def _run_first(self, src: int, dst: int, params: int) -> None:
         # Only now, when everything has been checked, is it worth compiling.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from ..runtime.overlap import share_bytes_at
 from ..runtime.stream import Stream
 from ..verbose import flags, write
 from .args import NAMES
@@ -168,7 +169,8 @@ class MovingPrimitive(PrimitiveHandle):
 
 def share_bytes(src: Memory, dst: Memory) -> bool:
     """True where some byte belongs to both memories; a tensor without elements has none."""
-    return src._lo < src._hi and src._lo < dst._hi and dst._lo < src._hi
+    is_near = src._lo < src._hi and src._lo < dst._hi and dst._lo < src._hi
+    return is_near and share_bytes_at(src.desc, src._address, dst.desc, dst._address)
 
 
 def _name(arg: int) -> str:
