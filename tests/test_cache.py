@@ -262,6 +262,22 @@ def test_kernels_are_counted_apart_and_shared_by_equal_problems():
     assert now.misses - before.misses == 1
 
 
+def test_kernels_of_all_kinds_are_kept_in_one_cache(capacity):
+    capacity(0)
+    capacity(1)
+    x = np.arange(4096 * 7, dtype=np.float32).reshape(4096, 7)
+    rs.reorder(x, "ba")
+    # Scales are found by a kernel that reduces.
+    rs.quantize(x, axis=1)
+    assert rs.cache_info()["kernels"].size == 1
+    capacity(64)
+    solve(fresh_dims(630))
+    rs.quantize(x[:-1], axis=1)
+    assert rs.cache_info()["kernels"].size > 1
+    capacity(0)
+    assert rs.cache_info()["kernels"].size == 0
+
+
 def test_every_cache_has_its_line_and_the_same_capacity():
     # That of the sums is there from the first one on.
     importlib.import_module("restride.runtime.reduction")

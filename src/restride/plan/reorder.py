@@ -13,8 +13,10 @@ from .compute import Compute, Operand
 from .digits import Level, Levels, levels, offsets, stride_at
 from .nest import Axis, Bound, LoopNest, Stride
 
-# Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again.
-_LONGEST_TABLE = 1 << 14
+# Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again, or the dim end. The
+# code holds an offset of 8 bytes for each step and operand: more would not fit the store of code, and take
+# many seconds to compile.
+_LONGEST_TABLE = 1 << 20
 
 
 _STILL = (Level(1, 0),)

@@ -132,17 +132,18 @@ class LruCache(Generic[T]):
                     del self._making[key]
 
 
-# Several caches may share a name: kernels of reorders and of sums are all kernels.
-_caches: list[tuple[str, LruCache[object]]] = []
+_caches: dict[str, LruCache[object]] = {}
 _followers: list[Callable[[int], None]] = []
 _capacity: int | None = None
 
 
 def shared_cache(name: str, on_evict: Callable[[object], None] | None = None) -> LruCache[object]:
-    """A new cache whose capacity is the primitive cache's; `cache_info` counts it under `name`."""
-    cache: LruCache[object] = LruCache(get_primitive_cache_capacity, on_evict)
-    _caches.append((name, cache))
-    return cache
+    """The cache of this name, whose capacity is the primitive cache's; `cache_info` counts it under `name`.
+
+    Whoever asks for the same name gets the same cache: kernels of reorders and of sums are all kernels. Only
+    the first says what `on_evict` is; keys must tell the values apart.
+    """
+    return _caches.setdefault(name, LruCache(get_primitive_cache_capacity, on_evict))
 
 
 def cache_info() -> dict[str, CacheInfo]:
@@ -156,19 +157,7 @@ def cache_info() -> dict[str, CacheInfo]:
     nothing = CacheInfo(0, 0, 0, 0, get_primitive_cache_capacity())
     # Each has its line from the start, though some are made when first needed.
     infos = dict.fromkeys(("primitives", "kernels", "sums"), nothing)
-    for name, cache in _caches:
-        infos[name] = _added(infos[name], cache.info())
-    return infos
-
-
-def _added(one: CacheInfo, other: CacheInfo) -> CacheInfo:
-    return CacheInfo(
-        one.hits + other.hits,
-        one.misses + other.misses,
-        one.evictions + other.evictions,
-        one.size + other.size,
-        other.capacity,
-    )
+    return infos | {name: cache.info() for name, cache in list(_caches.items())}
 
 
 def follow_capacity(resize: Callable[[int], None]) -> None:
@@ -199,14 +188,14 @@ def set_primitive_cache_capacity(capacity: int) -> None:
             hint=_HINT,
         )
     _capacity = wanted
-    for _, cache in _caches:
+    for cache in list(_caches.values()):
         cache.trim(wanted)
     for resize in _followers:
         resize(wanted)
 
 
 def _after_fork_in_child() -> None:
-    for _, cache in _caches:
+    for cache in _caches.values():
         cache.reset_locks()
 
 
