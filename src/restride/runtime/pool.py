@@ -33,6 +33,8 @@ _PIECE_S = 0.003
 # At most so many pages are asked for at once, however fast the last ones came: the system may have to find
 # and clear the next ones first, which takes some milliseconds for each.
 _PIECE_PAGES = 8
+# Pages that are there take a thousandth of this: then one thread asks for all, and no other is woken for it.
+_FRESH_S = 0.0002
 
 
 def available_processors() -> int:
@@ -80,15 +82,11 @@ class ThreadPool:
 
         A part must take less than about 0.1 s. After KeyboardInterrupt some parts are done and some are not.
         """
-        self._run_pieces(fn, src, dst, params, parts, most=parts)
-
-    def _run_pieces(self, fn: int, src: int, dst: int, params: int, parts: int, *, most: int) -> None:
-        """Run all parts in pieces of `most` or fewer, but of one for each thread that has a processor."""
         # Threads beyond the processors take turns: no piece waits for more than one round of them.
         least = min(self._threads, available_processors())
         piece, first = least, 0
         while first < parts:
-            count = min(max(least, min(piece, most)), parts - first)
+            count = min(piece, parts - first)
             start = time.perf_counter()
             self.run(fn, src, dst, params, parts, first, count)
             piece = _next_piece(count, time.perf_counter() - start, least)
@@ -103,7 +101,16 @@ class ThreadPool:
         team = self._team or self._start()
         if not team.prefault:
             return
-        self._run_pieces(team.prefault, 0, dst, offsets, count, most=_PIECE_PAGES)
+        least = min(self._threads, available_processors())
+        pages, parts, first = _PIECE_PAGES, 1, 0
+        while first < count:
+            pages = min(pages, count - first)
+            start = time.perf_counter()
+            self.run(team.prefault, pages, dst, offsets + 8 * first, min(parts, pages))
+            seconds = time.perf_counter() - start
+            first += pages
+            pages = min(_next_piece(pages, seconds, least), _PIECE_PAGES)
+            parts = _PIECE_PAGES if seconds > _FRESH_S else 1
 
     def resize(self, threads: int) -> None:
         """Use `threads` threads from the next region on. Regions that are running end as they began."""

@@ -49,7 +49,7 @@ class Team(Protocol):
 
     @property
     def prefault(self) -> int:
-        """A kernel: part i touches the byte of `dst` at offset i of those in `params`. 0: there is none."""
+        """A kernel that touches the bytes of `dst` at the `src` offsets in `params`. 0: there is none."""
 
     def close(self) -> None:
         """Send the workers away once the region they are in is done."""
