@@ -492,6 +492,7 @@ def test_what_is_handed_over_in_place_of_a_type_is_refused():
         kernels.reorder_new(image(), "nhwc", torch.strided, None)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_nested_tensors_are_refused():
     nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)])
     for call in (lambda: rt.shuffle(nested, group_size=2), lambda: rt.reorder(nested, "abc")):
