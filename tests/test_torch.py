@@ -17,7 +17,12 @@ import pytest
 import restride as rs
 from support.errors import refused
 
-pytestmark = pytest.mark.peer
+pytestmark = [
+    pytest.mark.peer,
+    # torch tells of what it does itself, once in a process: whichever test is the first to make it do so.
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning"),
+]
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
 is_plain = pytest.importorskip("restride.frameworks.torch_modes").is_plain
@@ -492,7 +497,6 @@ def test_what_is_handed_over_in_place_of_a_type_is_refused():
         kernels.reorder_new(image(), "nhwc", torch.strided, None)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_nested_tensors_are_refused():
     nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)])
     for call in (lambda: rt.shuffle(nested, group_size=2), lambda: rt.reorder(nested, "abc")):
