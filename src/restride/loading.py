@@ -23,9 +23,7 @@ def load_whole(name: str) -> ModuleType:
     Write `load_whole("restride.a.b")` before `from .a.b import c` in a function.
     """
     module = sys.modules.get(name)
-    if module is not None and not is_running(module):
-        return module
-    if _may_be_interrupted():
+    if (module is None or is_running(module)) and _may_be_interrupted():
         _load_apart(name)
     return importlib.import_module(name)
 
