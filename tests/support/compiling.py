@@ -1,0 +1,89 @@
+"""Compiles under a limit of processor time, in a process of their own: one that never ends is a failed test.
+
+Run as a program it compiles the problems on its stdin, one after the other, and says which it is at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.plan.compute import Compute
+from restride.plan.reorder import reorder_nest
+from restride.targets.cpu import lower
+from restride.targets.isa import CacheSizes, Isa
+from restride.targets.jit import compile_ir
+
+# Kernels of small tiles compile in some 10 ms; on a machine that others share, in 100.
+_LIMIT_S = 10
+_EXTRAS = "+avx512vbmi,+avx512vbmi2,+gfni"
+
+
+@dataclass(frozen=True)
+class Move:
+    """A reorder without arithmetic: dims, and the type and format of both sides."""
+
+    dims: tuple[int, ...]
+    src: tuple[str, str]
+    dst: tuple[str, str]
+
+
+def isa_of(name: str) -> Isa:
+    """The instruction set of a level's name; `avx512+vbmi` with all extras."""
+    level, _, more = name.partition("+")
+    isa = Isa.for_name(level)
+    return replace(isa, features=f"{isa.features},{_EXTRAS}") if more else isa
+
+
+def overdue(moves: list[Move], isa: str) -> list[Move]:
+    """Those that do not compile within the limit."""
+    found, rest = [], moves
+    while rest:
+        at, code = _compile_all(rest, isa)
+        if code == 0:
+            break
+        assert code == -signal.SIGXCPU, f"{rest[at]} on {isa}: status {code}"
+        found.append(rest[at])
+        rest = rest[at + 1 :]
+    return found
+
+
+def _compile_all(moves: list[Move], isa: str) -> tuple[int, int]:
+    """The number of the last that was begun, and the status of the process."""
+    jobs = json.dumps([[move.dims, move.src, move.dst] for move in moves])
+    command = [sys.executable, "-m", "support.compiling", isa]
+    tests = Path(__file__).parent.parent
+    done = subprocess.run(command, input=jobs, stdout=subprocess.PIPE, text=True, cwd=tests, check=False)
+    return int(done.stdout.split()[-1]), done.returncode
+
+
+def _main(isa: Isa) -> None:
+    texts = set()
+    for number, (dims, src, dst) in enumerate(json.load(sys.stdin)):
+        print(number, flush=True)
+        nest = reorder_nest(MemoryDesc(tuple(dims), *src), MemoryDesc(tuple(dims), *dst), Compute())
+        lowered = lower(nest, isa, CacheSizes())
+        if lowered.splits_bytes or (text := lowered.ir()) in texts:
+            continue
+        texts.add(text)
+        _allow(_LIMIT_S)
+        compile_ir(text, isa)
+
+
+def _allow(seconds: int) -> None:
+    """So much more processor time from now on, to the second."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = math.ceil(used.ru_utime + used.ru_stime) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _main(isa_of(sys.argv[1]))
