@@ -27,8 +27,8 @@ from .runtime.memory import Memory
 from .runtime.spread import Runner
 from .runtime.stream import Stream
 from .runtime.timing import Measured, available_memory, quartiles, time_call
+from .targets.compile_pool import assembly
 from .targets.cpu import Lowered, machine_of
-from .targets.jit import assembly
 from .targets.spirv import Spirv
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
@@ -154,7 +154,9 @@ class Plan:
     @property
     def asm(self) -> str:
         """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
-        return assembly(self.ir, self._lowered.isa) if isinstance(self._lowered, Lowered) else ""
+        if not isinstance(self._lowered, Lowered):
+            return ""
+        return assembly(self.ir, self._lowered.isa, self._lowered.is_swept)
 
     def __str__(self) -> str:
         head = [

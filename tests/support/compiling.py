@@ -35,6 +35,12 @@ class Move:
     dst: tuple[str, str]
 
 
+def long_text(steps: int = 400_000) -> str:
+    """A text that takes LLVM many seconds, and would end: what comes of it needs no fault of LLVM."""
+    lines = (f"  %v{i + 1} = mul i64 %v{i}, %v{i // 2}" for i in range(steps))
+    return "define i64 @f(i64 %v0) {\n" + "\n".join(lines) + f"\n  ret i64 %v{steps}\n}}"
+
+
 def isa_of(name: str) -> Isa:
     """The instruction set of a level's name; `avx512+vbmi` with all extras."""
     level, _, more = name.partition("+")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
+_SWEPT_STEPS = ("mul", "sum", "add")
 # Work below this many bytes is not worth the code of several stages.
 _STAGED_BYTES = 1 << 16
 
@@ -48,6 +49,12 @@ class Lowered:
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
         return (self.staged or self.blocks or self.schedules or self.nest, self.isa)
+
+    @property
+    def is_swept(self) -> bool:
+        """True for what `tests/test_tile.py` sweeps: boxes one by one, converted or scaled."""
+        steps = self.nest.compute.steps
+        return bool(self.schedules) and all(step.name in _SWEPT_STEPS and step.operand < 0 for step in steps)
 
     @property
     def splits_bytes(self) -> bool:

@@ -35,6 +35,11 @@ class LoweredJoin:
         """What the code depends on besides the compiler."""
         return (self.joined, self.isa)
 
+    @property
+    def is_swept(self) -> bool:
+        """False: no test sweeps them."""
+        return False
+
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         return emit_joined(self.joined, style_of(self.isa))

@@ -35,6 +35,11 @@ class LoweredReduction:
         """What the code depends on besides the compiler."""
         return (self.reduction.data_type, self.reduction.op, self.reduction.outputs, self.plans, self.isa)
 
+    @property
+    def is_swept(self) -> bool:
+        """False: no test sweeps them."""
+        return False
+
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         return emit_reduction(self.reduction, self.plans, masks=style_of(self.isa).can.masks)
