@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,16 @@ def test_four_bits_to_and_from_every_type_compile_in_time(four: str, level: str)
 def test_small_tiles_of_bytes_compile_in_time(level: str) -> None:
     pairs = [("s4", "s8"), ("s8", "s4"), ("s8", "u8"), ("u8", "s8"), ("u4", "s4")]
     assert overdue(_moves(pairs, sparse=False), level) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", _LEVELS)
+@pytest.mark.parametrize("how", ["scaled", "added"])
+def test_small_tiles_of_what_is_computed_compile_in_time(how: str, level: str) -> None:
+    kinds = ("f32", "bf16", "s8", "u8", "s32", "f8_e4m3", "s4")
+    pairs = list(itertools.product(kinds, kinds))
+    moves = [replace(move, how=how) for move in _moves(pairs, sparse=True)]
+    assert overdue(moves[::3], level) == []
 
 
 def _moves(types: list[tuple[str, str]], *, sparse: bool) -> list[Move]:

@@ -15,24 +15,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.compute import Compute
-from restride.plan.reorder import reorder_nest
-from restride.targets.cpu import lower
+from restride.plan.compute import Compute, Step, linear
+from restride.plan.reorder import Tensor, reorder_nest
+from restride.targets.cpu import Lowered, lower
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import compile_ir
 
 # Kernels of small tiles compile in some 10 ms; on a machine that others share, in 100.
 _LIMIT_S = 10
+_MOVE = Compute()
 _EXTRAS = "+avx512vbmi,+avx512vbmi2,+gfni"
 
 
 @dataclass(frozen=True)
 class Move:
-    """A reorder without arithmetic: dims, and the type and format of both sides."""
+    """What is compiled: dims, the type and format of both sides, and what becomes of the values."""
 
     dims: tuple[int, ...]
     src: tuple[str, str]
     dst: tuple[str, str]
+    how: str = "move"
 
 
 def long_text(steps: int = 400_000) -> str:
@@ -63,7 +65,7 @@ def overdue(moves: list[Move], isa: str) -> list[Move]:
 
 def _compile_all(moves: list[Move], isa: str) -> tuple[int, int]:
     """The number of the last that was begun, and the status of the process."""
-    jobs = json.dumps([[move.dims, move.src, move.dst] for move in moves])
+    jobs = json.dumps([[move.dims, move.src, move.dst, move.how] for move in moves])
     command = [sys.executable, "-m", "support.compiling", isa]
     tests = Path(__file__).parent.parent
     done = subprocess.run(command, input=jobs, stdout=subprocess.PIPE, text=True, cwd=tests, check=False)
@@ -72,15 +74,32 @@ def _compile_all(moves: list[Move], isa: str) -> tuple[int, int]:
 
 def _main(isa: Isa) -> None:
     texts = set()
-    for number, (dims, src, dst) in enumerate(json.load(sys.stdin)):
+    for number, (dims, src, dst, how) in enumerate(json.load(sys.stdin)):
         print(number, flush=True)
-        nest = reorder_nest(MemoryDesc(tuple(dims), *src), MemoryDesc(tuple(dims), *dst), Compute())
-        lowered = lower(nest, isa, CacheSizes())
+        sides = (MemoryDesc(tuple(dims), *src), MemoryDesc(tuple(dims), *dst))
+        lowered = _LOWERED[how](*sides, isa)
         if lowered.splits_bytes or (text := lowered.ir()) in texts:
             continue
+        assert lowered.is_swept
         texts.add(text)
         _allow(_LIMIT_S)
         compile_ir(text, isa)
+
+
+def _moved(src: MemoryDesc, dst: MemoryDesc, isa: Isa, compute: Compute = _MOVE) -> Lowered:
+    return lower(reorder_nest(src, dst, compute), isa, CacheSizes())
+
+
+def _scaled(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
+    return _moved(src, dst, isa, linear(scaled=True, summed=True))
+
+
+def _added(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
+    compute = Compute((Step("mul"), Step("accumulate", 0)))
+    return lower(reorder_nest(src, dst, compute, [Tensor.of_desc(src)]), isa, CacheSizes())
+
+
+_LOWERED = {"move": _moved, "scaled": _scaled, "added": _added}
 
 
 def _allow(seconds: int) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
-_SWEPT_STEPS = ("mul", "sum", "add")
+# The steps that tests sweep, and whether they are of the value alone.
+_SWEPT_STEPS = frozenset({("mul", True), ("sum", True), ("add", True), ("accumulate", False)})
 # Work below this many bytes is not worth the code of several stages.
 _STAGED_BYTES = 1 << 16
 
@@ -52,9 +53,9 @@ class Lowered:
 
     @property
     def is_swept(self) -> bool:
-        """True for what `tests/test_tile.py` sweeps: boxes one by one, converted or scaled."""
-        steps = self.nest.compute.steps
-        return bool(self.schedules) and all(step.name in _SWEPT_STEPS and step.operand < 0 for step in steps)
+        """True for what `tests/test_tile.py` sweeps: boxes one by one, converted, scaled or added up."""
+        steps = ((step.name, step.operand < 0) for step in self.nest.compute.steps)
+        return bool(self.schedules) and _SWEPT_STEPS.issuperset(steps)
 
     @property
     def splits_bytes(self) -> bool:
