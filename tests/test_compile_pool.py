@@ -45,8 +45,9 @@ def _text(number: int) -> str:
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Pool]:
+def pool(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Pool]:
     """A pool of its own, whose workers are gone afterwards."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("given-up")))
     made = _Pool()
     monkeypatch.setattr(compile_pool, "_pool", made)
     yield made

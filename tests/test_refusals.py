@@ -72,6 +72,7 @@ def test_every_heading_of_the_page_is_an_entry_and_stands_once() -> None:
 @pytest.mark.parametrize("entry", refusals().values(), ids=lambda entry: entry.code)
 def test_the_example_raises_the_code(entry: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     if "sycl" in entry.example and "get_device" not in entry.example:
         sycl_engine()
     if "restride.torch" in entry.example:
