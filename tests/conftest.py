@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 import restride as rs
 from restride.targets.files import make_private
-from restride.targets.store import default_store
+from restride.targets.store import ObjectStore
 from support.engines import KINDS, open_engine
 from support.golden import Golden
 
@@ -24,18 +25,28 @@ settings.register_profile("explore", deadline=None, print_blob=True, suppress_he
 settings.load_profile("same")
 
 
-def _can_keep_kernels() -> bool:
-    folder = default_store().info().path
-    try:
-        make_private(folder)
-    except OSError:
-        return False
-    return default_store().info().enabled and os.access(folder, os.W_OK)
+_CACHE = Path(__file__).parents[1] / ".pytest_cache"
 
 
-# Warnings are errors here, and a home that cannot be written is warned of. Processes that begin later know.
-if default_store().info().path and not _can_keep_kernels():
-    os.environ["RESTRIDE_CACHE_DIR"] = tempfile.mkdtemp(prefix="restride-tests-")
+def _kernels_folder() -> str:
+    """Where all processes of all runs in this checkout keep kernels, so that each is compiled once.
+
+    It is not the user's own folder, which the kernels of the tests would fill.
+    """
+    folder = _CACHE / "kernels"
+    with contextlib.suppress(OSError):
+        make_private(str(folder))
+    is_usable = ObjectStore(folder).info().enabled and os.access(folder, os.W_OK)
+    return str(folder) if is_usable else tempfile.mkdtemp(prefix="restride-tests-")
+
+
+# Processes that begin later, the workers of xdist among them, take it from here.
+if "RESTRIDE_CACHE_DIR" not in os.environ:
+    os.environ["RESTRIDE_CACHE_DIR"] = _kernels_folder()
+
+# Where Python may leave no bytecode beside sources, each of the many processes would compile all of them.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE / "bytecode"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

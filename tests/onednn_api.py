@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from restride.bench.onednn import Desc, Memory, OneDNN, _Argument, _Handle, _int64s
-from restride.bench.onednn_attr import Attributes
 from restride.dtypes import DataType
+from restride_bench.onednn import OneDNN, OneDNNDesc, OneDNNMemory, _ExecArgument, _Handle, _int64s
+from restride_bench.onednn_attr import OneDNNAttributes
 
 _FORWARD_INFERENCE, _DIRECT, _ANY = 96, 1, 1
 _QUERY_WEIGHTS = 131
@@ -28,9 +28,9 @@ class Primitive:
         self._library, self._handle = library, _Handle(library.library, "primitive", made)
         self.impl = library._impl(descriptor)
 
-    def run(self, memories: Mapping[int, Memory]) -> None:
+    def run(self, memories: Mapping[int, OneDNNMemory]) -> None:
         """Execute and wait."""
-        arguments = (_Argument * len(memories))()
+        arguments = (_ExecArgument * len(memories))()
         for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
             slot.arg, slot.memory = arg, memory.pointer.value
         check, stream = self._library.library.check, self._library.stream
@@ -38,7 +38,7 @@ class Primitive:
         check("dnnl_stream_wait", stream)
 
 
-def reorder(library: OneDNN, src: Desc, dst: Desc, attr: Attributes) -> Primitive:
+def reorder(library: OneDNN, src: OneDNNDesc, dst: OneDNNDesc, attr: OneDNNAttributes) -> Primitive:
     """A reorder with attributes. Raises OneDNNError where oneDNN has none."""
     pd = ctypes.c_void_p()
     both = src.pointer, library.engine, dst.pointer, library.engine
@@ -57,7 +57,7 @@ class Convolution:
         *groups, out, into, height, width = weights
         count = groups[0] if groups else 1
         self.source = (2, into * count, 7, 6)
-        attr = Attributes.new(library)
+        attr = OneDNNAttributes.new(library)
         if has_zero_point:
             attr.set("zero_points", _SOURCE, 0, (), DataType.s32)
         self.src = library.desc(self.source, data_type, "acdb")
@@ -73,24 +73,24 @@ class Convolution:
         self.primitive = Primitive(library, self._pd)
 
     @cached_property
-    def weights(self) -> Desc:
+    def weights(self) -> OneDNNDesc:
         """The descriptor of the weights that oneDNN wants."""
         query = self._library.library.dnnl.dnnl_primitive_desc_query_md
         query.restype = ctypes.c_void_p
         made, found = ctypes.c_void_p(), ctypes.c_void_p(query(self._pd.pointer, _QUERY_WEIGHTS, 0))
         self._library.library.check("dnnl_memory_desc_clone", ctypes.byref(made), found)
-        return Desc(self._library.library, "memory_desc", made)
+        return OneDNNDesc(self._library.library, "memory_desc", made)
 
 
-def any_desc(library: OneDNN, dims: Sequence[int], data_type: str) -> Desc:
+def any_desc(library: OneDNN, dims: Sequence[int], data_type: str) -> OneDNNDesc:
     """A descriptor whose format is left to oneDNN."""
     made, kind = ctypes.c_void_p(), DataType[data_type].value
     call = "dnnl_memory_desc_create_with_tag"
     library.library.check(call, ctypes.byref(made), len(dims), _int64s(dims), kind, _ANY)
-    return Desc(library.library, "memory_desc", made)
+    return OneDNNDesc(library.library, "memory_desc", made)
 
 
-def bits_of_desc(desc: Desc) -> Bits:
+def bits_of_desc(desc: OneDNNDesc) -> Bits:
     """The descriptor as oneDNN stores it."""
     size, call = ctypes.c_size_t(), "dnnl_memory_desc_get_blob"
     desc.library.check(call, None, ctypes.byref(size), desc.pointer)
@@ -99,9 +99,9 @@ def bits_of_desc(desc: Desc) -> Bits:
     return bits
 
 
-def desc_of_bits(library: OneDNN, bits: Bits) -> Desc:
+def desc_of_bits(library: OneDNN, bits: Bits) -> OneDNNDesc:
     """The descriptor that is stored so."""
     made = ctypes.c_void_p()
     data = bits.ctypes.data_as(ctypes.c_void_p)
     library.library.check("dnnl_memory_desc_create_with_blob", ctypes.byref(made), data)
-    return Desc(library.library, "memory_desc", made)
+    return OneDNNDesc(library.library, "memory_desc", made)

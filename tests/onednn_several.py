@@ -5,19 +5,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from restride.bench.onednn import Desc, Memory, OneDNN, Primitive, _Handle
+from restride_bench.onednn import OneDNN, OneDNNDesc, OneDNNMemory, OneDNNPrimitive, _Handle
 
 _ARG_DST, _ARG_MULTIPLE_SRC, _ARG_SCALES = 17, 1024, 4096
 _QUERY_DST = 133
 
 
-class Several(Primitive):
+class Several(OneDNNPrimitive):
     """A primitive of several sources; `dst` is what it writes, `scales` what it reads beside them."""
 
-    dst: Desc
-    scales: Sequence[Memory]
+    dst: OneDNNDesc
+    scales: Sequence[OneDNNMemory]
 
-    def bind(self, srcs: Sequence[Memory], dst: Memory) -> Callable[[], None]:
+    def bind(self, srcs: Sequence[OneDNNMemory], dst: OneDNNMemory) -> Callable[[], None]:
         """A function of no arguments that runs the primitive and waits for its end."""
         memories = {_ARG_MULTIPLE_SRC + i: memory for i, memory in enumerate(srcs)}
         memories |= {_ARG_SCALES | _ARG_MULTIPLE_SRC + i: memory for i, memory in enumerate(self.scales)}
@@ -28,7 +28,7 @@ class SeveralOneDNN(OneDNN):
     """The library with concat and sum."""
 
     def concat(
-        self, axis: int, srcs: Sequence[Desc], dst: Desc | None, scales: Sequence[float] = ()
+        self, axis: int, srcs: Sequence[OneDNNDesc], dst: OneDNNDesc | None, scales: Sequence[float] = ()
     ) -> Several:
         """`srcs` along `axis`, each times its scale; without `dst` the library chooses one."""
         attr = self._attr(scaled=False, beta=0.0)
@@ -39,7 +39,7 @@ class SeveralOneDNN(OneDNN):
         made.scales = [self._scale(value) for value in scales]
         return made
 
-    def sum(self, scales: Sequence[float], srcs: Sequence[Desc], dst: Desc | None) -> Several:
+    def sum(self, scales: Sequence[float], srcs: Sequence[OneDNNDesc], dst: OneDNNDesc | None) -> Several:
         """The sum of `srcs`, each times its scale; without `dst` the library chooses one."""
         factors, attr = (ctypes.c_float * len(scales))(*scales), self._attr(scaled=False, beta=0.0)
         common = _pointer(dst), len(srcs), factors, _pointers(srcs), attr.pointer
@@ -51,13 +51,13 @@ class SeveralOneDNN(OneDNN):
         new, found = ctypes.c_void_p(), ctypes.c_void_p(query(chosen.pointer, _QUERY_DST, 0))
         self._check("dnnl_memory_desc_clone", ctypes.byref(new), found)
         primitive = self._primitive(Several, chosen)
-        primitive.dst, primitive.scales = Desc(self.library, "memory_desc", new), ()
+        primitive.dst, primitive.scales = OneDNNDesc(self.library, "memory_desc", new), ()
         return primitive
 
 
-def _pointer(desc: Desc | None) -> ctypes.c_void_p:
+def _pointer(desc: OneDNNDesc | None) -> ctypes.c_void_p:
     return ctypes.c_void_p() if desc is None else desc.pointer
 
 
-def _pointers(descs: Sequence[Desc]) -> ctypes.Array[ctypes.c_void_p]:
+def _pointers(descs: Sequence[OneDNNDesc]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * len(descs))(*(desc.pointer for desc in descs))

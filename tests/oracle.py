@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 import restride as rs
-from restride.bench.onednn import Blocking, Desc, OneDNN
 from restride.dtypes import DataType
+from restride_bench.onednn import Blocking, OneDNN, OneDNNDesc
 
 _TIES = (0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 254.5, 255.5)
 _LARGE = (65504.0, 65520.0, 16777217.0, 2147483648.0, -2147483904.0, 1e30, -1e30, 3.4e38)
@@ -75,7 +75,7 @@ class Results:
     kernel: str
 
 
-def onednn_desc(library: OneDNN, case: Case, side: Side) -> tuple[Desc, Places]:
+def onednn_desc(library: OneDNN, case: Case, side: Side) -> tuple[OneDNNDesc, Places]:
     """oneDNN's descriptor of a side, and where its elements lie."""
     parent = library.desc(side.parent, side.data_type, side.layout)
     desc = parent if side.window is None else parent.submemory(case.dims, side.window)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 import restride as rs
-from onednn_api import Attributes, reorder
+from onednn_api import OneDNNAttributes, reorder
 from oracle import excused
-from restride.bench.onednn import Memory, OneDNN
 from restride.dtypes import DataType
+from restride_bench.onednn import OneDNN, OneDNNMemory
 from support.attributed import Some, attr_of, factors_of, filled, room_of
 from support.attributes import Bytes, Factor, Given, Sum, each_of, places, value_of
 from support.packed import bytes_of, elements_of
@@ -115,7 +115,7 @@ def fill(case: AttributeCase) -> tuple[Bytes, Bytes]:
 
 def run_onednn(library: OneDNN, case: AttributeCase, src: Bytes, old: Bytes) -> tuple[str, Bytes]:
     """The name of oneDNN's kernel, and the destination. Raises OneDNNError where it provides none."""
-    attr, held = Attributes.new(library), {}
+    attr, held = OneDNNAttributes.new(library), {}
     for factor, arg, name in factors_of(case.given):
         kind = "zero_points" if "zero" in name else "scales"
         attr.set(kind, arg & 31, factor.mask, factor.groups, factor.data_type)
@@ -131,7 +131,7 @@ def run_onednn(library: OneDNN, case: AttributeCase, src: Bytes, old: Bytes) -> 
     return primitive.impl, held[17].bytes[: old.size]
 
 
-def _memory(library: OneDNN, desc: object, data: Bytes) -> Memory:
+def _memory(library: OneDNN, desc: object, data: Bytes) -> OneDNNMemory:
     return library.memory(desc, np.concatenate([data, np.zeros(_BEHIND, np.uint8)]))
 
 

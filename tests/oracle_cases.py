@@ -7,7 +7,7 @@ import math
 from hypothesis import strategies as st
 
 from oracle import Case, Side
-from restride.bench.onednn import OneDNN
+from restride_bench.onednn import OneDNN
 
 TYPES = ("f32", "bf16", "f16", "s32", "s8", "u8", "f8_e5m2", "f8_e4m3")
 _MEETS_TINY_FLOATS = {"f32", "bf16", "f16"}

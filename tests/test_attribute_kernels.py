@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.primitives.problem import Problem
+from restride.plan.reorder_problem import ReorderProblem
 from restride.targets.isa import Isa
 from support.attributed import LEVELS, capped
+from support.programs import executable_of
 
 DIMS, MATRIX = (4, 64, 16, 16), (256, 256)
 _SCALAR = re.compile(r" = (?:f(?:add|sub|mul|div)|[us]itofp|fpto[us]i) (?:float|double|i8|i32)\b")
@@ -68,14 +69,14 @@ CASES = {
 def problem_of(name, attr=None):
     types, tags, dims, given, _ = CASES[name]
     src, dst = (rs.MemoryDesc(dims, *pair) for pair in zip(types.split(), tags.split(), strict=True))
-    return Problem(src, dst, (attr or given).freeze())
+    return ReorderProblem(src, dst, (attr or given).freeze())
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("level", LEVELS)
 def test_kernels_with_attributes_are_compiled_and_compute_in_vectors(level, name):
     with capped(level):
-        program = problem_of(name).make_program()
+        program = executable_of(problem_of(name))
         ir = program.lowered.ir()
     assert program.name in (f"jit:{level}:copy", f"jit:{level}:transpose"), program.why
     assert "through bytes" not in program.why
@@ -88,13 +89,13 @@ def test_kernels_with_attributes_are_compiled_and_compute_in_vectors(level, name
 @pytest.mark.parametrize("name", CASES)
 def test_attributes_do_not_change_the_kind_of_kernel_at_the_best_level(name):
     with capped("avx512"):
-        plain = problem_of(name, rs.PrimitiveAttr()).make_program()
-        assert plain.name == problem_of(name).make_program().name == f"jit:avx512:{CASES[name][-1]}"
+        plain = executable_of(problem_of(name, rs.PrimitiveAttr()))
+        assert plain.name == executable_of(problem_of(name)).name == f"jit:avx512:{CASES[name][-1]}"
 
 
 def test_odd_rows_of_4_bits_are_compiled_too_through_bytes():
     src, dst = rs.MemoryDesc((33, 65), "f32", "ab"), rs.MemoryDesc((33, 65), "u4", "ba")
-    program = Problem(src, dst, by_columns(1).freeze()).make_program()
+    program = executable_of(ReorderProblem(src, dst, by_columns(1).freeze()))
     assert program.name.startswith("jit:")
     assert "through bytes" in program.why
 
@@ -106,7 +107,7 @@ def test_post_ops_stay_in_one_compiled_kernel():
     chain.append_binary("add", rs.MemoryDesc((1, 64, 1, 1), "f32", "nchw"))
     attr = by_columns(2)
     attr.set_post_ops(chain)
-    program = Problem(md, rs.MemoryDesc(DIMS, "s8", "nchw"), attr.freeze()).make_program()
+    program = executable_of(ReorderProblem(md, rs.MemoryDesc(DIMS, "s8", "nchw"), attr.freeze()))
     assert program.name.startswith("jit:")
     assert not _SCALAR.search(program.lowered.ir())
 
@@ -115,7 +116,10 @@ def milliseconds(problem):
     """The fastest of some runs."""
     engine = rs.Engine("cpu")
     pd = rs.Reorder.PrimitiveDesc(engine, problem.src, engine, problem.dst, rs.PrimitiveAttr.of(problem.attr))
-    held = {arg: rs.Memory(pd.query_md("exec_arg_md", arg), engine) for arg in (1, 17, *problem.chain().args)}
+    held = {
+        arg: rs.Memory(pd.query_md("exec_arg_md", arg), engine)
+        for arg in (1, 17, *problem.computation().args)
+    }
     for memory in held.values():
         memory.data.view(np.uint8)[:] = 1
     primitive, stream, best = rs.Reorder(pd), rs.Stream(engine), 1e9
@@ -133,8 +137,8 @@ def test_attributes_cost_little_beside_the_move(name, capsys):
     types, tags, dims, given, _ = CASES[name]
     large = (16, 256, 56, 56) if len(dims) == 4 else (4096, 4096)
     src, dst = (rs.MemoryDesc(large, *pair) for pair in zip(types.split(), tags.split(), strict=True))
-    plain = milliseconds(Problem(src, dst, rs.PrimitiveAttr().freeze()))
-    full = milliseconds(Problem(src, dst, given.freeze()))
+    plain = milliseconds(ReorderProblem(src, dst, rs.PrimitiveAttr().freeze()))
+    full = milliseconds(ReorderProblem(src, dst, given.freeze()))
     with capsys.disabled():
         print(f"\n{name}: plain {plain:.2f} ms, with attributes {full:.2f} ms")
     assert full < 4 * plain + 0.5

@@ -15,20 +15,20 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.bench import __main__ as command
-from restride.bench import chart, figures, machine, report, rows
-from restride.bench.arithmetic import Arithmetic
-from restride.bench.array_peers import NumPy
-from restride.bench.dense import Layout
-from restride.bench.figures import Figure, Step, growth_sizes
-from restride.bench.measure import Spread, Timing, alternate, batch_size, geometric_mean
-from restride.bench.onednn import OneDNN
-from restride.bench.onednn_library import OneDNNError
-from restride.bench.peer import Peer, Refused
-from restride.bench.peers import PEERS, Restride, open_peers
-from restride.bench.problem import Problem
-from restride.bench.suite import Bench, Row
 from restride.cli.main import main
+from restride_bench import __main__ as command
+from restride_bench import chart, figures, machine, report, rows
+from restride_bench.arithmetic import PeerArithmetic
+from restride_bench.array_peers import NumPy
+from restride_bench.dense import DenseFormat
+from restride_bench.figures import Figure, GrowthStep, growth_sizes
+from restride_bench.measure import Quartiles, Timing, alternate, batch_size, geometric_mean
+from restride_bench.onednn import OneDNN
+from restride_bench.onednn_library import OneDNNError
+from restride_bench.peer import Peer, PeerRefusal
+from restride_bench.peers import PEERS, Restride, open_peers
+from restride_bench.problem import PeerProblem
+from restride_bench.suite import Bench, SuiteRow
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize(("dims", "tag"), LAYOUTS)
 def test_offsets_are_those_of_the_descriptor(dims: tuple[int, ...], tag: str) -> None:
-    layout, desc = Layout.parse(dims, tag), rs.MemoryDesc(dims, "u8", tag)
+    layout, desc = DenseFormat.parse(dims, tag), rs.MemoryDesc(dims, "u8", tag)
     assert layout.padded == desc.padded_dims
     assert layout.elements == desc.size
     grid = layout.grid(0, dims[0])
@@ -62,7 +62,7 @@ def test_offsets_are_those_of_the_descriptor(dims: tuple[int, ...], tag: str) ->
 @pytest.mark.parametrize(("dims", "src"), LAYOUTS)
 def test_boxes_hold_every_element_and_all_padding_once(dims: tuple[int, ...], src: str) -> None:
     for dst in (tag for shape, tag in LAYOUTS if len(shape) == len(dims)):
-        problem = Problem("", dims, "u8", src, "u8", dst)
+        problem = PeerProblem("", dims, "u8", src, "u8", dst)
         seen = np.zeros(problem.dst.elements, int)
         came = np.full(problem.dst.elements, -1)
         for box in problem.boxes():
@@ -82,12 +82,12 @@ def _positions(shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> 
 
 
 def test_blocks_that_do_not_nest_are_refused_by_numpy() -> None:
-    problem = Problem("", (96, 2), "f32", "Ab32a", "f32", "Ab48a")
-    with pytest.raises(Refused, match="do not nest"):
+    problem = PeerProblem("", (96, 2), "f32", "Ab32a", "f32", "Ab48a")
+    with pytest.raises(PeerRefusal, match="do not nest"):
         NumPy(1).prepare(problem, problem.source(), problem.destination())
 
 
-def _tiny() -> list[Problem]:
+def _tiny() -> list[PeerProblem]:
     """Every row of the suite with small extents that leave tails, or that its groups divide."""
     small = {2: (70, 37), 4: (3, 21, 5, 7)}
     shuffled = (3, 48, 5, 7)
@@ -97,11 +97,11 @@ def _tiny() -> list[Problem]:
     ]
 
 
-def _check(problem: Problem, peer: Peer) -> None:
+def _check(problem: PeerProblem, peer: Peer) -> None:
     source, result = problem.source(), problem.destination()
     try:
         prepared = peer.prepare(problem, source, result)
-    except Refused:
+    except PeerRefusal:
         # In which rows peers do is in the report.
         assert peer.name != "restride"
         is_hard = not problem.arithmetic.is_plain or problem.group in ("apart", "shuffle")
@@ -131,7 +131,7 @@ def test_torch_and_onednn_give_the_right_answer_in_every_row() -> None:
 
 
 def test_a_wrong_element_and_dirty_padding_are_found() -> None:
-    problem = Problem("", (2, 17, 3), "f32", "abc", "f32", "aBc16b")
+    problem = PeerProblem("", (2, 17, 3), "f32", "abc", "f32", "aBc16b")
     source, result = problem.source(), problem.destination()
     NumPy(1).prepare(problem, source, result).call()
     assert problem.wrong(source, result) == ""
@@ -143,12 +143,12 @@ def test_a_wrong_element_and_dirty_padding_are_found() -> None:
 
 
 def test_conversions_round_half_to_even_and_saturate() -> None:
-    to_s8 = Problem("", (8,), "f32", "a", "s8", "a", arithmetic=Arithmetic(0.5))
+    to_s8 = PeerProblem("", (8,), "f32", "a", "s8", "a", arithmetic=PeerArithmetic(0.5))
     values = np.float32([1, 3, 5, -1, 253, 255, 1e9, -1e9])
     assert to_s8.convert(values).tolist() == [0, 2, 2, 0, 126, 127, 127, -128]
-    to_s32 = Problem("", (2,), "f32", "a", "s32", "a")
+    to_s32 = PeerProblem("", (2,), "f32", "a", "s32", "a")
     assert to_s32.convert(np.float32([3e9, -3e9])).tolist() == [2147483520, -2147483648]
-    narrower = Problem("", (2,), "s32", "a", "u8", "a")
+    narrower = PeerProblem("", (2,), "s32", "a", "u8", "a")
     assert narrower.convert(np.int32([300, -1])).tolist() == [255, 0]
 
 
@@ -174,10 +174,10 @@ def test_alternate_takes_every_call_once_a_round_and_drops_the_warm_up() -> None
 
 def test_a_ratio_is_taken_within_each_round() -> None:
     slow, fast = Timing((2.0, 20.0, 2.0)), Timing((1.0, 10.0, 1.0))
-    assert fast.times_faster_than(slow) == Spread(2.0, 2.0, 2.0)
-    assert Timing((1.0, 2.0, 3.0, 4.0, 5.0)).spread == Spread(3.0, 2.0, 4.0)
-    assert Spread(4.0, 3.0, 5.0).relative == 0.5
-    assert Spread.of([7.0]) == Spread(7.0, 7.0, 7.0)
+    assert fast.times_faster_than(slow) == Quartiles(2.0, 2.0, 2.0)
+    assert Timing((1.0, 2.0, 3.0, 4.0, 5.0)).spread == Quartiles(3.0, 2.0, 4.0)
+    assert Quartiles(4.0, 3.0, 5.0).relative == 0.5
+    assert Quartiles.of([7.0]) == Quartiles(7.0, 7.0, 7.0)
     assert geometric_mean([]) is None
     assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
 
@@ -196,7 +196,7 @@ def test_a_missing_onednn_says_how_to_get_it(tmp_path: Path) -> None:
 
 
 def test_optional_libraries_stay_unimported() -> None:
-    code = "import sys, restride.bench.__main__; print({'torch', 'matplotlib'} & set(sys.modules))"
+    code = "import sys, restride_bench.__main__; print({'torch', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "set()"
 
@@ -343,18 +343,20 @@ def test_the_machine_is_described() -> None:
     assert int(facts["cores"]) >= 1
 
 
-def _row(name: str, seconds: dict[str, float], *, kernel: str = "jit:uni", group: str = "layout") -> Row:
-    problem = Problem(name, (2, 3, 4, 5), name.split()[0].split("→")[0], "abcd", "f32", "acdb", group=group)
+def _row(name: str, seconds: dict[str, float], *, kernel: str = "jit:uni", group: str = "layout") -> SuiteRow:
+    problem = PeerProblem(
+        name, (2, 3, 4, 5), name.split()[0].split("→")[0], "abcd", "f32", "acdb", group=group
+    )
     times = {peer: Timing((value,) * 3) for peer, value in seconds.items()}
-    return Row(problem, False, times, "copy by NumPy", Timing((0.5,) * 3), {"oneDNN": kernel}, {}, {})
+    return SuiteRow(problem, False, times, "copy by NumPy", Timing((0.5,) * 3), {"oneDNN": kernel}, {}, {})
 
 
-def _report(measured: list[Row]) -> report.Report:
-    figure = Figure("one execute", Spread(0.5, 0.4, 0.6), "µs", 1.0, beside={"torch": 1.1})
+def _report(measured: list[SuiteRow]) -> report.SuiteReport:
+    figure = Figure("one execute", Quartiles(0.5, 0.4, 0.6), "µs", 1.0, beside={"torch": 1.1})
     facts = {"processor": "a processor", "last-level cache": "32 MiB"}
     missing = {"torch": "pip install torch"}
-    return report.Report(
-        facts, {"NumPy": "2"}, {"threads": "2"}, missing, measured, [figure], [Step(10, 1.0, 2.0)]
+    return report.SuiteReport(
+        facts, {"NumPy": "2"}, {"threads": "2"}, missing, measured, [figure], [GrowthStep(10, 1.0, 2.0)]
     )
 
 

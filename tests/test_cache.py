@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime import cpu
+from restride.runtime import kernel
 from restride.runtime.cache import CacheInfo, LruCache
 from support.errors import refused
 
@@ -37,14 +37,14 @@ def compiled(monkeypatch):
     """Counts the kernels that are loaded, by nest."""
     counts: Counter[object] = Counter()
 
-    class Counted(cpu.Kernel):
+    class Counted(kernel.Kernel):
         __slots__ = ()
 
         def __init__(self, lowered, moved_bytes):
             counts[lowered.nest] += 1
             super().__init__(lowered, moved_bytes)
 
-    monkeypatch.setattr(cpu, "Kernel", Counted)
+    monkeypatch.setattr(kernel, "Kernel", Counted)
     return counts
 
 
@@ -262,6 +262,22 @@ def test_kernels_are_counted_apart_and_shared_by_equal_problems():
     assert now.misses - before.misses == 1
 
 
+def test_kernels_of_all_kinds_are_kept_in_one_cache(capacity):
+    capacity(0)
+    capacity(1)
+    x = np.arange(4096 * 7, dtype=np.float32).reshape(4096, 7)
+    rs.reorder(x, "ba")
+    # Scales are found by a kernel that reduces.
+    rs.quantize(x, axis=1)
+    assert rs.cache_info()["kernels"].size == 1
+    capacity(64)
+    solve(fresh_dims(630))
+    rs.quantize(x[:-1], axis=1)
+    assert rs.cache_info()["kernels"].size > 1
+    capacity(0)
+    assert rs.cache_info()["kernels"].size == 0
+
+
 def test_every_cache_has_its_line_and_the_same_capacity():
     # That of the sums is there from the first one on.
     importlib.import_module("restride.runtime.reduction")
@@ -319,7 +335,7 @@ def test_values_of_an_array_of_several_dims_and_of_a_run_are_one_entry():
     before, values = rs.cache_info()["primitives"], np.arange(1, 29, dtype=np.float32).reshape(4, 7)
     made = [scaled_pd((4, 7), given) for given in (values, values.ravel(), values[:, None], values)]
     assert since(before) == (3, 1, 0)
-    assert len({id(pd._impl) for pd in made}) == 1
+    assert len({id(pd._impl.executable) for pd in made}) == 1
     for _ in range(2):
         with pytest.raises(rs.InvalidArguments, match="the array is 7 x 4"):
             scaled_pd((4, 7), values.reshape(7, 4))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import datetime
 import gc
+import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -210,6 +212,33 @@ _TENSORS = {
     "major version 99": {"version": (99, 0)},
     "bf16 of major version 99": {"version": (99, 0), "code": 4, "bits": 16},
 }
+
+
+_SHORT_SHAPE = """
+import ctypes
+import restride as rs
+from support import dlpack
+from support.guarded import Guarded
+
+for ndim in (100, 2**31 - 1, -(2**31)):
+    room = Guarded(16, at_end=True)
+    room.write((1).to_bytes(8, "little") * 2)
+    producer = dlpack.Producer(version=(1, 0))
+    producer.managed.tensor.ndim = ndim
+    producer.managed.tensor.shape = ctypes.cast(room.address, ctypes.POINTER(ctypes.c_int64))
+    try:
+        rs.Memory.from_dlpack(producer)
+    except rs.InvalidArguments as error:
+        assert f"{ndim} axes" in error.why, error
+        print(ndim)
+"""
+
+
+def test_no_shape_is_read_of_a_rank_that_no_tensor_has():
+    ran = subprocess.run(
+        [sys.executable, "-c", _SHORT_SHAPE], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    assert (ran.returncode, ran.stdout.split()) == (0, ["100", str(2**31 - 1), str(-(2**31))]), ran.stderr
 
 
 class Exporting:

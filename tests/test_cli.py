@@ -349,13 +349,35 @@ def test_bench_is_handed_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--no-such-option"]) == 2
 
 
+@pytest.mark.parametrize("name", ["bench", "demo"])
+def test_a_command_whose_package_is_missing_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for module in [module for module in sys.modules if module.startswith("restride_bench")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "restride_bench", None)  # type: ignore[arg-type]
+    text = failed(capsys, name)
+    assert text.startswith(f"1 error: restride {name}: the package restride_bench is missing\n")
+    assert "hint: install all of restride" in text
+    assert "RS-C04" in text
+    assert "reorder" in answered(capsys, "completion", "bash")
+    assert name in answered(capsys, "--help")
+
+
+def test_a_command_that_lacks_another_module_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "restride_bench.demo.main", raising=False)
+    monkeypatch.setitem(sys.modules, "restride_bench.demo.jobs", None)  # type: ignore[arg-type]
+    with pytest.raises(ModuleNotFoundError, match="jobs"):
+        main(["demo", "--help"])
+
+
 # The process
 
 
 def test_commands_are_imported_when_called() -> None:
     code = (
         "import sys; from restride.cli.main import main; main(['show', 'ab', '2x3']);"
-        "print([m for m in sys.modules if m.startswith(('restride.bench', 'restride.cli.demo', 'skimage'))])"
+        "print([m for m in sys.modules if m.startswith(('restride_bench', 'skimage'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

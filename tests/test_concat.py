@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
+from restride.primitives.checks import Names
+from restride.primitives.concat import concat_in_place
 from support.by_offset import POISON, Guarded, guarded, random_bits
 from support.engines import allocated, from_numpy, memory_over, run
 from support.engines import storage as room
@@ -92,7 +94,7 @@ def test_a_large_concat_is_shared_by_threads():
 
 def test_sources_of_the_same_shape_share_a_kernel():
     pd = rs.Concat.PrimitiveDesc(CPU, 1, [desc((4, 32, 9)) for _ in range(64)])
-    kernels = {each.runner.kernel(0) for solved in pd._impl._solved for each in solved.moves}
+    kernels = {launch.kernel(0) for launch in pd._impl.executable.launches}
     assert len(kernels) == 1
 
 
@@ -103,9 +105,9 @@ def test_crowded_destinations(engine):
 
 
 def test_blocks_with_too_little_in_common_are_refused():
-    srcs = [desc((5,), "u8"), desc((70000,), "u8", "A257a")]
+    srcs = [desc((5,), "u8"), desc((1_100_000,), "u8", "A1031a")]
     with refused("too little in common", kind=rs.Unimplemented):
-        rs.Concat.PrimitiveDesc(CPU, 0, srcs, desc((70005,), "u8", "A251a"))
+        rs.Concat.PrimitiveDesc(CPU, 0, srcs, desc((1_100_005,), "u8", "A1024a"))
     check_concat([desc((5,), "u8"), desc((900,), "u8", "A25a")], desc((905,), "u8", "A24a"), 0, CPU)
 
 
@@ -145,10 +147,11 @@ def _moment(md, data):
 def test_bytes_in_place_are_neither_read_nor_written():
     dst = rs.Memory.from_numpy(np.zeros((64, 1024), np.float32))
     mds = windows(dst.desc, 0, (32, 32))
-    solved = rs.Concat.PrimitiveDesc(CPU, 0, mds, dst.desc)._impl
+    impl = rs.Concat.PrimitiveDesc(CPU, 0, mds, dst.desc)._impl
     srcs = [rs.Memory(md, CPU, dst) for md in mds]
-    assert [solved.parts[i].is_there(srcs[i], dst) for i in range(2)] == [True, True]
-    assert solved.parts[0].padding == ()
+    made = concat_in_place(Names("concat"), impl, srcs, dst)
+    assert made.problem.in_place == {0, 1}
+    assert made.executable.launches == ()
 
 
 def test_one_source_in_place_and_one_from_elsewhere(engine):

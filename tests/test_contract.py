@@ -28,7 +28,7 @@ _F32, _BF16, _F16 = DataType.f32, DataType.bf16, DataType.f16
 _F64, _E5M2, _E4M3 = DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3
 _S32, _S8, _U8, _BOOL = DataType.s32, DataType.s8, DataType.u8, DataType.boolean
 _S4, _U4 = DataType.s4, DataType.u4
-_FLOATS, _INTS = (_F64, _F32, _BF16, _F16, _E5M2, _E4M3), (_S32, _S8, _U8, _S4, _U4)
+_FLOATS, _INTS = (_F64, _F32, _BF16, _F16, _E5M2, _E4M3), tuple(kind for kind in PROVIDED if kind.is_integral)
 _MOVE = Compute()
 # Mantissa bits (with the hidden one), lowest exponent of a normal number, what overflows.
 _FORMATS = {
@@ -39,7 +39,7 @@ _FORMATS = {
     _E5M2: (3, -14, 2**16),
     _E4M3: (4, -6, 480),
 }
-_RANGES = {_S32: (-(2**31), 2**31 - 1), _S8: (-128, 127), _U8: (0, 255), _S4: (-8, 7), _U4: (0, 15)}
+_RANGES = {kind: (int(info.min), int(info.max)) for kind in _INTS for info in [ml_dtypes.iinfo(kind.numpy)]}
 
 
 def _move(bits: Bits, src: DataType, dst: DataType) -> Bits:

@@ -23,6 +23,7 @@ from restride.targets import jit
 from restride.targets.cpu_ir import style_of
 from restride.targets.isa import Isa
 from support.kernels import LEVELS, factors_of, isa_id, room, runnable
+from support.machine_code import loaded
 from support.values import Bits, patterns
 
 # Without what the host has beyond its level: conversions use none of it.
@@ -74,7 +75,7 @@ def _no_tensor(index: int) -> Value:
 @functools.cache
 def _library(isa: Isa, src: DataType, what: Compute) -> jit.Library:
     """The conversions of one type into all others."""
-    return jit.load(jit.compile_ir(_module(isa, src, what), isa))
+    return loaded(_module(isa, src, what), isa)
 
 
 def _module(isa: Isa, src: DataType, what: Compute) -> str:

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.cli import demo, demo_data, demo_jobs
-from restride.cli.demo_data import Data, convolutions, photograph
-from restride.cli.demo_jobs import Lab, Row, photo_trips, weight_trips
 from restride.cli.main import main
-from restride.cli.safetensors import parse_safetensors
+from restride_bench.demo import data as demo_data
+from restride_bench.demo import jobs as demo_jobs
+from restride_bench.demo import main as demo
+from restride_bench.demo.data import Data, convolutions, photograph
+from restride_bench.demo.jobs import Lab, TripRow, photo_trips, weight_trips
+from restride_bench.demo.safetensors import parse_safetensors
 
 _ENTRY = "silero_vad/data/silero_vad_16k.safetensors"
 
@@ -111,7 +113,7 @@ def test_demo_as_json_tells_where_data_come_from(capsys: pytest.CaptureFixture[s
 def test_a_wrong_row_is_shouted_and_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = Row("bad", "1x1", 8, 1.0, 1.0, 1.0, "same bits", "3 bytes differ")
+    row = TripRow("bad", "1x1", 8, 1.0, 1.0, 1.0, "same bits", "3 bytes differ")
     monkeypatch.setattr(demo, "_measured", lambda lab, trips: [row])
     assert main(["demo", "--quick"]) == 1
     out = capsys.readouterr().out

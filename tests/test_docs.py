@@ -15,6 +15,7 @@ import shlex
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +23,12 @@ import numpy as np
 import pytest
 
 import restride as rs
+import restride_bench
 from restride.desc.tags import FormatTag, parse_tag
 
 _ROOT = Path(__file__).parents[1]
 _SOURCES = Path(rs.__file__).parent
+_PACKAGES = (_SOURCES, Path(restride_bench.__file__).parent)
 _DOCS = _ROOT / "docs"
 _CODES = _ROOT / "src" / "restride" / "cli" / "refusals.md"
 _PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.rglob("*.md")), _CODES)
@@ -244,9 +247,11 @@ def test_tables_are_whole(page: Path) -> None:
 
 @each_page
 def test_files_that_are_named_exist(page: Path) -> None:
-    """`src/restride/plan/nest.py` from the root, `plan/nest.py` from the package."""
+    """From the root, from the folder of the packages, or, as `plan/nest.py`, from the library."""
     named = set(re.findall(r"`((?:\w+/)+[\w.]+\.(?:py|md|toml))`", _prose(page)))
-    assert {path for path in named if not any((base / path).exists() for base in (_ROOT, _SOURCES))} == set()
+    assert {
+        path for path in named if not any((base / path).exists() for base in (_ROOT, _ROOT / "src", _SOURCES))
+    } == set()
 
 
 # --- completeness --------------------------------------------------------------------------------------
@@ -300,8 +305,12 @@ def _value(name: str) -> int:
     return int(getattr(found, "value", found))
 
 
+def _source_files() -> Iterator[Path]:
+    return chain.from_iterable(package.rglob("*.py") for package in _PACKAGES)
+
+
 def _string_constants() -> Iterator[str]:
-    for path in _SOURCES.rglob("*.py"):
+    for path in _source_files():
         tree = ast.parse(path.read_bytes())
         documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         nodes = list(ast.walk(tree))
@@ -319,7 +328,7 @@ def test_every_rule_number_in_a_message_is_explained() -> None:
 
 def test_every_environment_variable_is_described() -> None:
     calls = re.compile(r"lookup(?:_int)?\(\"(\w+)\"")
-    read = {f"RESTRIDE_{name}" for path in _SOURCES.rglob("*.py") for name in calls.findall(_text(path))}
+    read = {f"RESTRIDE_{name}" for path in _source_files() for name in calls.findall(_text(path))}
     described = set(re.findall(r"`(RESTRIDE_\w+)`", _text(_DOCS / "environment.md")))
     assert described == read
     assert {name for page in _PAGES for name in re.findall(r"RESTRIDE_[A-Z]\w+", _text(page))} <= read
@@ -404,8 +413,8 @@ def _by_torch(x: np.ndarray, source: str, to: str) -> str:
 
 
 def _by_onednn(x: np.ndarray, source: str, to: str) -> str:
-    onednn = importlib.import_module("restride.bench.onednn")
-    failures = importlib.import_module("restride.bench.onednn_library").OneDNNError
+    onednn = importlib.import_module("restride_bench.onednn")
+    failures = importlib.import_module("restride_bench.onednn_library").OneDNNError
     try:
         library = onednn.OneDNN()
     except failures as error:

@@ -20,7 +20,19 @@ import restride as rs
 _REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 # Without an underscore for the sake of the package's other modules; not for its users.
 _INSIDE = {
-    *("allocated", "fields", "form", "freeze", "kind", "layout", "name", "of", "of_desc", "of_device"),
+    *(
+        "allocated",
+        "device",
+        "fields",
+        "form",
+        "freeze",
+        "kind",
+        "layout",
+        "name",
+        "of",
+        "of_desc",
+        "of_device",
+    ),
     *("of_mds", "of_queue", "reads", "usage", "writes"),
 }
 _SYCL = ("execute", "get_context", "get_device", "get_memory_kind", "get_queue")

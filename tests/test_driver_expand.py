@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from restride.bench.driver.attr_text import FactorText, FlagText, PostOpText
-from restride.bench.driver.cases import ReorderCase, ShuffleCase, Strides
-from restride.bench.driver.common import COMMON_KNOBS
-from restride.bench.driver.expand import Test, expand
-from restride.bench.driver.knobs import DRIVERS
 from restride.cli.usage import UsageError
+from restride_bench.driver.attr_text import FactorText, FlagText, PostOpText
+from restride_bench.driver.cases import ReorderCase, ShuffleCase, Strides
+from restride_bench.driver.common import COMMON_KNOBS
+from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.knobs import DRIVERS
 
 # benchdnn's own files, where somebody has them: a folder with reorder/ and shuffle/ in it.
 _INPUTS = os.environ.get("BENCHDNN_INPUTS", "")

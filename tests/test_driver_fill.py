@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.bench.driver.fill import bits_for, operand_for, scales_for, values_for, zero_points_for
 from restride.dtypes import DataType
 from restride.plan.contract import PROVIDED
+from restride_bench.driver.fill import bits_for, operand_for, scales_for, values_for, zero_points_for
 
 
 @pytest.mark.parametrize("kind", PROVIDED, ids=str)

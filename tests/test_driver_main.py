@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import restride as rs
-from restride.bench.driver import jobs
-from restride.bench.driver.expand import Test, expand
-from restride.bench.driver.result import Result, Status
-from restride.bench.driver.run import run
 from restride.cli.main import main
+from restride_bench.driver import jobs
+from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.result import Outcome, Result
+from restride_bench.driver.run import run
 
 
 def _run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -120,8 +120,8 @@ def test_a_verbose_run_names_each_test_before_it_runs(
 def test_progress_is_the_last_line_of_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("restride.bench.driver.main.is_terminal", lambda stream: True)
-    monkeypatch.setattr("restride.bench.driver.main._PROGRESS_S", 0.0)
+    monkeypatch.setattr("restride_bench.driver.main.is_terminal", lambda stream: True)
+    monkeypatch.setattr("restride_bench.driver.main._PROGRESS_S", 0.0)
     assert main(["bench", "--reorder", "3x4", "5x6"]) == 0
     shown = capsys.readouterr().err
     assert "[1/2] about " in shown
@@ -157,7 +157,7 @@ def test_a_process_that_dies_takes_one_test_with_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(jobs, "_CHUNK", 1)
     tests = expand(["--reorder", "6x6", "3x5"]).tests
     found = [result.status for result in jobs._shared(list(enumerate(tests)), 1)]
-    assert found == [Status.UNTESTED, Status.PASSED]
+    assert found == [Outcome.UNTESTED, Outcome.PASSED]
 
 
 def _deadly(tests: list[tuple[int, Test]]) -> list[Result]:
@@ -177,11 +177,11 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
 
 def test_large_tests_run_in_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_LARGE", 11)
-    monkeypatch.setattr(jobs, "run", lambda test: Result(Status.LISTED, test.case.shape))
+    monkeypatch.setattr(jobs, "run", lambda test: Result(Outcome.LISTED, test.case.shape))
     tests = expand(["--reorder", "3x4", "2x3", "4x3"]).tests
     # The processes import the module anew: what is marked has been run here.
     statuses = [result.status for result in jobs.results(tests, 2)]
-    assert statuses == [Status.LISTED, Status.PASSED, Status.LISTED]
+    assert statuses == [Outcome.LISTED, Outcome.PASSED, Outcome.LISTED]
 
 
 def test_an_interrupted_run_tells_what_it_knows(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from restride.bench.arithmetic import Arithmetic
-from restride.bench.driver import peers
-from restride.bench.driver.cases import ReorderCase
-from restride.bench.driver.expand import expand
-from restride.bench.driver.fill import Bytes
-from restride.bench.driver.peer_arithmetic import arithmetic_of
-from restride.bench.driver.result import PeerTime, Status
-from restride.bench.driver.run import run
-from restride.bench.peer import Prepared, Refused
-from restride.bench.problem import Problem
+from restride_bench.arithmetic import PeerArithmetic
+from restride_bench.driver import peers
+from restride_bench.driver.cases import ReorderCase
+from restride_bench.driver.expand import expand
+from restride_bench.driver.fill import Bytes
+from restride_bench.driver.peer_arithmetic import arithmetic_of
+from restride_bench.driver.result import Outcome, PeerTime
+from restride_bench.driver.run import run
+from restride_bench.peer import PeerRefusal, PreparedCall
+from restride_bench.problem import PeerProblem
 
 
 def _peers(line: str, names: str = "numpy,memcpy") -> dict[str, PeerTime]:
@@ -21,7 +21,7 @@ def _peers(line: str, names: str = "numpy,memcpy") -> dict[str, PeerTime]:
     return {peer.name: peer for peer in run(test).peers}
 
 
-def _arithmetic(line: str) -> Arithmetic:
+def _arithmetic(line: str) -> PeerArithmetic:
     (test,) = expand(f"--reorder {line}".split()).tests
     assert isinstance(test.case, ReorderCase)
     return arithmetic_of(test.case)
@@ -50,7 +50,7 @@ def test_numpy_and_memcpy_are_timed_and_give_the_same_bits(line: str) -> None:
 def test_peers_are_measured_in_mode_c_too() -> None:
     (test,) = expand(["--fix-times-per-prb=2", "--peers=memcpy", "--reorder", "2x3"]).tests
     result = run(test)
-    assert result.status is Status.PASSED
+    assert result.status is Outcome.PASSED
     assert [peer.name for peer in result.peers] == ["memcpy"]
 
 
@@ -114,18 +114,18 @@ def test_no_peer_is_asked_to_shuffle_halves_of_bytes(
 class _Failing:
     """A peer that takes every problem, and fails of all when it runs."""
 
-    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         def fail() -> None:
             raise RuntimeError("no kernel for this\nand a page about why")
 
-        return Prepared(fail)
+        return PreparedCall(fail)
 
 
 def test_a_peer_that_fails_is_refused_and_the_test_keeps_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "_peer", lambda name, threads: _Failing())
     (test,) = expand(["--mode=P", "--fix-times-per-prb=2", "--peers=torch,memcpy", "--reorder", "2x3"]).tests
     result = run(test)
-    assert result.status is Status.EXECUTED
+    assert result.status is Outcome.EXECUTED
     assert result.perf is not None
     found = {peer.name: peer.refused for peer in result.peers}
     assert found == {"memcpy": "", "torch": "RuntimeError: no kernel for this"}
@@ -134,7 +134,7 @@ def test_a_peer_that_fails_is_refused_and_the_test_keeps_its_status(monkeypatch:
 class _Unprepared:
     """A peer that knows no type."""
 
-    def prepare(self, problem: Problem, src: Bytes, dst: Bytes) -> Prepared:
+    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         raise KeyError(problem.src_type)
 
 
@@ -160,17 +160,17 @@ def test_a_reproducer_line_names_the_peers() -> None:
 @pytest.mark.parametrize(
     ("line", "arithmetic"),
     [
-        ("2x3", Arithmetic()),
-        ("--attr-scales=src:common:2 2x3", Arithmetic(2)),
-        ("--attr-scales=src:per_dim_1+dst:per_dim_0 2x3", Arithmetic(0.5, 1, dst_axis=0)),
+        ("2x3", PeerArithmetic()),
+        ("--attr-scales=src:common:2 2x3", PeerArithmetic(2)),
+        ("--attr-scales=src:per_dim_1+dst:per_dim_0 2x3", PeerArithmetic(0.5, 1, dst_axis=0)),
         (
             "--ddt=s8 --attr-zero-points=dst:common:3 --attr-post-ops=sum:0.5 2x3",
-            Arithmetic(None, None, 3, 0.5),
+            PeerArithmetic(None, None, 3, 0.5),
         ),
-        ("--sdt=s8 --attr-zero-points=src:common:3 2x3", Arithmetic(zero_point=3)),
+        ("--sdt=s8 --attr-zero-points=src:common:3 2x3", PeerArithmetic(zero_point=3)),
     ],
 )
-def test_attributes_are_put_as_peers_know_them(line: str, arithmetic: Arithmetic) -> None:
+def test_attributes_are_put_as_peers_know_them(line: str, arithmetic: PeerArithmetic) -> None:
     assert _arithmetic(line) == arithmetic
 
 
@@ -185,5 +185,5 @@ def test_attributes_are_put_as_peers_know_them(line: str, arithmetic: Arithmetic
     ],
 )
 def test_other_attributes_are_refused(line: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefusal):
         _arithmetic(line)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.bench.driver import timing
-from restride.bench.driver.expand import expand
-from restride.bench.driver.result import Result, Status
-from restride.bench.driver.run import Execute, execute, run
+from restride_bench.driver import timing
+from restride_bench.driver.expand import expand
+from restride_bench.driver.result import Outcome, Result
+from restride_bench.driver.run import Execute, execute, run
 
 Args = dict[int, rs.Memory]
 
@@ -43,7 +43,7 @@ def _run(line: str, how: Execute = execute) -> Result:
     ],
 )
 def test_what_restride_does_passes(line: str) -> None:
-    assert _run(line).status in (Status.PASSED, Status.MISTRUSTED), _run(line)
+    assert _run(line).status in (Outcome.PASSED, Outcome.MISTRUSTED), _run(line)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_what_restride_does_passes(line: str) -> None:
     [("L", "LISTED"), ("I", "INITIALIZED"), ("R", "EXECUTED"), ("B", "PASSED"), ("C", "PASSED")],
 )
 def test_a_mode_ends_with_its_status(mode: str, status: str) -> None:
-    assert _run(f"--mode={mode} --reorder 3x4").status is Status[status]
+    assert _run(f"--mode={mode} --reorder 3x4").status is Outcome[status]
 
 
 def test_a_primitive_that_is_only_made_needs_no_memory() -> None:
-    assert _run("--mode=I --reorder 1000000x1000000x10").status is Status.INITIALIZED
+    assert _run("--mode=I --reorder 1000000x1000000x10").status is Outcome.INITIALIZED
 
 
 def test_a_destination_of_zeros_is_not_trusted() -> None:
     result = _run("--reorder --ddt=u8 --attr-scales=src:common:0 8x8")
-    assert result.status is Status.MISTRUSTED
+    assert result.status is Outcome.MISTRUSTED
 
 
 # --- a wrong engine --------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def _spoil(memory: rs.Memory, place: int) -> None:
 
 def test_one_wrong_bit_fails_and_is_named() -> None:
     result = _run("--reorder --ddt=s8 --dtag=ba 3x4", _then(lambda args: _spoil(args[rs.ARG_TO], 5)))
-    assert (result.status, result.errors, result.total) == (Status.FAILED, 1, 12)
+    assert (result.status, result.errors, result.total) == (Outcome.FAILED, 1, 12)
     (line,) = result.lines
     # Byte 5 of 3x4 by columns is row 2 of column 1: element 2 * 4 + 1.
     assert line.startswith("[   9][DST][2:1] exp_f32:")
@@ -95,7 +95,7 @@ def test_one_wrong_bit_fails_and_is_named() -> None:
 
 def test_an_engine_that_does_nothing_fails() -> None:
     result = _run("--reorder --ddt=s8 3x4", lambda primitive, stream, args: None)
-    assert result.status is Status.FAILED
+    assert result.status is Outcome.FAILED
     assert result.errors > 8
 
 
@@ -105,13 +105,13 @@ def test_no_more_than_ten_elements_are_shown() -> None:
 
 def test_padding_that_is_not_zero_fails() -> None:
     result = _run("--reorder --dtag=aB16b 1x3", _then(lambda args: _spoil(args[rs.ARG_TO], 63)))
-    assert (result.status, result.reason) == (Status.FAILED, "padding is not zero")
+    assert (result.status, result.reason) == (Outcome.FAILED, "padding is not zero")
 
 
 def test_a_gap_that_is_written_fails() -> None:
     # Rows of 3 bytes, 5 apart: byte 3 is a gap.
     result = _run("--reorder --ddt=s8 --strides=:5x1 2x3", _then(lambda args: _spoil(args[rs.ARG_TO], 3)))
-    assert (result.status, result.reason) == (Status.FAILED, "gaps between elements were written")
+    assert (result.status, result.reason) == (Outcome.FAILED, "gaps between elements were written")
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_a_bit_between_elements_that_is_written_fails(line: str, place: int, bit
         _bytes(args[rs.ARG_TO])[place] ^= bits
 
     result = _run(f"--reorder {line}", _then(spoil))
-    assert (result.status, result.reason) == (Status.FAILED, "gaps between elements were written")
-    assert _run(f"--reorder {line}").status is Status.PASSED
+    assert (result.status, result.reason) == (Outcome.FAILED, "gaps between elements were written")
+    assert _run(f"--reorder {line}").status is Outcome.PASSED
 
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
@@ -141,7 +141,7 @@ def test_a_bit_between_elements_that_is_written_fails(line: str, place: int, bit
 def test_a_scratchpad_of_the_user_is_brought(mode: str, engine: str) -> None:
     line = "--sdt=s4 --ddt=s4 --stag=ab --dtag=ba --attr-scratchpad=user 65x65"
     result = _run(f"--mode={mode} --engine={engine} --fix-times-per-prb=1 --reorder {line}")
-    assert result.status in (Status.PASSED, Status.EXECUTED), result
+    assert result.status in (Outcome.PASSED, Outcome.EXECUTED), result
 
 
 def test_a_byte_beside_the_scratchpad_fails() -> None:
@@ -151,7 +151,7 @@ def test_a_byte_beside_the_scratchpad_fails() -> None:
 
     line = "--reorder --sdt=s4 --ddt=s4 --stag=ab --dtag=ba --attr-scratchpad=user 65x65"
     result = _run(line, _then(overrun))
-    assert result.status is Status.FAILED
+    assert result.status is Outcome.FAILED
     assert result.reason.startswith("canaries")
 
 
@@ -164,14 +164,14 @@ def test_a_byte_beside_the_storage_fails(arg: int, distance: int) -> None:
         ctypes.memset(at, 0, 1)
 
     result = _run("--reorder --dtag=ba 3x4", _then(overrun))
-    assert result.status is Status.FAILED
+    assert result.status is Outcome.FAILED
     assert result.reason.startswith("canaries")
 
 
 def test_a_wrong_sum_of_compensation_fails() -> None:
     line = "--reorder --ddt=s8 --oflag=zp_comp:1 3x4"
     result = _run(line, _then(lambda args: _spoil(args[rs.ARG_DST_2], 0)))
-    assert (result.status, result.errors) == (Status.FAILED, 1)
+    assert (result.status, result.errors) == (Outcome.FAILED, 1)
 
 
 def test_a_sum_that_forgets_the_old_destination_fails() -> None:
@@ -179,7 +179,7 @@ def test_a_sum_that_forgets_the_old_destination_fails() -> None:
         _bytes(args[rs.ARG_TO])[:] = 0
         execute(primitive, stream, args)
 
-    assert _run("--reorder --attr-post-ops=sum 3x4", forgetful).status is Status.FAILED
+    assert _run("--reorder --attr-post-ops=sum 3x4", forgetful).status is Outcome.FAILED
 
 
 def test_an_engine_that_raises_fails() -> None:
@@ -187,13 +187,16 @@ def test_an_engine_that_raises_fails() -> None:
         raise ZeroDivisionError("no kernel")
 
     result = _run("--reorder 3x4", raising)
-    assert (result.status, result.reason) == (Status.FAILED, "execution raised ZeroDivisionError: no kernel")
+    assert (result.status, result.reason) == (
+        Outcome.FAILED,
+        "execution raised ZeroDivisionError: no kernel",
+    )
 
 
 def test_other_bits_in_a_second_run_fail_in_mode_b() -> None:
     runs = iter(range(9))
     result = _run("--mode=B --reorder 3x4", _then(lambda args: _spoil(args[rs.ARG_TO], next(runs))))
-    assert (result.status, result.reason) == (Status.FAILED, "a second run gave other bits")
+    assert (result.status, result.reason) == (Outcome.FAILED, "a second run gave other bits")
 
 
 # --- what is not run -------------------------------------------------------------------------------------
@@ -239,21 +242,21 @@ def test_other_bits_in_a_second_run_fail_in_mode_b() -> None:
 )
 def test_what_makes_no_sense_here_is_skipped_and_says_why(line: str, reason: str) -> None:
     result = _run(line)
-    assert result.status is Status.SKIPPED
+    assert result.status is Outcome.SKIPPED
     assert result.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(
     ("line", "status"),
     [
-        ("--reorder --attr-scales=wei:common:2 2x4", Status.UNIMPLEMENTED),
-        ("--reorder --stag=any 2x4", Status.INVALID_ARGUMENTS),
-        ("--reorder --dtag=nchw 2x4", Status.INVALID_ARGUMENTS),
-        ("--reorder --attr-scales=src:per_dim_2 2x4", Status.INVALID_ARGUMENTS),
-        ("--reorder --strides=:0x1 2x4", Status.INVALID_ARGUMENTS),
+        ("--reorder --attr-scales=wei:common:2 2x4", Outcome.UNIMPLEMENTED),
+        ("--reorder --stag=any 2x4", Outcome.INVALID_ARGUMENTS),
+        ("--reorder --dtag=nchw 2x4", Outcome.INVALID_ARGUMENTS),
+        ("--reorder --attr-scales=src:per_dim_2 2x4", Outcome.INVALID_ARGUMENTS),
+        ("--reorder --strides=:0x1 2x4", Outcome.INVALID_ARGUMENTS),
     ],
 )
-def test_what_restride_refuses_has_the_status_of_the_refusal(line: str, status: Status) -> None:
+def test_what_restride_refuses_has_the_status_of_the_refusal(line: str, status: Outcome) -> None:
     result = _run(line)
     assert result.status is status
     assert result.reason
@@ -262,8 +265,8 @@ def test_what_restride_refuses_has_the_status_of_the_refusal(line: str, status: 
 def test_a_reference_implementation_is_reported_where_it_is_not_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert _run("--check-ref-impl=1 --reorder 2x4").status is Status.PASSED
-    assert _run("--attr-same-pd-check=1 --reorder --attr-scales=src:common:2 2x4").status is Status.PASSED
+    assert _run("--check-ref-impl=1 --reorder 2x4").status is Outcome.PASSED
+    assert _run("--attr-same-pd-check=1 --reorder --attr-scales=src:common:2 2x4").status is Outcome.PASSED
 
 
 # --- shuffles --------------------------------------------------------------------------------------------
@@ -280,27 +283,27 @@ def test_a_reference_implementation_is_reported_where_it_is_not_wanted(
     ],
 )
 def test_shuffles_pass(line: str) -> None:
-    assert _run(line).status is Status.PASSED
+    assert _run(line).status is Outcome.PASSED
 
 
 def test_a_shuffle_the_wrong_way_round_fails() -> None:
     def other_way(primitive: Any, stream: rs.Stream, args: Args) -> None:
         _bytes(args[rs.ARG_DST])[:] = np.roll(_bytes(args[rs.ARG_SRC]), 1)
 
-    assert _run("--shuffle --group=3 2x12x3", other_way).status is Status.FAILED
+    assert _run("--shuffle --group=3 2x12x3", other_way).status is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
     ("line", "status"),
     [
-        ("--shuffle --group=5 2x12", Status.INVALID_ARGUMENTS),
-        ("--shuffle --axis=2 --group=2 2x12", Status.INVALID_ARGUMENTS),
-        ("--shuffle --axis=-1 --group=2 2x12", Status.INVALID_ARGUMENTS),
-        ("--shuffle --group=2 --attr-scales=src:common:2 2x12", Status.UNIMPLEMENTED),
-        ("--shuffle --group=2 --dt=f4_e2m1 2x12", Status.SKIPPED),
+        ("--shuffle --group=5 2x12", Outcome.INVALID_ARGUMENTS),
+        ("--shuffle --axis=2 --group=2 2x12", Outcome.INVALID_ARGUMENTS),
+        ("--shuffle --axis=-1 --group=2 2x12", Outcome.INVALID_ARGUMENTS),
+        ("--shuffle --group=2 --attr-scales=src:common:2 2x12", Outcome.UNIMPLEMENTED),
+        ("--shuffle --group=2 --dt=f4_e2m1 2x12", Outcome.SKIPPED),
     ],
 )
-def test_shuffles_that_make_no_sense_are_refused(line: str, status: Status) -> None:
+def test_shuffles_that_make_no_sense_are_refused(line: str, status: Outcome) -> None:
     assert _run(line).status is status
 
 
@@ -324,7 +327,7 @@ def test_simulation_runs_once() -> None:
 
 def test_performance_of_a_wrong_answer_is_not_taken_in_mode_cp() -> None:
     result = _run("--mode=CP --reorder 3x4", lambda primitive, stream, args: None)
-    assert (result.status, result.perf) == (Status.FAILED, None)
+    assert (result.status, result.perf) == (Outcome.FAILED, None)
 
 
 def test_caches_are_emptied_between_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

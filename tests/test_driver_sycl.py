@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import restride as rs
-from restride.bench.driver.check import Guarded
-from restride.bench.driver.expand import expand
-from restride.bench.driver.placed import Engines, Placed
-from restride.bench.driver.result import Result, Status
-from restride.bench.driver.run import Execute, execute, run
-from restride.bench.driver.work import make_work
+from restride_bench.driver.check import GuardedStorage
+from restride_bench.driver.expand import expand
+from restride_bench.driver.placed import Engines, PlacedMemory
+from restride_bench.driver.result import Outcome, Result
+from restride_bench.driver.run import Execute, execute, run
+from restride_bench.driver.work import make_work
 from support.sycl import sycl_engine
 
 pytestmark = pytest.mark.sycl
@@ -47,7 +47,7 @@ def _run(line: str, how: Execute = execute) -> Result:
     ],
 )
 def test_what_restride_does_passes(line: str) -> None:
-    assert _run(line).status in (Status.PASSED, Status.MISTRUSTED), _run(line)
+    assert _run(line).status in (Outcome.PASSED, Outcome.MISTRUSTED), _run(line)
 
 
 @pytest.mark.parametrize("mode", ["P", "CP", "F"])
@@ -61,7 +61,7 @@ def test_speed_is_measured(mode: str) -> None:
 def test_buffers_of_sycl_are_skipped() -> None:
     result = _run("--engine=sycl --memory-kind=buffer --reorder 2x3")
     assert (result.status, result.reason) == (
-        Status.SKIPPED,
+        Outcome.SKIPPED,
         "Case not supported: --memory-kind=buffer, memory of SYCL is USM",
     )
 
@@ -88,21 +88,21 @@ class _Longer:
 def test_a_byte_behind_the_destination_is_found() -> None:
     result = _run("--engine=sycl --reorder --sdt=u8 --ddt=u8 12", _too_far)
     assert (result.status, result.reason) == (
-        Status.FAILED,
+        Outcome.FAILED,
         "canaries: bytes beside the destination were written",
     )
 
 
 def test_nothing_written_is_found() -> None:
-    assert _run("--engine=sycl --reorder 12", lambda *_: None).status is Status.FAILED
+    assert _run("--engine=sycl --reorder 12", lambda *_: None).status is Outcome.FAILED
 
 
 def test_a_placed_memory_has_the_bytes_of_its_storage(engine) -> None:
     (test,) = expand(["--engine=sycl", "--reorder", "--sdt=u8", "5"]).tests
     operand, wanted = make_work(test.case).src, [3, 1, 4, 1, 5]
-    stored = Guarded(5)
+    stored = GuardedStorage(5)
     stored.bytes[...] = wanted
-    placed = Placed.at(operand, Engines.of(engine).src, stored, "shared")
+    placed = PlacedMemory.at(operand, Engines.of(engine).src, stored, "shared")
     assert placed.memory.to_numpy().tolist() == wanted
     stored.bytes[...] = 0
     placed.fetch()

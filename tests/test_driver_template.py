@@ -6,16 +6,16 @@ import platform
 
 import pytest
 
-from restride.bench.driver import clock, tokens
-from restride.bench.driver.expand import Test, expand
-from restride.bench.driver.result import Perf, Result, Status
-from restride.bench.driver.template import RATES, VALUES, render
-from restride.bench.driver.tokens import PLAIN, check, full
 from restride.cli.usage import UsageError
+from restride_bench.driver import clock, tokens
+from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.result import Outcome, Perf, Result
+from restride_bench.driver.template import RATES, VALUES, render
+from restride_bench.driver.tokens import PLAIN, check, full
 
 # 4 MB in 0.5 ms at best, 1 ms in the mean, 2 ms at worst.
 _RESULT = Result(
-    Status.EXECUTED, impl="jit:copy", perf=Perf(0.5, 1.0, 2.0, 5, 0.25, 0.5, 1_000_000, 3_000_000)
+    Outcome.EXECUTED, impl="jit:copy", perf=Perf(0.5, 1.0, 2.0, 5, 0.25, 0.5, 1_000_000, 3_000_000)
 )
 
 

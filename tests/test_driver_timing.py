@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from restride.bench.driver import timing
-from restride.bench.driver.common import Common
-from restride.bench.driver.timing import measure
+from restride_bench.driver import timing
+from restride_bench.driver.common import CommonKnobs
+from restride_bench.driver.timing import measure
 
-_COMMON = Common(mode="P", max_ms_per_prb=10)
+_COMMON = CommonKnobs(mode="P", max_ms_per_prb=10)
 
 
 def test_so_many_rounds_are_taken_as_asked_for() -> None:
@@ -65,7 +65,7 @@ def test_the_time_asked_for_is_that_of_the_clock(cold_cache: str, monkeypatch: p
     assert 0.3 <= spent[-1] < 1.5
 
 
-def _seconds(common: Common) -> float:
+def _seconds(common: CommonKnobs) -> float:
     start = time.perf_counter()
     measure(lambda: None, common)
     return time.perf_counter() - start

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from restride.bench.driver.words import Word, read, split
 from restride.cli.usage import UsageError
+from restride_bench.driver.words import Word, read, split
 
 
 @pytest.mark.parametrize(

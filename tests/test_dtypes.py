@@ -318,13 +318,24 @@ def test_every_pair_of_types_gives_the_same_bits_on_both_engines(src, dst):
         np.testing.assert_array_equal(*outs, err_msg=f"{format} {alpha} {beta}")
 
 
-BLOCKED = [("nchw", "nChw16c"), ("nChw16c", "nhwc"), ("nhwc", "OIhw4i16o4i")]
+BLOCKED = {
+    "into blocks": ("nchw", "nChw16c", 1.0, 0.0),
+    "out of blocks": ("nChw16c", "nhwc", 0.25, 0.0),
+    "into double blocks": ("nhwc", "OIhw4i16o4i", 2.0, 1.0),
+}
 
 
-@pytest.mark.parametrize(("src", "dst"), PAIRS[::2], ids=lambda t: t.name)
-def test_conversions_into_and_out_of_blocks_land_in_their_places(src, dst):
-    for i, (src_format, dst_format) in enumerate(BLOCKED):
-        dims = (18, 19, 3, 4)
-        src_md, dst_md = rs.MemoryDesc(dims, src, src_format), rs.MemoryDesc(dims, dst, dst_format)
-        alpha, beta = ((1.0, 0.0), (0.25, 0.0), (2.0, 1.0))[i]
-        check_reorder(src_md, dst_md, CPU, alpha=alpha, beta=beta, seed=i)
+def blocked_conversions():
+    """Pairs of types into and out of blocks; in the fast tests each pair one way, in turn."""
+    for n, (src, dst) in enumerate(PAIRS[::2]):
+        for i, way in enumerate(BLOCKED):
+            marks = [] if (n + n // (len(PROVIDED) // 2) - i) % len(BLOCKED) == 0 else [pytest.mark.slow]
+            yield pytest.param(src, dst, way, id=f"{src.name}-{dst.name}-{way}", marks=marks)
+
+
+@pytest.mark.parametrize(("src", "dst", "way"), list(blocked_conversions()))
+def test_conversions_into_and_out_of_blocks_land_in_their_places(src, dst, way):
+    src_format, dst_format, alpha, beta = BLOCKED[way]
+    dims = (18, 19, 3, 4)
+    src_md, dst_md = rs.MemoryDesc(dims, src, src_format), rs.MemoryDesc(dims, dst, dst_format)
+    check_reorder(src_md, dst_md, CPU, alpha=alpha, beta=beta, seed=list(BLOCKED).index(way))

@@ -1,6 +1,7 @@
 """The public names: all there, all documented, and shipped with their types."""
 
 import inspect
+import os
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import restride as rs
+import restride_bench
 
 ROOT = Path(__file__).parent.parent
 TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 f4_e2m1 f4_e3m0 s32 s8 u8 s4 u4 e8m0 boolean undef"
@@ -110,16 +112,47 @@ def test_the_version_is_one_and_the_same():
     assert rs.__version__.count(".") == 2
 
 
-def test_the_wheel_ships_every_module_its_types_and_its_licence(tmp_path):
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
     pytest.importorskip("hatchling")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=600)
-    (wheel,) = tmp_path.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_ships_every_module_its_types_and_its_licence(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    package = Path(rs.__file__).parent
-    modules = {f"restride/{path.relative_to(package).as_posix()}" for path in package.rglob("*.py")}
+    packages = [Path(package.__file__).parent for package in (rs, restride_bench)]
+    modules = {
+        path.relative_to(package.parent).as_posix() for package in packages for path in package.rglob("*.py")
+    }
     assert modules <= names
-    assert "restride/py.typed" in names
+    assert {"restride/py.typed", "restride_bench/py.typed"} <= names
     assert wheel.name == f"restride-{rs.__version__}-py3-none-any.whl"
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith("tests") or name.endswith((".so", ".pyc"))]
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs_where_the_wheel_is_installed(wheel, tmp_path):
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path)]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True, timeout=600)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def printed(*words):
+        command = [sys.executable, *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for package in ("restride", "restride_bench"):
+        found = printed("-c", f"import {package}; print({package}.__file__)").strip()
+        assert Path(found) == tmp_path / package / "__init__.py"
+    line = ("bench", "--reorder", "2x3")
+    assert "tests:1 passed:1" in printed("-m", "restride", *line)
+    assert "tests:1 passed:1" in printed(str(tmp_path / "bin" / "restride"), *line)
+    assert "4096x4096" in printed("-m", "restride_bench", "--list", "--rows", "4096x4096")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from restride.bench import counted, instructions
-from restride.bench.counted import Counted
-from restride.bench.instructions import Count, own_costs
+from restride_bench import counted, instructions
+from restride_bench.counted import CountedKernel
+from restride_bench.instructions import Count, own_costs
 
 # Two functions known by address: one calls the other, whose cost is not its own; then a named one.
 CALLGRIND = """
@@ -42,7 +42,7 @@ def test_costs_are_of_functions_without_names_and_without_their_callees() -> Non
 
 
 def test_only_what_lies_in_a_kernel_is_its_own() -> None:
-    kernel = Counted("f32", "jit", 64, 8, [(0x0FF0, 0x20), (0x3000, 8)])
+    kernel = CountedKernel("f32", "jit", 64, 8, [(0x0FF0, 0x20), (0x3000, 8)])
     assert instructions._within(kernel, {0x1000: 13, 0x2000: 300, 0x3008: 9}) == 13
 
 
@@ -77,7 +77,7 @@ def test_the_five_are_of_different_kinds() -> None:
 
 
 _STEPPED = """
-from restride.bench import counted
+from restride_bench import counted
 counted._DIMS, counted._ASKED = (1, 16, 4, 8), counted._ASKED[:2]
 counted.main(["step"])
 """

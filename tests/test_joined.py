@@ -12,9 +12,10 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.plan.concat import Window, window_moves
 from restride.plan.joined import Joined
 from restride.plan.nest import LoopNest
-from restride.runtime.joined import JoinedProgram
+from restride.plan.program import Place
+from restride.runtime.launch import Addresses, InterleavedLaunch
 from restride.targets.isa import CacheSizes, host_isa
-from restride.targets.joined import lower_joined
+from restride.targets.lowered import lower_interleaved
 from support.by_offset import positions
 
 STORED, POURED = CacheSizes(l2=1 << 10, l3=1 << 30), CacheSizes(l2=1 << 10, l3=1 << 12)
@@ -47,7 +48,7 @@ def nests_of(mds: Sources, dst: MemoryDesc, axis: int = 1) -> list[tuple[int, Lo
 
 
 def planned(mds: Sources, dst: MemoryDesc, caches: CacheSizes, axis: int = 1) -> Joined | None:
-    lowered = lower_joined([nest for _, nest in nests_of(mds, dst, axis)], host_isa(), caches)
+    lowered = lower_interleaved([nest for _, nest in nests_of(mds, dst, axis)], host_isa(), caches)
     return None if lowered is None else lowered.joined
 
 
@@ -70,7 +71,7 @@ def test_every_element_is_in_its_place(name: str, caches: CacheSizes, start: int
     mds, tag = CASES[name]
     dst = joined_desc(mds, tag)
     numbered = nests_of(mds, dst)
-    lowered = lower_joined([nest for _, nest in numbered], host_isa(), caches)
+    lowered = lower_interleaved([nest for _, nest in numbered], host_isa(), caches)
     assert lowered is not None
     held = [np.random.default_rng(i).integers(0, 99, md.size, np.uint8) for i, md in enumerate(mds)]
     held = [x if md.data_type.bits == 8 else _numbers(md, x) for md, x in zip(mds, held, strict=True)]
@@ -80,9 +81,11 @@ def test_every_element_is_in_its_place(name: str, caches: CacheSizes, start: int
         at = _ROOM + start - target.ctypes.data % 64
         wanted = target.copy()
         _expect(wanted[at : at + dst.size], dst, mds, held)
-        program = JoinedProgram(lowered, moved)
-        program.prepare()
-        program.run([held[i].ctypes.data for i, _ in numbered], target.ctypes.data + at)
+        places = tuple(Place(1 + i) for i in range(len(numbered)))
+        launch = InterleavedLaunch(lowered, places, Place(0), moved)
+        launch.prepare()
+        slots = [target.ctypes.data + at, *(held[i].ctypes.data for i, _ in numbered)]
+        launch.run(Addresses(slots, (), ()))
         np.testing.assert_array_equal(target, wanted)
 
 

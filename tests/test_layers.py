@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 import restride
+import restride_bench
 from restride.desc import viewer
 
 _ROOT = Path(restride.__file__).parent
+_BENCH = Path(restride_bench.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
 _FOR_TORCH = {"torch", *(f"frameworks.torch_{name}" for name in ("gradients", "kernels", "modes"))}
@@ -34,7 +36,7 @@ _OPTIONAL = {
     "tensorflow",
 }
 _ROWS = (
-    ("errors", "nearest", "forks", "kept", "dtypes", "settings", "verbose", "version"),
+    ("errors", "foreign", "nearest", "forks", "loading", "dtypes", "settings", "verbose", "version"),
     ("desc",),
     ("plan",),
     ("emit",),
@@ -55,7 +57,8 @@ _ROWS = (
         "frameworks",
     ),
     ("",),  # restride/__init__.py, which gathers the public names
-    ("cli", "bench", "view", "__main__"),
+    ("cli", "view", "__main__"),
+    ("restride_bench",),  # a package of its own: the library knows its name, and imports nothing of it
 )
 
 
@@ -71,7 +74,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Module:
-    """A source file of the package: its dotted name below restride, and what it imports."""
+    """A source file: its dotted name, of the library below restride, and what it imports."""
 
     name: str
     imports: tuple[Import, ...]
@@ -83,16 +86,18 @@ class Module:
 
 @functools.cache
 def _modules() -> tuple[Module, ...]:
-    return tuple(_read(path) for path in sorted(_ROOT.rglob("*.py")))
+    return tuple(_read(path) for root in (_ROOT, _BENCH) for path in sorted(root.rglob("*.py")))
 
 
 def _read(path: Path) -> Module:
-    parts = path.relative_to(_ROOT).with_suffix("").parts
+    parts = path.relative_to(_ROOT.parent).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     package = parts[:-1]
     tree = ast.parse(path.read_bytes(), str(path))
-    name = ".".join(package if is_package else parts)
-    return Module(name, tuple(_imports(tree, package, in_function=False, for_types=False)))
+    name = ".".join(package if is_package else parts).removeprefix("restride.")
+    return Module(
+        "" if name == "restride" else name, tuple(_imports(tree, package, in_function=False, for_types=False))
+    )
 
 
 def _imports(node: ast.AST, package: tuple[str, ...], in_function: bool, for_types: bool) -> Iterator[Import]:
@@ -112,6 +117,7 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> list[str]:
     if isinstance(node, ast.Call) and ast.unparse(node.func) in (
         "importlib.import_module",
         "import_module",
+        "load_whole",
         "__import__",
     ):
         return [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
@@ -119,24 +125,26 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> list[str]:
 
 
 def _from_targets(node: ast.ImportFrom, package: tuple[str, ...]) -> list[str]:
-    base = list(("restride", *package)[: len(package) + 2 - node.level]) if node.level else []
+    base = list(package[: len(package) + 1 - node.level]) if node.level else []
     origin = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
     return [_resolve(origin, alias.name) for alias in node.names]
 
 
 def _resolve(origin: str, name: str) -> str:
     """`from restride.plan import nest` imports a module, `from restride.plan.nest import Axis` a name."""
-    if origin.split(".")[0] != "restride":
+    if origin.split(".")[0] not in (_ROOT.name, _BENCH.name):
         return origin
-    folder = _ROOT.joinpath(*origin.split(".")[1:])
+    folder = _ROOT.parent.joinpath(*origin.split("."))
     is_module = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
     return f"{origin}.{name}" if is_module else origin
 
 
 def _own(target: str) -> str | None:
-    """A dotted name below restride, or None for what is not ours."""
+    """A dotted name as modules have it, or None for what is not ours."""
     parts = target.split(".")
-    return ".".join(parts[1:]) if parts[0] == "restride" else None
+    if parts[0] == _BENCH.name:
+        return target
+    return ".".join(parts[1:]) if parts[0] == _ROOT.name else None
 
 
 def _row(name: str) -> int:
@@ -160,7 +168,7 @@ def test_modules_import_only_from_their_own_row_or_lower() -> None:
 
 
 def test_modules_need_only_the_standard_library_and_the_core_dependencies() -> None:
-    known = sys.stdlib_module_names | _CORE | {"restride"}
+    known = sys.stdlib_module_names | _CORE | {"restride", "restride_bench"}
     uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if not i.in_function and not i.for_types]
     strange = [(m.name, top) for m, top, _ in uses if top not in known]
     allowed = {(name, "torch") for name in _FOR_TORCH} | {(name, "jax") for name in _FOR_JAX}
@@ -180,8 +188,20 @@ def test_only_code_generation_knows_llvm() -> None:
 
 def test_no_property_of_the_library_holds_a_lock_while_it_is_computed() -> None:
     # As functools.cached_property does in Python 3.11; children of fork would wait for it.
-    library = [path for path in _ROOT.rglob("*.py") if path.relative_to(_ROOT).parts[0] != "bench"]
-    assert [path.name for path in library if "cached_property" in path.read_text("utf-8")] == ["kept.py"]
+    library = sorted(_ROOT.rglob("*.py"))
+    assert not [path.name for path in library if "cached_property" in path.read_text("utf-8")]
+
+
+def test_the_library_imports_nothing_of_the_benchmark() -> None:
+    library = [m for m in _modules() if m.top != _BENCH.name]
+    assert not [f"{m.name}:{i.line}" for m in library for i in m.imports if i.target.startswith(_BENCH.name)]
+    # Its commands name modules that are imported when they are called: nothing else may name it.
+    named = [
+        path.relative_to(_ROOT).as_posix()
+        for path in sorted(_ROOT.rglob("*.py"))
+        if _BENCH.name in path.read_text("utf-8")
+    ]
+    assert named == ["cli/commands.py"]
 
 
 def _loaded_when_asked_for() -> list[tuple[str, str]]:
@@ -201,6 +221,18 @@ def test_imports_inside_functions_are_of_optional_frameworks_or_in_the_documente
     table = _loaded_when_asked_for()
     assert len(set(table)) == len(table)
     assert late == set(table)
+
+
+def _loaded_whole(name: str) -> set[str]:
+    """The modules that a module loads by `load_whole`."""
+    text = _ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+    return set(re.findall(r'load_whole\("([\w.]+)"\)', text))
+
+
+def test_what_is_loaded_late_is_loaded_whole() -> None:
+    late = _loaded_when_asked_for()
+    wholly = {(name, whole.removeprefix("restride.")) for name, _ in late for whole in _loaded_whole(name)}
+    assert wholly == set(late)
 
 
 def test_what_is_loaded_late_is_not_imported_by_the_same_module_at_once() -> None:
@@ -256,7 +288,7 @@ def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import jax\n"
         "def f():\n    import dpctl\n    import importlib\n    importlib.import_module('llvmlite.binding')\n"
     )
-    found = list(_imports(ast.parse(source), ("plan",), in_function=False, for_types=False))
+    found = list(_imports(ast.parse(source), ("restride", "plan"), in_function=False, for_types=False))
     by_target = {i.target: i for i in found}
     assert {
         "torch",

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.primitives.problem import Problem
+from restride.plan.reorder_problem import ReorderProblem
 from support.attributed import LEVELS, Some, attr_of, capped, check
 from support.attributes import Given, Sum
+from support.programs import executable_of
 
 CPU = rs.Engine("cpu")
 DIMS = (3, 17, 5)
@@ -145,7 +146,7 @@ def test_zero_points_beside_every_element_are_unpacked_in_registers():
     src, dst = rs.MemoryDesc(MATRIX, "u4", "ab"), rs.MemoryDesc(MATRIX, "bf16", "ab")
     attr, _ = attr_of(Given(src_zero=some.factor(3, "u4", (1, 1))))
     with capped("avx512"):
-        ir = Problem(src, dst, attr.freeze()).make_program().lowered.ir()
+        ir = executable_of(ReorderProblem(src, dst, attr.freeze())).lowered.ir()
     assert "load <32 x i8>" in ir
     assert "load <1 x i8>" not in ir
     assert "inttoptr" not in ir

@@ -13,12 +13,21 @@ import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.plan.compute import Compute
+from restride.plan.contract import PROVIDED, from_real
 from restride.plan.nest import LoopNest
 from restride.plan.nibbles import in_pairs, moves_whole_bytes, spread
+from restride.plan.passes import spread_bytes
+from restride.plan.program import Program
 from restride.plan.reorder import reorder_nest
+from restride.plan.reorder_problem import ReorderProblem
 from restride.plan.rewrites import normalise
+from restride.runtime.alloc import Buffer
+from restride.runtime.arguments import Arguments
+from restride.runtime.reference import ReferenceDevice
 from support.by_offset import check_reorder
 from support.descriptors import pairs
+from support.programs import compiled_program
+from support.values import patterns
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
 STREAM = rs.Stream(CPU)
@@ -104,6 +113,49 @@ def test_spreading_begins_at_a_whole_byte() -> None:
     assert _nest(src, src).has_nibbles
     assert not made.nest.has_nibbles
     assert moves_whole_bytes([])
+
+
+def _run_by_definition(program: Program, data: np.ndarray, written: int) -> np.ndarray:
+    """What the reference engine writes, in so many bytes."""
+    device, out = ReferenceDevice("reference"), np.zeros(written, np.uint8)
+    buffers = tuple(Buffer(x.ctypes.data, x.nbytes, False, x) for x in (data.view(np.uint8), out))
+    device.launch(device.compile(program), Arguments(buffers, ()), None)
+    return out
+
+
+@pytest.mark.parametrize("kind", PROVIDED, ids=str)
+def test_a_float_of_four_bits_is_rounded_once_through_bytes_of_its_own(kind: DataType) -> None:
+    """Nothing converts it yet, but the definition; as a float of 8 bits in between it is rounded twice."""
+    near = np.linspace(-7, 7, 57)[:, None] * (1 + np.array([-(2.0**-n) for n in (3, 5, 9, 20, 40)]))
+    values = np.concatenate(
+        [from_real(near.reshape(-1), kind), patterns(kind)[:: patterns(kind).size // 999 or 1]]
+    )
+    values = np.resize(values, (3, values.size // 3 | 1))
+    md, packed = MemoryDesc(values.shape, kind, "ab"), MemoryDesc(values.shape, "f4_e2m1", "ba")
+    data = values.reshape(-1)
+    if kind.bits == 4:
+        data = np.append(data, np.zeros(data.size % 2, np.uint8))
+        data = data[::2] | data[1::2] << 4
+    codes = np.arange((packed.nelems + 1) // 2).astype(np.uint8)
+    for program, held, written in (
+        (ReorderProblem(md, packed).program(), data, len(codes)),
+        (ReorderProblem(packed, md).program(), codes, md.size),
+    ):
+        apart = spread_bytes(program, lambda step: True)
+        assert len(apart.steps) == len(program.steps) + 1 + (kind.bits == 4)
+        wanted = _run_by_definition(program, held, written)
+        np.testing.assert_array_equal(_run_by_definition(apart, held, written), wanted)
+
+
+def test_codes_of_a_float_of_four_bits_are_moved_as_they_are() -> None:
+    dims = (65, 129)
+    src, dst = MemoryDesc(dims, "f4_e2m1", "ab"), MemoryDesc(dims, "f4_e2m1", "ba")
+    codes = np.random.default_rng(0).integers(0, 256, (src.nelems + 1) // 2).astype(np.uint8)
+    out, program = np.zeros_like(codes), ReorderProblem(src, dst).program()
+    executable = compiled_program(program)
+    assert executable.scratch_bytes
+    executable.call(codes.ctypes.data, out.ctypes.data, 0)
+    np.testing.assert_array_equal(out, _run_by_definition(program, codes, out.size))
 
 
 def test_threads_share_a_program_that_goes_through_bytes() -> None:

@@ -183,8 +183,8 @@ def test_out_may_be_in() -> None:
     assert np.array_equal(np.load("a.npy"), ramp())
 
 
-def test_large_files_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npy, "_MAPPED", 100)
+def test_large_files_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npy, "_PIECE", 100)
     np.save("a.npy", ramp())
     memory = npy.read("a.npy")
     assert memory.readonly

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onednn_api import Attributes, reorder
+from onednn_api import OneDNNAttributes, reorder
 from oracle_attributes import AttributeCase, case_of, fill, mismatch, run_onednn, run_restride
-from restride.bench.onednn import OneDNN
-from restride.bench.onednn_library import OneDNNError
 from restride.dtypes import DataType
 from restride.errors import Status
+from restride_bench.onednn import OneDNN
+from restride_bench.onednn_library import OneDNNError
 from support.attributed import Some
 from support.attributes import Factor, Given, Sum
 
@@ -108,7 +108,7 @@ def test_onednn_reorders_with_no_post_op_but_a_sum(library: OneDNN) -> None:
     """N13: what it refuses is provided here (R31)."""
     md = library.desc((4, 8), "f32", "ab")
     for ops in ([("eltwise", _RELU)], [("binary", (_ADD, md))], [("eltwise", _RELU)] * 2):
-        attr = Attributes.new(library)
+        attr = OneDNNAttributes.new(library)
         attr.append(*ops)
         with pytest.raises(OneDNNError) as caught:
             reorder(library, md, library.desc((4, 8), "f32", "ba"), attr)

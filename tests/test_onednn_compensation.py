@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import restride as rs
-from onednn_api import Attributes, Convolution, bits_of_desc, desc_of_bits, reorder
-from restride.bench.onednn import Desc, OneDNN
-from restride.bench.onednn_library import OneDNNError
+from onednn_api import Convolution, OneDNNAttributes, bits_of_desc, desc_of_bits, reorder
+from restride_bench.onednn import OneDNN, OneDNNDesc
+from restride_bench.onednn_library import OneDNNError
 
 pytestmark = pytest.mark.peer
 
@@ -45,7 +45,7 @@ class Extra:
     adjust: int = 163
     zero_mask: int = 164
 
-    def with_sums(self, library: OneDNN, desc: Desc, mask: int, kinds: int) -> Desc:
+    def with_sums(self, library: OneDNN, desc: OneDNNDesc, mask: int, kinds: int) -> OneDNNDesc:
         """`desc` with sums behind it."""
         bits = bits_of_desc(desc)
         assert not bits[self.flags]
@@ -61,7 +61,7 @@ EXTRA = Extra()
 class Weights:
     """Weights as oneDNN wants them, and the same bytes made here."""
 
-    desc: Desc
+    desc: OneDNNDesc
 
     @cached_property
     def _bits(self) -> np.ndarray:
@@ -116,7 +116,7 @@ class Weights:
         kind = {"i1": "s8", "f4": "f32"}[plain.dtype.str[1:]]
         source = library.desc(plain.shape, kind, _LETTERS[: plain.ndim])
         whole = np.full(self.desc.size, 0x55, np.uint8)
-        primitive = reorder(library, source, self.desc, Attributes.new(library))
+        primitive = reorder(library, source, self.desc, OneDNNAttributes.new(library))
         primitive.run({1: library.memory(source, plain), 17: library.memory(self.desc, whole)})
         return whole
 

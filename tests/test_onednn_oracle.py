@@ -22,9 +22,9 @@ from oracle import (
     run_restride,
 )
 from oracle_cases import cases
-from restride.bench.onednn import Desc, OneDNN
-from restride.bench.onednn_library import OneDNNError
 from restride.errors import Status
+from restride_bench.onednn import OneDNN, OneDNNDesc
+from restride_bench.onednn_library import OneDNNError
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
@@ -97,7 +97,7 @@ def _check(library: OneDNN, case: Case, count: Counter[str]) -> None:
     count[impl] += 1
 
 
-def _equal_fields(ours: rs.MemoryDesc, theirs: Desc) -> None:
+def _equal_fields(ours: rs.MemoryDesc, theirs: OneDNNDesc) -> None:
     wanted = theirs.blocking
     fields = {name: getattr(ours, name) for name in vars(wanted)}
     assert fields == vars(wanted), str(ours)

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime.ordered_sums import ProductProgram, TurnedProgram, ordered_sums
+from restride.desc.attr import Compensation
+from restride.plan.compensation import sum_steps
+from restride.plan.program import NestStep, Program, Slot, SumStep
+from restride.runtime.kernel import KernelParams
+from support.programs import compiled_program
 
 DIMS = (72, 70, 3, 3)
 _KINDS = {"s8": np.int8, "u8": np.uint8, "s32": np.int32}
@@ -33,8 +37,8 @@ def _expected(held: rs.Memory, x: np.ndarray, mask: int, factor: int) -> np.ndar
 @pytest.mark.parametrize("factor", [-1, -128])
 def test_elements_that_have_an_output_each_are_products(data_type: str, tag: str, factor: int) -> None:
     held, x = _held(data_type, tag)
-    program = ordered_sums(held.desc, 15, factor)
-    assert isinstance(program, ProductProgram)
+    program = _program(held.desc, 15, factor)
+    assert [type(step) for step in program.steps] == [NestStep]
     _check(program, held, _expected(held, x, 15, factor))
 
 
@@ -44,28 +48,29 @@ def test_elements_that_have_an_output_each_are_products(data_type: str, tag: str
 )
 def test_kept_dims_in_another_order_are_turned(data_type: str, tag: str, mask: int) -> None:
     held, x = _held(data_type, tag)
-    program = ordered_sums(held.desc, mask, -128)
-    assert isinstance(program, TurnedProgram)
+    program = _program(held.desc, mask, -128)
+    assert [type(step) for step in program.steps] == [SumStep, NestStep]
     _check(program, held, _expected(held, x, mask, -128))
 
 
 def test_products_that_an_f32_might_round_are_turned() -> None:
     held, x = _held("s32", "dcba")
-    program = ordered_sums(held.desc, 15, -128)
-    assert isinstance(program, TurnedProgram)
+    program = _program(held.desc, 15, -128)
+    assert [type(step) for step in program.steps] == [SumStep, NestStep]
     _check(program, held, _expected(held, x, 15, -128))
 
 
 def test_sums_in_the_order_of_memory_and_few_of_them_are_found_as_they_are() -> None:
-    def found(dims: tuple[int, ...], tag: str, mask: int) -> object:
-        return ordered_sums(rs.MemoryDesc(dims, "s8", tag), mask, -1)
+    def found(dims: tuple[int, ...], tag: str, mask: int) -> bool:
+        steps = _program(rs.MemoryDesc(dims, "s8", tag), mask, -1).steps
+        return [type(step) for step in steps] == [SumStep]
 
-    assert found((512, 512, 3, 3), "abcd", 3) is None
-    assert found((512, 512, 3, 3), "cdab", 3) is None
-    assert found((512, 512, 3, 3), "cdba", 1) is None
-    assert found((512, 512, 3, 3), "ABcd4b16a4b", 3) is None
-    assert found((8, 8, 3, 3), "dcba", 15) is None
-    assert found((0, 8, 3, 3), "dcba", 15) is None
+    assert found((512, 512, 3, 3), "abcd", 3)
+    assert found((512, 512, 3, 3), "cdab", 3)
+    assert found((512, 512, 3, 3), "cdba", 1)
+    assert found((512, 512, 3, 3), "ABcd4b16a4b", 3)
+    assert found((8, 8, 3, 3), "dcba", 15)
+    assert found((0, 8, 3, 3), "dcba", 15)
 
 
 @pytest.mark.parametrize("mask", [1, 3, 5, 15])
@@ -87,10 +92,18 @@ def test_an_execution_writes_them_beside_the_reorder(tag: str, mask: int) -> Non
     np.testing.assert_array_equal(outs[1].data, wanted[-1])
 
 
-def _check(program: ProductProgram | TurnedProgram, held: rs.Memory, wanted: np.ndarray) -> None:
+def _program(md: rs.MemoryDesc, mask: int, factor: int) -> Program:
+    """The sums of a destination alone, without what writes it."""
+    program = Program((Slot(1), Slot(17, is_written=True)), ())
+    return sum_steps(program, Compensation(mask, factor == -128, factor == -1), md)
+
+
+def _check(program: Program, held: rs.Memory, wanted: np.ndarray) -> None:
+    executable = compiled_program(program)
     for shift in (0, 1):
         room = np.full(4 * wanted.size + 8, 0x55, np.uint8)
-        program.run(held.get_data_handle(), room.ctypes.data + shift)
+        params = KernelParams((), [room.ctypes.data + shift])
+        executable.call(0, held.get_data_handle(), params.address)
         end = shift + 4 * wanted.size
         np.testing.assert_array_equal(room[shift:end].copy().view(np.int32), wanted)
         assert (room[:shift] == 0x55).all()

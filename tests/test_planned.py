@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime import cpu
+from restride.runtime import kernel
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -29,7 +29,7 @@ def nothing_runs(monkeypatch):
     def fail(*_):
         raise AssertionError("compiled")
 
-    monkeypatch.setattr(cpu, "Kernel", fail)
+    monkeypatch.setattr(kernel, "Kernel", fail)
 
 
 def test_a_plan_tells_bytes_padding_kernel_and_reason(nothing_runs):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime import cpu, spread
+from restride.runtime import cpu
 from restride.targets.isa import CacheSizes
 
 _SMALL = CacheSizes(l1d=1 << 12, l2=1 << 13, l3=1 << 14)
@@ -20,8 +20,7 @@ _SMALL = CacheSizes(l1d=1 << 12, l2=1 << 13, l3=1 << 14)
 def test_images_of_odd_size_are_poured(
     images: int, data_type: type, src: str, dst: str, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (cpu, spread):
-        monkeypatch.setattr(module, "host_caches", lambda: _SMALL)
+    monkeypatch.setattr(cpu, "host_caches", lambda: _SMALL)
     dims = (images, 17, 7, 7 if images == 96 else 5)
     engine = rs.Engine("cpu")
     name = {np.uint8: "u8", np.float16: "f16", np.float32: "f32"}[data_type]

@@ -10,12 +10,12 @@ import pytest
 
 import restride as rs
 from restride.plan.compute import Compute, Step, linear
-from restride.plan.machine import Device
+from restride.plan.machine import DeviceFacts
 from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
 from restride.targets.ptx import lower, ptx_text
 
-GPU = Device(group=256, sub_group=32, local_bytes=48 << 10)
+GPU = DeviceFacts(group=256, sub_group=32, local_bytes=48 << 10)
 DIMS = (2, 34, 33, 40)
 CASES = {
     "copy": ("f32", "nchw", "bf16", "nchw", Compute()),

@@ -174,7 +174,7 @@ def test_partial_overlap_is_refused_and_nothing_is_written():
     windows = [
         (whole[:60], whole[30:90]),
         (whole[1:61], whole[:60]),
-        (whole[::2], whole[1::2]),
+        (whole[:-2:2], whole[2::2]),
         (whole, whole[::-1]),
         (whole[:64].reshape(8, 8), whole[:64].reshape(8, 8).T),
         (whole.view("i1")[:100], whole),

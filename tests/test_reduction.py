@@ -18,11 +18,10 @@ from restride.plan.contract import storage_dtype
 from restride.plan.machine import Machine
 from restride.plan.reduction import Op, ReductionAxis, interpret, reduction_of
 from restride.plan.reduction_schedule import schedule_reduction
-from restride.runtime import reduction as runtime
-from restride.runtime.reduction import SumProgram, amax, min_max, sum_over
-from restride.targets import jit
+from restride.runtime.reduction import amax, min_max, reduction_program, sum_over
+from restride.targets import jit, objects
 from restride.targets.isa import Isa
-from restride.targets.reduction import lower_reduction
+from restride.targets.lowered import lower_reduction
 from support.descriptors import shapes, sources
 from support.kernels import COMMON, isa_id, runnable
 from support.reductions import CASES, NO_CACHE, Reduced, compiled, expected, same, source
@@ -331,18 +330,18 @@ def test_compensation_of_weights_has_a_sum_for_each_padded_output() -> None:
     assert logical.flags.c_contiguous
 
 
-@pytest.mark.parametrize("padded", [True, False], ids=["padded", "logical"])
 @pytest.mark.parametrize("tag", ["gOIhw4i16o4i", "goihw", "hwigo"])
-def test_sums_go_to_an_address_and_nowhere_else(tag: str, padded: bool) -> None:
+def test_sums_go_to_an_address_and_nowhere_else(tag: str) -> None:
     md = MemoryDesc((3, 20, 18, 3, 3), "s8", tag)
     data = source(md, 11, Op.total)
-    program = SumProgram(md, 3, -1, padded)
-    assert program.shape == ((3, md.padded_dims[1]) if padded else (3, 20))
-    held = np.full(math.prod(program.shape) + 32, 77, np.int32)
+    program = reduction_program(reduction_of(md, 3, Op.total))
+    shape = program.reduction.shape
+    assert shape == (3, md.padded_dims[1])
+    held = np.full(math.prod(shape) + 32, 77, np.int32)
     for _ in range(2):
-        program.run(data.ctypes.data, held[16:].ctypes.data)
-    found = held[16:-16].reshape(program.shape)
-    np.testing.assert_array_equal(found, sum_over(md, data.ctypes.data, 3, factor=-1, padded=padded))
+        program.write_sums(data.ctypes.data, held[16:].ctypes.data, -1)
+    found = held[16:-16].reshape(shape)
+    np.testing.assert_array_equal(found, sum_over(md, data.ctypes.data, 3, factor=-1, padded=True))
     assert (held[:16] == 77).all()
     assert (held[-16:] == 77).all()
 
@@ -351,10 +350,10 @@ def test_slices_along_a_kept_dim_make_the_whole() -> None:
     md = MemoryDesc((64, 70, 3, 3), "s8", "OIhw4i16o4i")
     data = source(md, 12, Op.total)
     wanted = sum_over(md, data.ctypes.data, 1, factor=-128, padded=True)
-    part = SumProgram(MemoryDesc((16, 70, 3, 3), "s8", "OIhw4i16o4i"), 1, -128, padded=True)
+    part = reduction_program(reduction_of(MemoryDesc((16, 70, 3, 3), "s8", "OIhw4i16o4i"), 1, Op.total))
     found = np.empty(64, np.int32)
     for first in range(0, 64, 16):
-        part.run(data.ctypes.data + md.offset(first, 0, 0, 0), found[first:].ctypes.data)
+        part.write_sums(data.ctypes.data + md.offset(first, 0, 0, 0), found[first:].ctypes.data, -128)
     assert found.tolist() == wanted.tolist()
 
 
@@ -385,8 +384,8 @@ def test_more_partial_blocks_than_code_is_made_for_are_folded_all_the_same() -> 
 
 def test_a_problem_is_planned_and_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    load = runtime.load_kernel
-    monkeypatch.setattr(runtime, "load_kernel", lambda *args: (made.append(args), load(*args))[1])
+    load = objects.load_kernel
+    monkeypatch.setattr(objects, "load_kernel", lambda *args: (made.append(args), load(*args))[1])
     md = MemoryDesc((7, 123, 3), "f32", "abc")
     x = np.ones(md.dims, np.float32)
     for _ in range(3):
@@ -398,14 +397,13 @@ def test_a_problem_is_planned_and_compiled_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_factor_is_no_other_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    load = runtime.load_kernel
-    monkeypatch.setattr(runtime, "load_kernel", lambda *args: (made.append(args), load(*args))[1])
+    load = objects.load_kernel
+    monkeypatch.setattr(objects, "load_kernel", lambda *args: (made.append(args), load(*args))[1])
     x = np.ones((9, 77), np.int8)
     out = np.empty(9, np.int32)
     for factor in (1, -1, -128):
-        SumProgram(MemoryDesc(x.shape, "s8", "ab"), 1, factor, padded=True).run(
-            x.ctypes.data, out.ctypes.data
-        )
+        program = reduction_program(reduction_of(MemoryDesc(x.shape, "s8", "ab"), 1, Op.total))
+        program.write_sums(x.ctypes.data, out.ctypes.data, factor)
         assert out.tolist() == [77 * factor] * 9
     assert len(made) == 1
 

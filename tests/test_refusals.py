@@ -16,19 +16,21 @@ import numpy as np
 import pytest
 
 import restride as rs
+import restride_bench
 from restride.cli.main import main
 from restride.cli.refusals import PAGE, Refusal, is_like_a_code, refusals, spelt_out
 from restride.desc.tags import FormatTag
 from support.sycl import sycl_engine
 
-_SOURCES = Path(rs.__file__).parent
+_PACKAGES = tuple(Path(package.__file__).parent for package in (rs, restride_bench))
 _CODE = re.compile(r"RS-[A-Z]\d\d")
 _KINDS = ("InvalidArguments", "Unimplemented", "OutOfMemory", "RuntimeFailure", "Error")
 
 
 def _trees() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(_SOURCES.rglob("*.py")):
-        yield path, ast.parse(path.read_bytes())
+    for package in _PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            yield path.relative_to(package.parent), ast.parse(path.read_bytes())
 
 
 def _error_classes() -> set[str]:
@@ -46,7 +48,7 @@ def _constructions() -> Iterator[tuple[str, ast.Call]]:
     for path, tree in _trees():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
-                yield f"{path.relative_to(_SOURCES)}:{node.lineno}", node
+                yield f"{path}:{node.lineno}", node
 
 
 def _raised() -> set[str]:
@@ -72,6 +74,7 @@ def test_every_heading_of_the_page_is_an_entry_and_stands_once() -> None:
 @pytest.mark.parametrize("entry", refusals().values(), ids=lambda entry: entry.code)
 def test_the_example_raises_the_code(entry: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     if "sycl" in entry.example and "get_device" not in entry.example:
         sycl_engine()
     if "restride.torch" in entry.example:

@@ -74,7 +74,7 @@ def _try(case: Case) -> None:
     try:
         nest = reorder_nest(case.src, case.dst, compute_of(case.alpha, case.beta))
     except Unimplemented as error:
-        # Blocks that meet again only after thousands of steps are refused, as documented; nothing else is.
+        # Blocks that meet again only after a million steps are refused, as documented; nothing else is.
         if error.code != "RS-L01":
             raise
         reject()

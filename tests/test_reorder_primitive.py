@@ -119,6 +119,18 @@ def test_tensors_without_elements_are_reordered_by_doing_nothing(dims, dst, engi
     assert (held == POISON).all()
 
 
+@pytest.mark.parametrize(
+    ("dims", "tags"),
+    [((40_000,), ("A131a", "A128a")), ((3, 17_001), ("aB127b", "aB129b")), ((20_000,), ("A5a7a", "A11a13a"))],
+)
+def test_blocks_that_meet_late_or_never_are_reordered(dims, tags):
+    src, dst = (desc(dims, "f32", tag) for tag in tags)
+    x = np.arange(np.prod(dims), dtype=np.float32).reshape(dims)
+    made = rs.reorder(rs.reorder(rs.Memory.from_numpy(x), src), dst)
+    assert made.desc == dst
+    assert (made.to_numpy() == x).all()
+
+
 @pytest.mark.parametrize("starts", [(1, 0), (0, 1), (3, 2), (61, 63)])
 @pytest.mark.parametrize("data_type", ["f32", "bf16"])
 def test_buffers_may_begin_at_any_byte(engine, starts, data_type):

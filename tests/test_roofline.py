@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.bench import roofline
-from restride.bench.array_peers import NumPy
-from restride.bench.figures import Setting
-from restride.bench.measure import Spread
-from restride.bench.peers import Restride
-from restride.bench.roofline import MEMCPY, SHAPES, Point
+from restride_bench import roofline
+from restride_bench.array_peers import NumPy
+from restride_bench.figures import BenchSetup
+from restride_bench.measure import Quartiles
+from restride_bench.peers import Restride
+from restride_bench.roofline import MEMCPY, SHAPES, Point
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +24,8 @@ def _threads_as_before() -> Iterator[None]:
     rs.set_num_threads(before)
 
 
-def _setting(largest: int) -> Setting:
-    return Setting([Restride(2), NumPy(2)], [NumPy(2)], threads=2, rounds=1, largest=largest)
+def _setting(largest: int) -> BenchSetup:
+    return BenchSetup([Restride(2), NumPy(2)], [NumPy(2)], threads=2, rounds=1, largest=largest)
 
 
 def test_sizes_go_from_4_kilobytes_to_4_gigabytes_by_about_four() -> None:
@@ -72,7 +72,7 @@ def test_a_wrong_image_is_found(image: int) -> None:
 
 
 def test_the_mean_error_of_predictions_is_a_factor_either_way() -> None:
-    second = Spread(1.0, 1.0, 1.0)
+    second = Quartiles(1.0, 1.0, 1.0)
     points = [Point("a", 1, 8, second, told) for told in (4.0, 0.25, None)]
     assert roofline.mean_error(points) == pytest.approx(4.0)
     assert roofline.mean_error([]) is None

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.primitives import concat_problem, sum_problem
 from restride.primitives.base import DEFAULT_ATTR
+from restride.primitives.concat import concat_problem
 from restride.primitives.several import SeveralPrimitive
+from restride.primitives.sum import sum_problem
 from support.errors import refused
 from support.several import CPU, REF
 
@@ -111,13 +112,13 @@ def test_another_engines_stream_is_refused_as_ever() -> None:
 
 def test_a_checked_problem_is_not_checked_again() -> None:
     one, other = (rs.MemoryDesc((2, 3, 5), "f32") for _ in range(2))
-    assert concat_problem.make_problem(1, (one, one), None, DEFAULT_ATTR) is concat_problem.make_problem(
+    assert concat_problem(1, (one, one), None, DEFAULT_ATTR) is concat_problem(
         1, (other, other), None, DEFAULT_ATTR
     )
-    assert sum_problem.make_problem((1.0, 2.0), (one, one), None, DEFAULT_ATTR) is sum_problem.make_problem(
+    assert sum_problem((1.0, 2.0), (one, one), None, DEFAULT_ATTR) is sum_problem(
         (1.0, 2.0), (other, other), None, DEFAULT_ATTR
     )
-    signed = [sum_problem.make_problem((zero,), (one,), None, DEFAULT_ATTR) for zero in (0.0, -0.0)]
+    signed = [sum_problem((zero,), (one,), None, DEFAULT_ATTR) for zero in (0.0, -0.0)]
     assert signed[0] != signed[1]
 
 

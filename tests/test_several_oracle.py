@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import restride as rs
 from onednn_several import Several, SeveralOneDNN
-from restride.bench.onednn_library import OneDNNError
 from restride.errors import Status
+from restride_bench.onednn_library import OneDNNError
 from support.by_offset import positions
 
 pytestmark = pytest.mark.peer

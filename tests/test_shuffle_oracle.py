@@ -10,9 +10,9 @@ import pytest
 
 import restride as rs
 from oracle import places
-from restride.bench.onednn import OneDNN
-from restride.bench.onednn_library import OneDNNError
 from restride.errors import Status
+from restride_bench.onednn import OneDNN
+from restride_bench.onednn_library import OneDNNError
 from support.shuffles import backward, forward
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]

@@ -8,7 +8,7 @@ import pytest
 
 import restride as rs
 from restride.plan.compute import Compute, Step, linear
-from restride.plan.machine import Device
+from restride.plan.machine import DeviceFacts
 from restride.plan.reorder import reorder_nest
 from restride.targets.spirv import has_unique_numbers, lower, renumbered, spirv_code
 
@@ -33,12 +33,12 @@ NESTS = {
 @pytest.mark.parametrize("local_bytes", [0, 1 << 15])
 @pytest.mark.parametrize("name", NESTS)
 def test_a_plan_becomes_spirv(name, local_bytes):
-    code = spirv_code(lower(NESTS[name], Device(64, 16, local_bytes)))
+    code = spirv_code(lower(NESTS[name], DeviceFacts(64, 16, local_bytes)))
     assert struct.unpack("<I", code[:4]) == (MAGIC,)
 
 
 def test_every_module_has_a_number_for_each_thing():
-    lowered = lower(NESTS["blocks"], Device(64, 16))
+    lowered = lower(NESTS["blocks"], DeviceFacts(64, 16))
     assert all(has_unique_numbers(spirv_code(lowered)) for _ in range(30))
 
 

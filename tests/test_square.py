@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.machine import Device
+from restride.plan.machine import DeviceFacts
 from support.by_offset import check_reorder
 from support.compensation import attr_of, reordered, totals
 from support.sycl import sycl_engine
 
-GPUS = [Device(64, 8, 1 << 16), Device(256, 16, 1 << 16), Device(256, 32, 48 << 10), Device(256, 64, 1 << 16)]
+GPUS = [
+    DeviceFacts(64, 8, 1 << 16),
+    DeviceFacts(256, 16, 1 << 16),
+    DeviceFacts(256, 32, 48 << 10),
+    DeviceFacts(256, 64, 1 << 16),
+]
 CASES = {
     "sub-groups of 8": (GPUS[0], (2, 33, 40, 3), "nhwc nchw", ("f32", "f32", 1.0, 0.0)),
     "sub-groups of 16": (GPUS[1], (3, 70, 35), "abc acb", ("f32", "s8", 0.5, -2.0)),
@@ -27,7 +32,7 @@ def as_gpu(monkeypatch):
     """The device with the facts of one whose items run in step, and no problem solved before."""
     engine, before = sycl_engine(), rs.get_primitive_cache_capacity()
     rs.set_primitive_cache_capacity(0)
-    yield lambda facts: monkeypatch.setattr(engine._device, "facts", facts) or engine
+    yield lambda facts: monkeypatch.setattr(engine.device, "facts", facts) or engine
     rs.set_primitive_cache_capacity(before)
 
 
@@ -39,7 +44,7 @@ def test_squares_have_the_right_bits(as_gpu, case):
     mds = rs.MemoryDesc(dims, first, src), rs.MemoryDesc(dims, second, dst)
     engine = as_gpu(facts)
     pd = rs.Reorder.PrimitiveDesc(engine, mds[0], engine, mds[1])
-    assert "through local memory" in str(pd._impl.program.plan)
+    assert "through local memory" in str(pd._impl.executable.lowered)
     check_reorder(*mds, engine, alpha=alpha, beta=beta)
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from restride.bench import __main__ as command
-from restride.bench import curves, instructions, ladder, roofline, studies
-from restride.bench.instructions import Count, Counts
-from restride.bench.ladder import Rung
-from restride.bench.measure import Spread
-from restride.bench.roofline import MEMCPY, Point, Roofline
-from restride.bench.studies import Studies
+from restride_bench import __main__ as command
+from restride_bench import curves, instructions, ladder, roofline, studies
+from restride_bench.instructions import Count, Counts
+from restride_bench.ladder import Rung
+from restride_bench.measure import Quartiles
+from restride_bench.roofline import MEMCPY, Point, Roofline
+from restride_bench.studies import Studies
 
-SECOND = Spread(1.0, 0.9, 1.1)
+SECOND = Quartiles(1.0, 0.9, 1.1)
 ABOUT = {"machine": {"processor": "a processor"}, "versions": {"NumPy": "2"}, "settings": {"rounds": "15"}}
 
 

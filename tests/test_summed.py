@@ -12,7 +12,7 @@ from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
-from restride.targets.summed import LoweredSums
+from restride.targets.lowered import LoweredFusedSums
 from support.kernels import (
     COMMON,
     destination,
@@ -65,7 +65,7 @@ def test_a_destination_larger_than_the_caches_is_poured_where_it_is_unbroken() -
     assert not any(_poured(case.lowered(isa)) for case in CASES.values())
 
 
-def _poured(lowered: LoweredSums | None) -> int:
+def _poured(lowered: LoweredFusedSums | None) -> int:
     return lowered.summed.blocks.poured if lowered else 0
 
 

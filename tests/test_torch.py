@@ -17,7 +17,12 @@ import pytest
 import restride as rs
 from support.errors import refused
 
-pytestmark = pytest.mark.peer
+pytestmark = [
+    pytest.mark.peer,
+    # torch tells of what it does itself, once in a process: whichever test is the first to make it do so.
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning"),
+]
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
 is_plain = pytest.importorskip("restride.frameworks.torch_modes").is_plain

@@ -6,12 +6,12 @@ import pytest
 
 import restride as rs
 from restride.plan.compute import Compute
-from restride.plan.machine import Device
+from restride.plan.machine import DeviceFacts
 from restride.plan.reorder import reorder_nest
 from restride.plan.work_items import plan_items
 
-GPU = Device(256, 32, 1 << 16)
-NO_LOCAL, CPU = Device(256, 64), Device(1, 1, vector_bytes=16)
+GPU = DeviceFacts(256, 32, 1 << 16)
+NO_LOCAL, CPU = DeviceFacts(256, 64), DeviceFacts(1, 1, vector_bytes=16)
 
 
 def plan_of(dims, src, dst, device=GPU, types=("f32", "f32")):
@@ -60,7 +60,7 @@ def test_a_square_has_a_column_to_spare():
     [(8, "f32", 16), (16, "f32", 16), (32, "f32", 32), (64, "f32", 64), (16, "u8", 64), (16, "f16", 32)],
 )
 def test_a_side_is_as_long_as_a_sub_group_is_wide(sub_group, data_type, side):
-    device = Device(256, sub_group, 1 << 16)
+    device = DeviceFacts(256, sub_group, 1 << 16)
     (box,) = plan_of((4, 64, 64, 64), "nchw", "nhwc", device, (data_type, data_type)).boxes
     square = box.plan.square
     assert square is not None
@@ -70,7 +70,7 @@ def test_a_side_is_as_long_as_a_sub_group_is_wide(sub_group, data_type, side):
 def test_a_square_must_find_room():
     sides = []
     for room in (33 * 32 * 4, 33 * 32 * 4 - 1, 17 * 16 * 4 - 1):
-        square = plan_of((4, 64, 32, 32), "nchw", "nhwc", Device(256, 32, room)).boxes[0].plan.square
+        square = plan_of((4, 64, 32, 32), "nchw", "nhwc", DeviceFacts(256, 32, room)).boxes[0].plan.square
         sides.append(square and square.dst_side)
     assert sides == [32, 16, None]
 

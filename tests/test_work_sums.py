@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.machine import Device
+from restride.plan.machine import DeviceFacts
 from restride.plan.reduction import Op, interpret, reduction_of
 from restride.plan.work_sums import plan_sums
 from restride.targets import ptx, spirv
 
-GPU, CPU = Device(256, 32, 1 << 16), Device(1, 1, vector_bytes=16)
+GPU, CPU = DeviceFacts(256, 32, 1 << 16), DeviceFacts(1, 1, vector_bytes=16)
 DIMS = (20, 150, 3, 2)
 
 

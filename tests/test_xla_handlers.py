@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from restride.emit.xla_handler import FACT_NAMES, MAJOR, MINOR, xla_handler_ir
-from restride.runtime.xla_handlers import Operand, Work, make_handler
+from restride.runtime.xla_handlers import XlaOperand, XlaWork, make_handler
 from restride.targets import jit
 from restride.targets.isa import Isa
 
@@ -129,8 +129,8 @@ class Doubled:
         self.fails = fails
         self.kernel = _KERNEL(self._kernel)
         whole = ctypes.cast(self.kernel, ctypes.c_void_p).value if by_kernel else 0
-        operand = Operand(_F32, 6)
-        self.handler = _HANDLER(make_handler(Work(whole, 77, self._run, self), operand, operand))
+        operand = XlaOperand(_F32, 6)
+        self.handler = _HANDLER(make_handler(XlaWork(whole, 77, self._run, self), operand, operand))
 
     def _kernel(self, src, dst, params):
         self.calls.append(params)

@@ -6,21 +6,12 @@ programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `S
 `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
-import importlib as _importlib
 import typing as _typing
 
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
 from . import version
 from .arrays import reorder
-from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
-from .desc.layout import RUNTIME_DIM
-from .desc.memory_desc import MemoryDesc
-from .desc.post_ops import PostOps
-from .desc.tags import MAX_NDIMS, FormatTag
-from .desc.viewer import register as _register_viewer
-from .dtypes import DataType
-from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
-from .primitives.args import (
+from .desc.arguments import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_POST_OP_DW,
     ARG_ATTR_ROUNDING_SEED,
@@ -53,6 +44,15 @@ from .primitives.args import (
     ARG_WORKSPACE,
     arg_attr_multiple_post_op,
 )
+from .desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, PrimitiveAttr
+from .desc.layout import RUNTIME_DIM
+from .desc.memory_desc import MemoryDesc
+from .desc.post_ops import PostOps
+from .desc.tags import MAX_NDIMS, FormatTag
+from .desc.viewer import register as _register_viewer
+from .dtypes import DataType
+from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
+from .loading import load_whole as _load_whole
 from .primitives.prop_kind import PropKind
 from .primitives.query import Query
 from .primitives.reorder import Reorder
@@ -236,7 +236,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     where = _LATER[name]
-    module = _importlib.import_module(f"{__name__}.{where}")
+    module = _load_whole(f"{__name__}.{where}")
     found = globals()[name] = module if where == name else getattr(module, name)
     return found
 

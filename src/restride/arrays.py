@@ -1,7 +1,7 @@
 """Functions on the arrays that people hold: dims stay logical, memory changes underneath.
 
-A warm call costs a few dictionary look-ups: what depends only on shapes, strides, types and formats is worked
-out once and kept as a recipe (`frameworks.recipes`); a call brings the addresses and the factors.
+A warm call costs one look-up: what depends only on shapes, strides, types and formats is worked out by the
+first call, and kept (`frameworks/binder.py`); later ones bring addresses and values.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from typing import Any, cast
 
 import numpy as np
 
+from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .frameworks.arithmetic import Arithmetic, Bound, bind
-from .frameworks.factors import COPY, Applied
+from .frameworks.array_key import read_from, write_to
+from .frameworks.binder import BoundCall, CallWords, SignedCall, find_call, keep_call
 from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
-from .frameworks.nibbles import NIBBLES, as_bytes, is_nibbles
-from .frameworks.recipes import overlapping
+from .frameworks.nibbles import as_bytes, is_nibbles
+from .frameworks.results import maker_of
+from .frameworks.signature import NO_VALUES, Values, read_values
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
-from .frameworks.warm import beta_without_out, computed, from_or_to_memory, into_array, into_new
-from .primitives.args import ARG_FROM, ARG_TO
-from .primitives.problem import Problem
 from .primitives.reorder import Reorder, overlaps
-from .runtime.alloc import Array, address_of
-from .runtime.brought import reached, settled
+from .runtime.alloc import Array
 from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
 from .runtime.stream import Stream
+from .runtime.transfer import settle, share_with
 
 __all__ = ["reorder", "target_desc"]
 
@@ -84,36 +84,40 @@ def reorder(
     >>> rs.reorder(x, "nChw16c", dtype="s8").desc.padded_dims
     (1, 16, 3, 4)
     """
+    signed, source, target = None, read_from(x, src), None if out is None else write_to(out)
     is_here = engine is None or engine is _CPU or (type(engine) is str and engine == "cpu")
-    if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
-        applied: Applied | None = COPY
-    else:
-        if is_here and (zero_point is not None or post_ops is not None or axis is not None):
-            made = computed(x, dst, src, dtype, (scale, zero_point, axis, beta, post_ops), out)
-            if made is not None:
-                return made
-        applied = Arithmetic(scale, zero_point, axis, beta, post_ops).simple()
-    if applied and is_here and type(x) is np.ndarray and src is None and x.dtype.num not in NIBBLES:
-        if type(dst) is not str:
-            dst = format_key(dst)
-        if dtype is not None:
-            dtype = type_key(dtype)
-        if out is None:
-            return into_new((x.shape, x.strides, x.dtype), address_of(x), dst, dtype, applied)
-        if type(out) is np.ndarray and out.dtype.num not in NIBBLES:
-            return into_array(x, dst, dtype, applied, out)
-    if applied and is_here:
-        made = from_or_to_memory(x, dst, src, dtype, applied, out)
-        if made is not None:
-            return made
-    return _general(x, dst, src, dtype, Arithmetic(scale, zero_point, axis, beta, post_ops), out, engine)
+    if is_here and source is not None and (out is None or target is not None):
+        if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
+            values: Values | None = NO_VALUES
+        else:
+            values = read_values(scale, zero_point, axis, beta, post_ops)
+        if values is not None:
+            format = dst if type(dst) is str else format_key(dst)
+            kind = dtype if dtype is None else type_key(dtype)
+            signature = "reorder", source[0], target and target[0], format, kind, values.structure
+            call = find_call(signature)
+            if call is None:
+                signed = SignedCall(signature, (source,), target, values)
+            elif target is None:
+                return call.into_new(source, values)
+            elif call.into(source, target, values):
+                return out
+    arithmetic = Arithmetic(scale, zero_point, axis, beta, post_ops)
+    return _general(x, dst, src, dtype, arithmetic, out, engine, signed)
 
 
 # --- the general path: any array or Memory, any engine ----------------------------------------------------
 
 
 def _general(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
+    x: Any,
+    dst: Any,
+    src: Any,
+    dtype: Any,
+    given: Arithmetic,
+    out: Any,
+    engine: Engine | str | None,
+    signed: SignedCall | None = None,
 ) -> Any:
     if is_nibbles(x):
         dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
@@ -122,24 +126,32 @@ def _general(
         return _into_nibbles(x, dst, src, dtype, given, out, engine)
     if is_foreign(x) or is_foreign(out):
         return _of_others(x, dst, src, dtype, given, out, engine)
-    device = engine_of(x, out, engine)
-    source = _as_source(x, src, device)
+    runs = engine_of(x, out, engine)
+    source = _as_source(x, src, runs)
     if out is None:
-        target = Memory(target_desc(source.desc, dst, dtype), device)
+        target = Memory(target_desc(source.desc, dst, dtype), runs)
     else:
-        target = _as_target(source.desc, dst, dtype, out, device)
-    if device.is_sycl and not target.engine.is_sycl and not source.engine.is_sycl:
-        return _by_way_of(device, source, target, given, out)
+        target = _as_target(source.desc, dst, dtype, out, runs)
+    ends = target.engine, source.engine
+    if not runs.device.is_host and all(end.device.is_host for end in ends):
+        return _by_way_of(runs, source, target, given, out)
     # A device that holds one of the two does the work.
-    device = next((held.engine for held in (target, source) if held.engine.is_sycl), device)
-    bound = bind(given, source.desc, target.desc, device)
+    runs = next((end for end in ends if not end.device.is_host), runs)
+    bound = bind(given, source.desc, target.desc, runs)
     if out is None and bound.attr.freeze().sum is not None:
-        raise beta_without_out()
-    _run_primitive(source, target, bound, device)
+        raise InvalidArguments(
+            "reorder: beta without out",
+            code="RS-A09",
+            why="beta multiplies what out holds",
+            hint="pass out=",
+        )
+    primitive = _execute(source, target, bound, runs)
+    if signed is not None:
+        _remember(signed, primitive, source, target, bound)
     if out is not None:
         return out
-    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and not target.engine.is_sycl
-    return np.asarray(target) if is_array else target
+    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
+    return np.asarray(target) if is_array and target.engine.device.is_host else target
 
 
 def _by_way_of(device: Engine, source: Memory, target: Memory, given: Arithmetic, out: Any) -> Any:
@@ -208,16 +220,39 @@ def _into_nibbles(
     return out
 
 
-def _run_primitive(source: Memory, target: Memory, bound: Bound, device: Engine) -> None:
+def _execute(source: Memory, target: Memory, bound: Bound, engine: Engine) -> Reorder:
+    """Run the primitive, to its end."""
     if overlaps(source, target):
-        raise overlapping(Problem(source.desc, target.desc, bound.attr.freeze()))
-    made, stream = Reorder(source, target, bound.attr), Stream(device)
-    settled(source, target, *bound.extras.values())
-    if bound.extras:
-        made.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
-    else:
-        made.execute(stream, source, target)
+        raise InvalidArguments(
+            "reorder: x and out overlap",
+            code="RS-N09",
+            where=f"src {source.desc}; dst {target.desc}",
+            why="elements would be written before they are read (N9)",
+            hint="pass another array, or a copy of x; in place works where layout and element size are the "
+            "same",
+        )
+    primitive, stream = Reorder(source, target, bound.attr), Stream(engine)
+    settle(source, target, *bound.extras.values())
+    primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     stream.wait()
+    return primitive
+
+
+def _remember(signed: SignedCall, primitive: Reorder, source: Memory, target: Memory, bound: Bound) -> None:
+    """Let later calls of the same signature go straight to the machine code."""
+    impl, values = primitive._check_usable(), signed.values
+    words = CallWords(impl.computation)
+    if values is not NO_VALUES:
+        found = CallWords.of_values(impl.computation, values, bound.attr.freeze(), bound.extras)
+        if found is None:
+            return
+        words = found
+    out_below = 0 if signed.target is None else signed.target[1] - target._address
+    below = (signed.sources[0][1] - source._address,)
+    make = maker_of(target.desc) if signed.target is None else None
+    mds = (source.desc,), target.desc
+    call = BoundCall(impl, *mds, below, out_below, make=make, words=words, may_be_in_place=True)
+    keep_call(signed.signature, call)
 
 
 def engine_of(x: object, out: object, engine: object) -> Engine:
@@ -255,15 +290,23 @@ def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
             why="it has neither descriptor nor data",
             hint="give it a descriptor and an engine",
         )
-    return reached(x, engine)
+    return share_with(x, engine)
 
 
 def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
     if isinstance(out, Memory) and out:
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
-        return reached(out, engine)
+        return share_with(out, engine)
     if isinstance(out, np.ndarray):
         target = out_desc(src, describe(out, None, TARGET), dst, dtype)
+        if not out.flags.writeable:
+            raise InvalidArguments(
+                "reorder: out is read-only",
+                code="RS-A08",
+                where=f"src {src}; dst {target.desc}",
+                why="its memory must not be written",
+                hint="pass a writable array",
+            )
         return Memory(target.desc, _host_of(engine), target.buffer_of(out))
     empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
     raise InvalidArguments(
@@ -276,4 +319,4 @@ def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) 
 
 def _host_of(engine: Engine) -> Engine:
     """Where an array of the host lies for an engine; a device is reached from the CPU."""
-    return _CPU if engine.is_sycl else engine
+    return engine if engine.device.is_host else _CPU

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from .errors import InvalidArguments
+from .foreign import plain_text
 from .nearest import nearest
 
 
@@ -116,6 +117,7 @@ class DataType(enum.Enum):
         """
         if isinstance(value, cls):
             return value
+        value = plain_text(value)
         if isinstance(value, str):
             name = _WORDS.get(value, value)
             if name in cls.__members__:

@@ -148,11 +148,17 @@ def _logging_let_go() -> Iterator[None]:
             lock.acquire()
 
 
+def is_loading() -> bool:
+    """Whether this thread is finding or running a module that a fork would wait for in another one."""
+    locks = dict(getattr(importlib._bootstrap, "_module_locks", ()))
+    return any(_is_own(lock) and _is_waited_for(name) for name, lock in locks.items())
+
+
 def _loading() -> set[str]:
     """The names of the modules that other threads are finding or running, and that we wait for."""
     # Locks are there from before a module is found until it is loaded; Python has no public list of them.
     locks = dict(getattr(importlib._bootstrap, "_module_locks", ()))
-    running = {name for name, module in list(sys.modules.items()) if _is_running(module)}
+    running = {name for name, module in list(sys.modules.items()) if is_running(module)}
     return {name for name in {*locks, *running} if _is_waited_for(name) and not _is_own(locks.get(name))}
 
 
@@ -165,7 +171,8 @@ def _is_waited_for(name: str) -> bool:
     return not isinstance(origin, str) or not os.path.isabs(origin) or origin.startswith(_LIBRARY)
 
 
-def _is_running(module: object) -> bool:
+def is_running(module: object) -> bool:
+    """Whether a module is being run for the first time, and so is half made."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 

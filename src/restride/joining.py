@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Hashable
+import struct
+from collections.abc import Callable, Hashable
 from functools import lru_cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from .desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
-from .frameworks import joining_recipes as recipes
+from .frameworks.array_key import read_from, write_to
+from .frameworks.binder import BoundCall, SignedCall, find_call, keep_call
 from .frameworks.carriers import NumpyType, carried, unnamed_type
 from .frameworks.formats import format_key, type_key
-from .frameworks.joining_recipes import Joined, JoiningRecipe
 from .frameworks.listed import listed, on_engine
 from .frameworks.nibbles import as_bytes, is_nibbles
-from .frameworks.recipes import result_maker
+from .frameworks.results import maker_of
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
-from .primitives import concat_problem, sum_problem
+from .plan.concat_problem import ConcatProblem
+from .plan.sum_problem import SumProblem
 from .primitives.base import DEFAULT_ATTR
-from .primitives.concat import find_concat
-from .primitives.several import check_run
-from .primitives.several_checks import Names
-from .primitives.submitting import run_now
-from .primitives.sum import find_sum, parse_scales
-from .runtime.brought import brought, refuse_host_out
+from .primitives.checks import Names, check_destination, check_memory, share_bytes
+from .primitives.concat import concat_in_place, concat_problem, describe_concat, find_concat
+from .primitives.implementation import Describe, Implementation
+from .primitives.primitive import run
+from .primitives.sum import describe_sum, find_sum, parse_scales, sum_in_place, sum_problem
 from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
+from .runtime.transfer import from_host, refuse_host_out, settle
 from .verbose import flags, write
 
 __all__ = ["add_n", "concat"]
 
 _CPU = Engine("cpu")
 Descs = tuple[MemoryDesc, ...]
+InPlace = Callable[[Names, Implementation, list[Memory], Memory], Implementation]
 
 
 def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -62,14 +66,15 @@ def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, ou
     array([[0, 0],
            [1, 1]], dtype=int8)
     """
-    ends = recipes.joined(("concat", axis), arrays, layout, dtype, out) if type(axis) is int else None
-    made = _remembered(ends, out)
-    if made is not None:
+    signed = _signed(("concat", axis), arrays, layout, dtype, out) if type(axis) is int else None
+    is_done, made = _remembered(signed, out)
+    if is_done:
         return made
-    given = _Given("concat", arrays, layout, dtype, out)
+    call = _JoiningCall("concat", arrays, layout, dtype, out)
     number = parse_int(axis, "concat: axis")
-    problem = _concat_problem(given.descs, number, given.layout, given.dtype, given.names)
-    return given.run(find_concat(problem, given.engine), ends)
+    problem = _concat_problem(call.descs, number, call.layout, call.dtype, call.names)
+    impl = find_concat(problem, call.engine)
+    return call.run(impl, concat_in_place, describe_concat, signed)
 
 
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -92,31 +97,70 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
     >>> rs.add_n([np.full(3, 100, np.uint8), np.full(3, 100, np.uint8), np.full(3, 100, np.uint8)])
     array([255, 255, 255], dtype=uint8)
     """
-    factors_kind = recipes.scales_kind(scales)
-    how = ("add_n", factors_kind)
-    ends = None if factors_kind is None else recipes.joined(how, arrays, None, dtype, out)
-    made = _remembered(ends, out)
-    if made is not None:
+    scales_key = _scales_key(scales)
+    signed = None if scales_key is None else _signed(("add_n", scales_key), arrays, None, dtype, out)
+    is_done, made = _remembered(signed, out)
+    if is_done:
         return made
-    given = _Given("add_n", arrays, None, dtype, out)
-    factors = parse_scales("add_n", scales, len(given.descs))
-    factors_key = np.array(factors, "<f4").tobytes()
-    problem = _sum_problem(given.descs, factors_key, given.layout, given.dtype, given.names)
-    return given.run(find_sum(problem, given.engine), ends)
+    call = _JoiningCall("add_n", arrays, None, dtype, out)
+    factors = np.array(parse_scales("add_n", scales, len(call.descs)), "<f4").tobytes()
+    problem = _sum_problem(call.descs, factors, call.layout, call.dtype, call.names)
+    impl = find_sum(problem, call.engine)
+    return call.run(impl, sum_in_place, describe_sum, signed)
 
 
-def _remembered(ends: Joined | None, out: Any) -> Any:
-    """The result by a recipe; None where there is none, or a verbose line is to be written."""
-    if ends is None or flags.profile_exec or flags.profile_create:
+# --- calls whose signature is known -------------------------------------------------------------------------
+
+_LAYOUTS = (type(None), str, MemoryDesc)
+_TYPES = (type(None), str, DataType)
+_NUMPY_TYPES = (type, np.dtype)
+# Integers that f32 holds, and so does the double that stands for them in a key.
+_WHOLE = 1 << 24
+
+
+def _signed(how: Hashable, arrays: Any, layout: Any, dtype: Any, out: Any) -> SignedCall | None:
+    """What a call is remembered by; None where its arguments are not plain. `how`: call and number."""
+    if type(arrays) not in (list, tuple):
         return None
-    recipe = recipes.find(ends[0])
-    return None if recipe is None else recipe.run(ends, out)
+    if type(layout) not in _LAYOUTS or not (type(dtype) in _TYPES or isinstance(dtype, _NUMPY_TYPES)):
+        return None
+    target = None if out is None else write_to(out)
+    sources = [source for x in arrays if (source := read_from(x)) is not None]
+    if len(sources) < len(arrays) or (target is None and out is not None):
+        return None
+    kinds = tuple([source[0] for source in sources])
+    return SignedCall((how, kinds, layout, type(dtype), dtype, target and target[0]), sources, target)
+
+
+def _scales_key(scales: Any) -> Hashable | None:
+    """Scales as a key that tells 0.0 from -0.0; None for what is no plain number."""
+    if scales is None:
+        return ()
+    if type(scales) not in (list, tuple) or not all(map(_is_plain_number, scales)):
+        return None
+    return struct.pack(f"{len(scales)}d", *scales)
+
+
+def _is_plain_number(value: object) -> bool:
+    return type(value) is float or (type(value) is int and -_WHOLE <= value <= _WHOLE)
+
+
+def _remembered(signed: SignedCall | None, out: Any) -> tuple[bool, Any]:
+    """Whether a call of this signature was known and has been done, and its result."""
+    call = None if signed is None else find_call(signed.signature)
+    if call is None or signed is None:
+        return False, None
+    is_done, made = call.join(signed.sources, signed.target)
+    return is_done, made if out is None else out
+
+
+# --- problems -----------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
 def _concat_problem(
     descs: Descs, axis: int, layout: Any, dtype: DataType | None, names: Names
-) -> concat_problem.ConcatProblem:
+) -> ConcatProblem:
     number = axis + descs[0].ndims if axis < 0 else axis
     inside = range(descs[0].ndims)
     if number not in inside:
@@ -130,16 +174,16 @@ def _concat_problem(
     whole = sum(md.dims[number] for md in descs if number < md.ndims)
     dims = (*descs[0].dims[:number], whole, *descs[0].dims[number + 1 :])
     target = _target(names, descs, dims, layout, dtype)
-    return concat_problem.make_problem(number, descs, target, DEFAULT_ATTR, names)
+    return concat_problem(number, descs, target, DEFAULT_ATTR, names)
 
 
 @lru_cache(maxsize=1024)
 def _sum_problem(
     descs: Descs, factors: bytes, layout: Any, dtype: DataType | None, names: Names
-) -> sum_problem.SumProblem:
+) -> SumProblem:
     target = _target(names, descs, descs[0].dims, layout, dtype)
     scales = tuple(map(float, np.frombuffer(factors, "<f4")))
-    return sum_problem.make_problem(scales, descs, target, DEFAULT_ATTR, names)
+    return sum_problem(scales, descs, target, DEFAULT_ATTR, names)
 
 
 def _target(
@@ -175,7 +219,10 @@ def _described(call: str, dims: tuple[int, ...], dtype: DataType, layout: Any) -
         raise error.retold(what) from None
 
 
-class _Given:
+# --- the general path: any arrays and memories, any engine --------------------------------------------------
+
+
+class _JoiningCall:
     """The arguments of a call: memories of all arrays on one engine, and what the result is to be."""
 
     def __init__(self, call: str, arrays: Any, layout: Any, dtype: Any, out: Any) -> None:
@@ -199,8 +246,13 @@ class _Given:
         self.layout: Any = _format(call, layout)
         self.target = None if out is None else self._target_of(out)
 
-    def run(self, impl: Any, ends: Joined | None) -> Any:
-        """Check, run, and give the result; a call that goes well is remembered as of the kind of `ends`."""
+    def run(
+        self, impl: Implementation, in_place: InPlace, describe_line: Describe, signed: SignedCall | None
+    ) -> Any:
+        """Check, run, and give the result; a call that goes well is remembered by its signature.
+
+        `in_place` finds the implementation for sources that lie in the destination.
+        """
         if self.moved is not None and impl.problem.dst.inner_blks:
             raise InvalidArguments(
                 f"{self.call}: no blocks of {self.moved}",
@@ -209,21 +261,35 @@ class _Given:
                 hint="ask for a plain layout, or convert the arrays first",
             )
         target = self.target or Memory.allocated(impl.problem.dst, self.engine)
-        check_run(self.names, (self.sources, target, {}), impl, self.engine)
-        impl.prepare()
-        start = time.perf_counter()
-        run_now(impl, self.engine, [*self.sources, target], (self.sources, target, {}))
+        running = self._checked(impl, target, in_place)
+        running.executable.prepare()
+        settle(*self.sources, target)
+        start = perf_counter()
+        run(running, {**dict(enumerate(self.sources, ARG_MULTIPLE_SRC)), ARG_DST: target})
         if flags.profile_exec:
-            write(impl.verbose_fields("exec", self.engine, (time.perf_counter() - start) * 1e3))
-        if ends is not None:
-            is_memory = isinstance(self.first, Memory)
-            make = result_maker(impl.problem.dst, self.moved, is_memory=is_memory)
-            recipes.keep(ends[0], JoiningRecipe(impl, self.below, self.out_below, make))
+            write(describe_line("exec", running, (perf_counter() - start) * 1e3))
+        if signed is not None:
+            self._remember(signed, impl, target)
         return self._result(target) if self.out is None else written(self.out)
+
+    def _checked(self, impl: Implementation, target: Memory, in_place: InPlace) -> Implementation:
+        names = self.names
+        for i, (memory, desc) in enumerate(zip(self.sources, self.descs, strict=True)):
+            check_memory(names.call, names.source(i), memory, desc, self.engine)
+        check_memory(names.call, names.dst, target, impl.problem.dst, self.engine)
+        check_destination(names.call, target, names.written)
+        shares = any(share_bytes(memory, target) for memory in self.sources)
+        return in_place(names, impl, self.sources, target) if shares else impl
+
+    def _remember(self, signed: SignedCall, impl: Implementation, target: Memory) -> None:
+        is_memory = isinstance(self.first, Memory)
+        make = None if signed.target else maker_of(target.desc, self.moved, is_memory=is_memory)
+        call = BoundCall(impl, self.descs, target.desc, self.below, self.out_below, make=make)
+        keep_call(signed.signature, call)
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
-        if isinstance(self.first, Memory) or self.engine.is_sycl or not is_array:
+        if isinstance(self.first, Memory) or not self.engine.device.is_host or not is_array:
             return target
         array = np.asarray(target) if self.moved is None else np.asarray(target).view(self.moved)
         return back_to(self.first, array) if is_foreign(self.first) else array
@@ -247,7 +313,7 @@ class _Given:
     def _wrapped(self, x: Any, subject: Subject) -> tuple[Described, Memory]:
         array = x if self.moved is None else x.view(carried(self.moved))
         described = describe(array, None, subject)
-        return described, brought(described.desc, self.engine, described.buffer_of(array))
+        return described, from_host(described.desc, self.engine, described.buffer_of(array))
 
     def _target_of(self, out: Any) -> Memory:
         """`out` as a memory, which says the layout and the type."""

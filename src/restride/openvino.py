@@ -319,8 +319,8 @@ def _by(dims: tuple[int, ...]) -> str:
 
 
 def _shape_of(x: Any) -> tuple[int, ...]:
-    shape = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
     try:
+        shape = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
         return tuple(int(n) for n in shape)  # type: ignore[union-attr]
     except Exception:  # a foreign shape may raise anything
         raise InvalidArguments(

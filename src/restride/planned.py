@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import engine_of
+from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .errors import InvalidArguments, OutOfMemory, Unimplemented
@@ -18,17 +19,17 @@ from .frameworks.arithmetic import Arithmetic, Bound, bind
 from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
 from .frameworks.tensors import as_numpy, as_target
 from .plan.cost import Prediction, Work, predict
-from .primitives.args import ARG_FROM, ARG_TO
-from .primitives.problem import Problem, check_problem, solve
-from .primitives.reorder import Reorder
+from .plan.reorder_problem import ReorderProblem
+from .primitives.implementation import compiled
+from .primitives.reorder import Reorder, check_reorder
+from .runtime.arguments import Executable
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
-from .runtime.spread import Runner
 from .runtime.stream import Stream
 from .runtime.timing import Measured, available_memory, quartiles, time_call
+from .targets.compile_pool import assembly
 from .targets.cpu import Lowered, machine_of
-from .targets.jit import assembly
 from .targets.spirv import Spirv
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
@@ -42,10 +43,10 @@ _MOST_ROUNDS = 1_000_000
 class _Job:
     """What a plan would execute, to be tried, and what trials found."""
 
-    problem: Problem
+    problem: ReorderProblem
     engine: Engine
     bound: Bound
-    program: Runner | None
+    executable: Executable
     log: list[Measured] = field(default_factory=list)
 
     def measure(self, rounds: int) -> None:
@@ -56,7 +57,7 @@ class _Job:
     @property
     def threads(self) -> int:
         """How many may share a run as of now; on a SYCL device the work-items."""
-        return self.program.threads if self.program else 1
+        return self.executable.threads
 
     def _call(self) -> Callable[[], None]:
         made = Reorder.PrimitiveDesc(
@@ -67,7 +68,7 @@ class _Job:
         call = partial(primitive.execute, stream, src, dst)
         if self.bound.extras:
             call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
-        return partial(_to_its_end, call, stream) if self.engine.is_sycl else call
+        return call if self.engine.device.is_host else partial(_to_its_end, call, stream)
 
 
 def _filled(memory: Memory) -> Memory:
@@ -154,7 +155,9 @@ class Plan:
     @property
     def asm(self) -> str:
         """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
-        return assembly(self.ir, self._lowered.isa) if isinstance(self._lowered, Lowered) else ""
+        if not isinstance(self._lowered, Lowered):
+            return ""
+        return assembly(self.ir, self._lowered.isa, self._lowered.is_swept)
 
     def __str__(self) -> str:
         head = [
@@ -174,7 +177,7 @@ class Plan:
         return f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, with {shared})"
 
     def _shared(self, threads: int) -> str:
-        return f"{threads} work-items" if self._job.engine.is_sycl else _threads(threads)
+        return _threads(threads) if self._job.engine.device.is_host else f"{threads} work-items"
 
 
 def _foretold(found: Prediction | None) -> str:
@@ -231,20 +234,19 @@ def plan(
     target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
     device = engine_of(x, out, engine)
     bound = bind(Arithmetic(scale, zero_point, axis, beta, post_ops), source, target, device)
-    problem = check_problem(Problem(source, target, bound.attr.freeze()))
-    solved = solve(problem, device)
-    program = getattr(solved, "program", None)
-    job = _Job(problem, device, bound, program)
+    problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
+    executable = compiled(problem, device)
+    job = _Job(problem, device, bound, executable)
     return Plan(
         src=problem.src,
         dst=problem.dst,
         bytes_moved=problem.moved_bytes,
         padding=prod(problem.dst.padded_dims) - problem.dst.nelems,
-        impl=solved.name,
-        why=solved.why,
+        impl=executable.name,
+        why=executable.why,
         threads=job.threads,
         nest=str(problem.nest()),
-        _lowered=program.lowered if program else None,
+        _lowered=executable.lowered,
         _job=job,
     )
 

@@ -14,13 +14,13 @@ from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frameworks.formats import parse_type
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
-from .primitives.base import check_memory
+from .primitives.checks import check_memory
 from .runtime.alloc import Array
-from .runtime.brought import near
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
+from .runtime.transfer import to_host
 
 __all__ = ["dequantize", "quantize"]
 
@@ -207,7 +207,7 @@ def _axis_of(axis: Any, md: MemoryDesc) -> int:
 def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: bool) -> tuple[Any, Any]:
     """Scales as f32 and zero points as s32, without axes where there is one of each."""
     keep = 0 if axis is None else 1 << axis
-    source = near(source)
+    source = to_host(source)
     address = source.get_data_handle()
     if symmetric:
         largest = amax(source.desc, address, keep)

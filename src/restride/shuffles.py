@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import time
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from .arrays import engine_of
+from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.memory_desc import MemoryDesc
-from .errors import Error, InvalidArguments
-from .frameworks import shuffle_recipes as recipes
-from .frameworks.ends import Kind, both, kind_of
+from .errors import InvalidArguments
+from .foreign import is_masked
+from .frameworks.array_key import read_from, write_to
+from .frameworks.binder import BoundCall, SignedCall, find_call, keep_call
+from .frameworks.carriers import carried
 from .frameworks.formats import target_desc
 from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frameworks.shuffle_recipes import ShuffleRecipe, fields, found, overlapping
+from .frameworks.results import maker_of
 from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
-from .primitives.base import check_destination, check_memory
-from .primitives.execution import share_bytes
-from .primitives.shuffle_problem import ShuffleProblem
-from .primitives.submitting import run_now
-from .runtime.alloc import Array, address_of
-from .runtime.brought import brought, refuse_host_out
+from .plan.shuffle_problem import ShuffleProblem
+from .primitives.checks import check_destination, check_memory, share_bytes
+from .primitives.implementation import Implementation
+from .primitives.primitive import run
+from .primitives.shuffle_pd import describe_shuffle, find_shuffle
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
+from .runtime.transfer import from_host, refuse_host_out, settle
 from .verbose import flags, write
 
 __all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
@@ -82,86 +85,23 @@ def channel_shuffle(x: Any, groups: int) -> Any:
 def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
     if type(axis) is not int or type(number) is not int:
         axis, number = rule.parse(axis, number)
-    if type(x) is np.ndarray:
-        if out is None:
-            return _into_new(rule, kind_of(x), address_of(x), axis, number)
-        if type(out) is np.ndarray:
-            return _into_array(rule, x, axis, number, out)
-    made = _of_memories(rule, x, axis, number, out)
-    return _general(rule, x, axis, number, out) if made is None else made
+    signed, source, target = None, read_from(x), None if out is None else write_to(out)
+    if source is not None and (out is None or target is not None):
+        signature = rule.call, source[0], target and target[0], axis, number
+        call = find_call(signature)
+        if call is None:
+            signed = SignedCall(signature, (source,), target)
+        elif target is None:
+            return call.into_new(source)
+        elif call.into(source, target):
+            return out
+    return _general(rule, x, axis, number, out, signed)
 
 
-# --- on the CPU: arrays and memories whose kind is known ----------------------------------------------------
+# --- the general path: any array or Memory, any engine ------------------------------------------------------
 
 
-def _into_new(rule: Rule, kind: Kind, address: int, axis: int, number: int) -> Any:
-    recipe = recipes.for_new(rule, kind, axis, number)
-    target, result = recipe.make()
-    _run(recipe, address - recipe.below, target)
-    return result
-
-
-def _into_array(rule: Rule, x: Array, axis: int, number: int, out: Array) -> Array:
-    recipe = recipes.for_out(rule, kind_of(x), kind_of(out), axis, number)
-    if not out.flags.writeable:
-        raise InvalidArguments(
-            f"{rule.call}: out is read-only",
-            code="RS-A08",
-            where=recipe.problem.where(),
-            why="its memory must not be written",
-            hint="pass a writable array",
-        )
-    _into_place(recipe, address_of(x), address_of(out))
-    return out
-
-
-def _of_memories(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
-    """The result; None, with nothing written, where only the general path knows, or says what is wrong."""
-    ends = both(x, None, out)
-    if ends is None:
-        return None
-    source, target = ends
-    try:
-        if target is None:
-            return _into_new(rule, *source[:2], axis, number)
-        recipe = recipes.for_out(rule, source[0], target[0], axis, number)
-    except Error:
-        return None
-    _into_place(recipe, source[1], target[1])
-    return out
-
-
-def _into_place(recipe: ShuffleRecipe, source: int, target: int) -> None:
-    source, target = source - recipe.below, target - recipe.out_below
-    recipe.check_apart(source, target)
-    _run(recipe, source, target)
-
-
-def _run(recipe: ShuffleRecipe, source: int, target: int) -> None:
-    if flags.profile_exec or flags.profile_create:
-        _run_reported(recipe, source, target)
-    else:
-        recipe.run(source, target, 0)
-
-
-def _run_reported(recipe: ShuffleRecipe, source: int, target: int) -> None:
-    """Run, and write the verbose lines; a new recipe has written that of its creation."""
-    if not recipe.is_new:
-        found(recipe.rule, recipe.problem, _CPU)
-    recipe.prepare()
-    start = time.perf_counter()
-    recipe.run(source, target, 0)
-    if flags.profile_exec:
-        write(fields("exec", _CPU, recipe.impl, recipe.problem, (time.perf_counter() - start) * 1e3))
-
-
-# --- any array or Memory ------------------------------------------------------------------------------------
-
-
-def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
-    if _is_array(x) and (out is None or _is_array(out)):
-        made = _shuffled(rule, np.asarray(x), axis, number, None if out is None else np.asarray(out))
-        return made if out is None else out
+def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: SignedCall | None) -> Any:
     if is_foreign(x) or is_foreign(out):
         source_array = as_numpy(x, f"{rule.call}: x")
         if out is None:
@@ -169,45 +109,80 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any) -> Any:
         _shuffled(rule, source_array, axis, number, as_target(out, f"{rule.call}: out"))
         return written(out)
     engine = engine_of(x, out, None)
-    source = _as_memory(x, engine, Subject.source(rule.call))
+    # A memory has one of our types: bits of others have no place there.
+    has_bits = _is_array(x) and (out is None or _is_array(out))
+    source = _as_memory(x, engine, Subject.source(rule.call), has_bits)
     split = rule.split(source.desc.dims, axis, number)
-    target = _target(source.desc, out, engine, Subject.target(rule.call))
-    _run_memories(rule, ShuffleProblem(source.desc, target.desc, *split), (source, target), engine)
-    return target if out is None else out
+    target = _target(rule, source.desc, out, engine, has_bits)
+    if has_bits and out is not None and x.dtype != out.dtype:
+        raise _other_type(rule, x, out)
+    problem = ShuffleProblem(source.desc, target.desc, *split)
+    impl = find_shuffle(rule.call, problem, engine, describe_shuffle)
+    _run(rule, impl, source, target)
+    dtype = None if isinstance(x, Memory) else x.dtype
+    if signed is not None:
+        make = None if signed.target else maker_of(target.desc, dtype, is_memory=dtype is None)
+        below = signed.sources[0][1] - source._address
+        out_below = signed.target[1] - target._address if signed.target else 0
+        call = BoundCall(impl, (source.desc,), target.desc, (below,), out_below, make=make)
+        keep_call(signed.signature, call)
+    if out is not None:
+        return out
+    return target if dtype is None else np.asarray(target).view(dtype)
 
 
 def _is_array(value: object) -> bool:
     """True for NumPy arrays of any class whose bytes are all there is to them."""
-    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
+    return isinstance(value, np.ndarray) and not is_masked(value)
 
 
-def _as_memory(value: Any, engine: Engine, subject: Subject) -> Memory:
-    if not isinstance(value, Memory):
-        described = describe(value, None, subject)
-        return brought(described.desc, engine, described.buffer_of(value))
-    if not value:
+def _as_memory(value: Any, engine: Engine, subject: Subject, has_bits: bool) -> Memory:
+    """A memory on the engine; if it `has_bits` an array goes as the type that its bits are moved as."""
+    if isinstance(value, Memory):
+        if value:
+            return value
         hint = "give it a descriptor and an engine"
         raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
-    return value
+    array = np.asarray(value).view(carried(value.dtype)) if has_bits else value
+    described = describe(array, None, subject)
+    return from_host(described.desc, engine, described.buffer_of(array))
 
 
-def _target(source: MemoryDesc, out: Any, engine: Engine, subject: Subject) -> Memory:
+def _target(rule: Rule, source: MemoryDesc, out: Any, engine: Engine, has_bits: bool) -> Memory:
     if out is None:
         return Memory(target_desc(source, None, None), engine)
+    subject = Subject.target(rule.call)
     refuse_host_out(subject.refused, out, engine)
-    return _as_memory(out, engine, subject)
+    return _as_memory(out, engine, subject, has_bits)
 
 
-def _run_memories(
-    rule: Rule, problem: ShuffleProblem, memories: tuple[Memory, Memory], engine: Engine
-) -> None:
-    impl = found(rule, problem, engine)
-    for name, memory, desc in zip(("x", "out"), memories, (problem.src, problem.dst), strict=True):
-        check_memory(rule.call, name, memory, desc, engine)
-    check_destination(rule.call, memories[1], "out")
-    if share_bytes(*memories):
-        raise overlapping(rule, problem)
-    start = time.perf_counter()
-    run_now(impl, engine, memories, (*memories, {}))
+def _run(rule: Rule, impl: Implementation, source: Memory, target: Memory) -> None:
+    """Check, and run to the end."""
+    engine = impl.engine
+    for name, memory in (("x", source), ("out", target)):
+        check_memory(rule.call, name, memory, memory.desc, engine)
+    check_destination(rule.call, target, "out")
+    if share_bytes(source, target):
+        raise InvalidArguments(
+            f"{rule.call}: x and out overlap",
+            code="RS-S18",
+            where=f"src {source.desc}; dst {target.desc}",
+            why="elements would be written before they are read: a shuffle is not done in place (S18)",
+            hint="pass another array, or leave out out",
+        )
+    settle(source, target)
+    impl.executable.prepare()
+    start = perf_counter()
+    run(impl, {ARG_SRC: source, ARG_DST: target})
     if flags.profile_exec:
-        write(fields("exec", engine, impl, problem, (time.perf_counter() - start) * 1e3))
+        write(describe_shuffle("exec", impl, (perf_counter() - start) * 1e3))
+
+
+def _other_type(rule: Rule, x: Any, out: Any) -> InvalidArguments:
+    return InvalidArguments(
+        f"{rule.call}: x and out are of different types",
+        code="RS-S11",
+        where=f"x {str(x.dtype)[:60]}, out {str(out.dtype)[:60]}",
+        why="a shuffle moves bits, and converts nothing",
+        hint="pass an out of the type of x",
+    )

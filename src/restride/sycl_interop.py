@@ -10,9 +10,8 @@ from typing import Any
 
 from .desc.memory_desc import MemoryDesc
 from .errors import InvalidArguments
-from .primitives.execution import MovingPrimitive
-from .primitives.several import SeveralPrimitive
-from .runtime.device_memory import allocate_on
+from .primitives.primitive import Primitive
+from .runtime.alloc import extent
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.stream import Stream
@@ -95,12 +94,13 @@ def make_memory(md: MemoryDesc, engine: Engine, usm: Any = "device") -> Memory:
     arrays that export `__sycl_usm_array_interface__`; `rs.NO_DATA` leaves it to `set_data_handle`. Raises
     InvalidArguments for memory of the host or of another context, and for USM that is too short (P08).
     """
-    _device("make_memory", engine)
+    device = _device("make_memory", engine)
     if not isinstance(usm, str):
         return Memory(md, engine, usm)
     if usm not in USM_KINDS:
         raise _wrong("make_memory", f"{usm[:40]!r} is no kind of USM: device, shared or host")
-    return Memory(md, engine, allocate_on(engine, md, usm))
+    made = device.allocate(extent(md).needed, zero_last=md.data_type.bits < 8, kind=usm)
+    return Memory(md, engine, made)
 
 
 def get_memory_kind(memory: Memory) -> str:
@@ -116,7 +116,7 @@ def execute(prim: Any, stream: Stream, args: Mapping[int, Memory], deps: Iterabl
 
     Raises InvalidArguments as `execute_sycl` of the primitive does.
     """
-    if isinstance(prim, MovingPrimitive | SeveralPrimitive):
+    if isinstance(prim, Primitive):
         return prim.execute_sycl(stream, args, deps=deps)
     raise _wrong("execute", f"{type(prim).__name__} is no primitive")
 
@@ -130,8 +130,8 @@ def _sdk(what: str) -> Sdk:
 
 
 def _device(what: str, engine: object) -> SyclDevice:
-    if isinstance(engine, Engine) and engine._device is not None:
-        return engine._device
+    if isinstance(engine, Engine) and isinstance(engine.device, SyclDevice):
+        return engine.device
     why = f"{engine} runs on the host" if isinstance(engine, Engine) else f"{type(engine).__name__} is none"
     hint = 'use rs.Engine("gpu"), rs.Engine("sycl") or make_engine(device, context)'
     raise InvalidArguments(

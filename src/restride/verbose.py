@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from .errors import InvalidArguments
+from .foreign import plain_text
 from .settings import lookup
 
 _MARKER = "restride_verbose,v1"
@@ -187,7 +188,8 @@ def _apply(setting: Setting) -> None:
     flags.setting = setting
 
 
-def _checked(level: object) -> Setting:
+def _checked(value: object) -> Setting:
+    level = plain_text(value)
     if isinstance(level, Level):
         return Setting(level)
     number = type(level) is int and -1 <= level <= 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime import cpu
+from restride.runtime import kernel
 from support.engines import allocated, from_numpy, memory_over, run, storage
 from support.errors import refused
 
@@ -44,7 +44,7 @@ def nothing_compiles(monkeypatch):
     def fail(*_):
         raise AssertionError("compiled")
 
-    monkeypatch.setattr(cpu, "Kernel", fail)
+    monkeypatch.setattr(kernel, "Kernel", fail)
 
 
 # 1: tags

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.cli import npy, whole
+from restride.cli import memory_limit, npy, whole
 from restride.cli.main import main
 from restride.cli.whole import Replacement
 
@@ -160,8 +160,8 @@ def test_output_may_be_input_by_any_name() -> None:
         assert np.array_equal(np.load(name), x)
 
 
-def test_output_may_be_a_mapped_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npy, "_MAPPED", 1)
+def test_output_may_be_an_input_of_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npy, "_PIECE", 7)
     x = np.load("a.npy")
     assert main(["reorder", "a.npy", "a.npy", "--dst", "ba", "--dtype", "s8"]) == 0
     assert np.array_equal(np.load("a.npy"), x.T)
@@ -255,18 +255,61 @@ def test_what_a_kill_left_behind_is_in_nobodys_way() -> None:
     assert np.load("out.npy").shape == (4, 3)
 
 
-def test_a_file_that_shrinks_while_it_is_read_is_an_error(
+# Shrinks its input, of 64 MiB and more, once its length is known: to less, and to nothing.
+_SHRINKING = """
+import os, sys
+from restride.cli import npy
+from restride.cli.main import main
+
+parse = npy.parse_header
+
+def shrinking(*args):
+    header = parse(*args)
+    os.truncate("a.npy", int(sys.argv[1]))
+    return header
+
+npy.parse_header = shrinking
+sys.exit(main(["reorder", "a.npy", "out.npy", "--dst", "ba"]))
+"""
+
+
+@pytest.mark.parametrize("length", [0, 200_000, 70 << 20])
+@pytest.mark.parametrize("rows", [300, 20_000])
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(rows: int, length: int) -> None:
+    whole_length = rows * 1000 * 4
+    np.save("a.npy", np.zeros((rows, 1000), np.float32))
+    command = [sys.executable, "-c", _SHRINKING, str(min(length, whole_length))]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 1, ran
+    assert "it got shorter while it was read" in ran.stderr
+    assert names() == ["a.npy"]
+
+
+_SHRINKING_LATER = """
+import os
+import numpy as np
+from restride.cli import npy
+
+memory = npy.read("a.npy")
+os.truncate("a.npy", 0)
+assert (memory.to_numpy() == 1).all()
+"""
+
+
+def test_a_file_that_shrinks_after_it_was_read_changes_nothing() -> None:
+    np.save("a.npy", np.ones((20_000, 1000), np.float32))
+    ran = subprocess.run([sys.executable, "-c", _SHRINKING_LATER], capture_output=True, text=True)
+    assert ran.returncode == 0, ran
+
+
+def test_a_file_larger_than_memory_is_refused_before_it_is_read(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    np.save("a.npy", np.zeros((300, 400), np.float32))
-    parse = npy.parse_header
-
-    def shrinking(*args: object) -> object:
-        header = parse(*args)  # type: ignore[arg-type]
-        os.truncate("a.npy", 200_000)
-        return header
-
-    monkeypatch.setattr(npy, "parse_header", shrinking)
-    assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 1
-    assert "it got shorter while it was read" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(memory_limit, "_physical_bytes", lambda: 40)
+        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 1
+        assert "the file does not fit into memory" in capsys.readouterr().err
+        patch.setattr(memory_limit, "_physical_bytes", lambda: 80)
+        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 1
+        assert "source and result do not fit into memory" in capsys.readouterr().err
     assert names() == ["a.npy"]

@@ -58,6 +58,74 @@ def _endless() -> Iterator[int]:
 
 
 _X = np.ones((2, 16, 4, 4), np.float32)
+
+
+def _raise(*_: object, **__: object) -> Any:
+    raise KeyError("foreign")
+
+
+def _raising(base: type, *names: str, args: tuple[Any, ...] = ()) -> Any:
+    """A value of a class that raises KeyError in these methods."""
+    return type("Raising", (base,), dict.fromkeys(names, _raise))(*args)
+
+
+def _raising_property(name: str, base: type = object, args: tuple[Any, ...] = ()) -> Any:
+    return type("Raising", (base,), {name: property(_raise)})(*args)
+
+
+def _raising_array(*names: str) -> Any:
+    """An array of a subclass that raises in these methods."""
+    return np.ones((2, 16, 4, 4), np.float32).view(
+        type("Raising", (np.ndarray,), dict.fromkeys(names, _raise))
+    )
+
+
+# Of objects that are nothing else. Not `__class__`: where that raises, so does every `isinstance`.
+_METHODS = (
+    *("__getattr__", "__eq__", "__hash__", "__len__", "__iter__", "__getitem__", "__contains__", "__bool__"),
+    *("__index__", "__int__", "__float__", "__str__", "__repr__", "__format__", "__array__", "__buffer__"),
+    *("__dlpack__", "__dlpack_device__", "__fspath__", "__array_function__", "__array_ufunc__", "__lt__"),
+)
+_PROPERTIES = (
+    *("__array_interface__", "__array_struct__", "__sycl_usm_array_interface__"),
+    *(
+        "__cuda_array_interface__",
+        "__dlpack__",
+        "shape",
+        "dtype",
+        "ndim",
+        "device",
+        "strides",
+        "items",
+        "keys",
+    ),
+)
+_RAISING: dict[str, Any] = {
+    **{f"raising {name}": _raising(object, name) for name in _METHODS},
+    **{f"raising property {name}": _raising_property(name) for name in _PROPERTIES},
+    "raising in everything": _raising(object, *_METHODS),
+    "raising capsule": _raising(_NoCapsule, "__getattr__", "__eq__", "__dlpack__", "__dlpack_device__"),
+    "text raising": _raising(str, "__eq__", "__hash__", "__iter__", "__len__", "__str__", args=("nhwc",)),
+    "integer raising": _raising(int, "__eq__", "__hash__", "__index__", "__int__", "__lt__", args=(1,)),
+    "float raising": _raising(float, "__eq__", "__hash__", "__float__", "__lt__", "__bool__", args=(1.5,)),
+    "list raising": _raising(list, "__eq__", "__iter__", "__len__", "__getitem__", "__bool__", args=([1],)),
+    "list raising __iter__": _raising(list, "__iter__", args=([_X, _X],)),
+    "list raising __len__": _raising(list, "__len__", args=([_X, _X],)),
+    "list raising __eq__": _raising(list, "__eq__", args=([1, 2],)),
+    "tuple raising": _raising(tuple, "__eq__", "__hash__", "__iter__", "__len__", args=((1, 2),)),
+    "dict raising": _raising(dict, "__eq__", "__iter__", "__len__", "items", "keys", "get", args=({},)),
+    "dict raising __getitem__": _raising(dict, "__getitem__", "items", args=({rs.ARG_SRC: 1},)),
+    "list of raising": [_raising(object, *_METHODS)],
+    "tuple of raising": (_raising(object, "__index__"), _raising(object, "__eq__", "__hash__")),
+    "dict of raising": {rs.ARG_SRC: _raising(object, "__getattr__", "__eq__")},
+    "array raising": _raising_array("__array__", "__eq__", "__getitem__", "__len__", "__iter__", "__bool__"),
+    "array raising __getattr__": _raising_array("__getattr__"),
+    "array of raising": np.array([_raising(object, "__index__", "__float__", "__eq__", "__str__")], object),
+    "ragged list of raising": [[_raising(object, "__float__")], [_raising(object, "__len__", "__getitem__")]],
+    "raising stack": [_raising(object, "__array__"), _raising(object, "__len__")],
+}
+
+
 _MD = rs.MemoryDesc(_X.shape, "f32", "nchw")
 _BLOCKED = rs.MemoryDesc(_X.shape, "f32", "nChw16c")
 _CPU, _REFERENCE = rs.Engine("cpu"), rs.Engine("reference")
@@ -142,6 +210,8 @@ _VALUES: dict[str, Any] = {
     "RUNTIME_F32_VAL": rs.RUNTIME_F32_VAL,
     "NO_DATA": rs.NO_DATA,
     "bad chain": [("add",)],
+    "chain of raising": [("add", _raising(object, *_METHODS))],
+    **_RAISING,
 }
 
 
@@ -181,6 +251,14 @@ _CALLS: dict[str, tuple[Callable[..., object], list[Any] | dict[str, Any]]] = {
         rs.reorder,
         {"x": _memory(), "dst": "nChw16c", "dtype": "s8", "out": None, "engine": None},
     ),
+    "reorder with one scale": (
+        rs.reorder,
+        {"x": _X, "dst": None, "scale": 0.5, "zero_point": 3, "dtype": "u8", "src": "nchw"},
+    ),
+    "reorder with post-ops": (
+        rs.reorder,
+        {"x": _X, "dst": None, "post_ops": [("add", _X), "relu"], "beta": 0.0},
+    ),
     "quantize": (rs.quantize, {"x": _X, "dtype": "s8", "axis": 1, "symmetric": True, "dst": None}),
     "dequantize": (
         rs.dequantize,
@@ -218,6 +296,12 @@ _CALLS: dict[str, tuple[Callable[..., object], list[Any] | dict[str, Any]]] = {
     "Stream": (rs.Stream, [_CPU, "in_order"]),
     "Memory": (rs.Memory, [_MD, _CPU, _X]),
     "from_numpy": (rs.Memory.from_numpy, [_X, None, None]),
+    "from_dlpack": (lambda x, copy: rs.Memory.from_dlpack(x, copy=copy), [_X, None]),
+    "from_dlpack to an engine": (lambda engine: rs.Memory.from_dlpack(_X, engine), [None]),
+    "from_pointer": (
+        lambda address, nbytes, md, engine: rs.Memory.from_pointer(address, nbytes, md, engine, owner=_X),
+        [_X.ctypes.data, _X.nbytes, _MD, _CPU],
+    ),
     "set_data_handle": (lambda data: _memory().set_data_handle(data), [_X]),
     "unmap_data": (_unmap, [None]),
     "Memory.to": (_memory().to, ["nhwc", None]),
@@ -310,3 +394,34 @@ def test_a_foreign_value_is_refused_in_one_form_or_works(name: str) -> None:
     call, good = _CALLS[name]
     faults = {where: _fault(call, args) for where, args in _changed(good)}
     assert {where: fault for where, fault in faults.items() if fault} == {}
+
+
+class _Stops:
+    """Raises an exception at every question."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+    def __dlpack__(self, **_: object) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_stops_a_program_passes(error: type[BaseException]) -> None:
+    for call in (
+        lambda x: rs.Memory.from_dlpack(x),
+        lambda x: rs.reorder(_X, None, scale=x),
+        lambda x: rs.openvino.read_ir(x),
+    ):
+        with pytest.raises(error):
+            call(_Stops(error))
+
+
+def test_a_failing_producer_is_the_cause() -> None:
+    for call in (rs.Memory.from_dlpack, rs.quantize):
+        with pytest.raises(rs.InvalidArguments) as refusal:
+            call(_NoCapsule())
+        assert isinstance(refusal.value.__cause__, KeyError)

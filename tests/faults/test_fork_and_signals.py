@@ -422,19 +422,17 @@ def test_forks_leave_the_lock_of_logging_to_python_and_are_silent(order: str):
     assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
 
 
-@pytest.mark.parametrize("name", ["concat_problem.window_moves", "joining_recipes._trim"])
+@pytest.mark.parametrize("name", ["concat_problem.window_moves", "cache.CallLevel.trim"])
 def test_children_forked_while_another_thread_prepares_or_keeps_a_concat_work(name: str):
-    module, function = name.split(".")
-    package = "restride.primitives" if module == "concat_problem" else "restride.frameworks"
     assert _run(f"""
         import contextlib
         import numpy as np, restride as rs
-        from restride.frameworks import joining_recipes
-        from {package} import {module}
+        from restride.plan import concat_problem
+        from restride.runtime import cache
         original, forked, waiting = {name}, threading.Event(), threading.Event()
         def slow(*args):
             if threading.current_thread() is not threading.main_thread():
-                with joining_recipes._lock if "{function}" == "_trim" else contextlib.nullcontext():
+                with cache.calls._lock if "{name}".endswith("trim") else contextlib.nullcontext():
                     waiting.set()
                     forked.wait(120)
             return original(*args)

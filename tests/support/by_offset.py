@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,21 +23,19 @@ _CANARY = 0xA5
 POISON = 0xFF
 
 
+@functools.lru_cache(maxsize=64)
 def positions(md: rs.MemoryDesc, extents: tuple[int, ...]) -> Array:
-    """The element offset of each position of `extents`: those of the axes add up (M10)."""
+    """The element offset of each position of `extents`: those of the axes add up (M10). Not to be written."""
+    if 0 in extents:
+        return np.zeros(extents, np.int64)
     zero = (0,) * md.ndims
-    total = np.full((1,) * md.ndims, md.offset(*zero) if 0 not in extents else 0, np.int64)
-    for axis, n in enumerate(extents):
-        along = [_moved(md, axis, i) for i in range(n)]
-        total = total + np.array(along, np.int64).reshape([n if d == axis else 1 for d in range(md.ndims)])
-    return total
-
-
-def _moved(md: rs.MemoryDesc, axis: int, i: int) -> int:
-    zero = [0] * md.ndims
     start = md.offset(*zero)
-    zero[axis] = i
-    return md.offset(*zero) - start
+    total = np.full((1,) * md.ndims, start, np.int64)
+    for axis, n in enumerate(extents):
+        along = [md.offset(*zero[:axis], i, *zero[axis + 1 :]) - start for i in range(n)]
+        total = total + np.array(along, np.int64).reshape([n if d == axis else 1 for d in range(md.ndims)])
+    total.flags.writeable = False
+    return total
 
 
 def expected(
@@ -75,7 +74,7 @@ class Guarded:
 
     def check_canaries(self) -> None:
         """Nothing beside the memory was written."""
-        start = self.memory.get_data_handle() - self.whole.ctypes.data if self.memory.desc.nelems else 0
+        start = self.memory.data.ctypes.data - self.whole.ctypes.data if self.memory.desc.nelems else 0
         outside = np.concatenate([self.whole[:start], self.whole[start + self.memory.data.nbytes :]])
         assert (outside == _CANARY).all() or not self.memory.desc.nelems
 

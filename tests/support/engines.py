@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pytest
 
 import restride as rs
+from restride.runtime.alloc import extent
+from support.second_device import SECOND
 from support.sycl import sycl_engine
 
 Array = npt.NDArray[Any]
-KINDS = ("reference", "cpu", pytest.param("sycl", marks=pytest.mark.sycl))
+KINDS = ("reference", "cpu", "second", pytest.param("sycl", marks=pytest.mark.sycl))
 
 
 def open_engine(kind: str) -> rs.Engine:
@@ -33,6 +36,8 @@ def storage(data: Array, engine: rs.Engine) -> Array:
 
 def memory_over(md: rs.MemoryDesc, engine: rs.Engine, part: Array) -> rs.Memory:
     """A memory over an array, or over a part of one, that `storage` made. Nothing is copied."""
+    if engine.device is SECOND:
+        return rs.Memory(md, engine, SECOND.adopt(part))
     return rs.Memory(md, engine, _Usm(part, engine) if engine.is_sycl else part)
 
 
@@ -44,6 +49,8 @@ def from_numpy(x: Array, engine: rs.Engine) -> rs.Memory:
 
 def allocated(md: rs.MemoryDesc, engine: rs.Engine) -> rs.Memory:
     """New memory that Python sees in place."""
+    if engine.device is SECOND:
+        return memory_over(md, engine, np.zeros(extent(md).needed, np.uint8))
     return rs.sycl_interop.make_memory(md, engine, "shared") if engine.is_sycl else rs.Memory(md, engine)
 
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from restride.emit.arithmetic import VectorArithmetic
 from restride.emit.builder import Builder, Value, i64, vector
-from restride.targets import jit
 from restride.targets.cpu_ir import style_of
 from restride.targets.isa import Isa
 from support.kernels import runnable
+from support.machine_code import loaded
 
 Reals = npt.NDArray[np.floating[Any]]
 # (arithmetic, x, y, z) -> result, all values of one type.
@@ -55,7 +55,7 @@ class Compiled:
 
     def __init__(self, isa: Isa, formulas: Mapping[str, Formula]) -> None:
         self._lanes = lanes(isa)
-        self._library = jit.load(jit.compile_ir(module(isa, formulas), isa))
+        self._library = loaded(module(isa, formulas), isa)
 
     def __call__(self, name: str, *given: Reals) -> Reals:
         kind = given[0].dtype

@@ -22,7 +22,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -33,8 +32,11 @@ from restride.emit import entry
 from restride.emit.call import call_ir
 from restride.emit.pool import pool_ir
 from restride.emit.xla_handler import xla_handler_ir
-from restride.plan.machine import Device
+from restride.plan.machine import DeviceFacts
+from restride.plan.program import Program
 from restride.runtime import reduction
+from restride.runtime.alloc import Buffer
+from restride.runtime.sycl_executable import SyclExecutable
 from restride.targets import isa as isa_module
 from restride.targets import jit, objects
 from restride.targets.isa import CacheSizes, Isa, host_isa
@@ -47,12 +49,12 @@ Texts = tuple[str, ...]
 
 _LEVELS = ("avx512", "avx2", "sse41", "generic", "neon")
 _TABLES = "avx512+vbmi"
-_GPU = Device(group=256, sub_group=32, local_bytes=1 << 16)
-_DEVICES: dict[str, tuple[Device, type[Ptx] | type[Spirv]]] = {
+_GPU = DeviceFacts(group=256, sub_group=32, local_bytes=1 << 16)
+_DEVICES: dict[str, tuple[DeviceFacts, type[Ptx] | type[Spirv]]] = {
     "ptx": (_GPU, Ptx),
     "spirv": (_GPU, Spirv),
-    "spirv:wave64": (Device(group=256, sub_group=64), Spirv),
-    "spirv:cpu": (Device(group=1, sub_group=1, vector_bytes=16), Spirv),
+    "spirv:wave64": (DeviceFacts(group=256, sub_group=64), Spirv),
+    "spirv:cpu": (DeviceFacts(group=1, sub_group=1, vector_bytes=16), Spirv),
 }
 _TRIPLES = (
     "x86_64-unknown-linux-gnu",
@@ -176,6 +178,9 @@ def _load_native_calls() -> None:
         md = rs.MemoryDesc((count,), "f32", "a")
         src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
         rs.Reorder(src, dst).execute(rs.Stream(engine), src, dst)
+    # Lists of launches, short and long ones.
+    for count in (1 << 4, 1 << 16):
+        rs.concat([np.zeros(count, np.uint8)] * 3)
 
 
 def _execute(problem: Problem, pd: Any, start: int) -> None:
@@ -234,19 +239,23 @@ def device_texts(problem: Problem, target: str) -> Texts:
 class _NoDevice:
     """Stands for a device: it has facts, and keeps the texts of what it would compile."""
 
-    name, word, index, is_default, has_double = "sycl:none", "any", 0, True, True
+    name, kind, index, is_default, is_host, has_double = "sycl:none", "any", 0, True, False, True
 
-    def __init__(self, facts: Device, kind: type[Ptx] | type[Spirv]) -> None:
-        self.facts, self._kind = facts, kind
+    def __init__(self, facts: DeviceFacts, form: type[Ptx] | type[Spirv]) -> None:
+        self.facts, self._form = facts, form
         self.texts: set[str] = set()
+
+    def compile(self, program: Program) -> SyclExecutable:
+        """The program as every such device compiles it."""
+        return SyclExecutable(program, self)  # type: ignore[arg-type]
 
     def kernel(self, plan: Any) -> None:
         """Where a device would compile."""
-        self.texts.add(self._kind(plan).ir())
+        self.texts.add(self._form(plan).ir())
 
-    def constant(self, values: object) -> object:
+    def constant(self, values: Buffer) -> Buffer:
         """Where a device would keep values."""
-        return SimpleNamespace(usm=None, at=0)
+        return values
 
 
 @functools.cache

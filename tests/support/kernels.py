@@ -17,9 +17,11 @@ from restride.plan.compute import Compute, linear
 from restride.plan.contract import storage_dtype
 from restride.plan.interpret import interpret
 from restride.plan.nest import LoopNest
-from restride.runtime.cpu import Params
-from restride.targets import cpu, jit
+from restride.runtime.kernel import KernelParams
+from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
+
+from .machine_code import loaded
 
 Array = npt.NDArray[np.generic]
 Bytes = npt.NDArray[np.uint8]
@@ -57,14 +59,14 @@ class Kernel:
 
     def _take(self, lowered: cpu.Lowered) -> None:
         self.lowered, self._compute = lowered, lowered.nest.compute
-        self._library = jit.load(jit.compile_ir(lowered.ir(), lowered.isa))
+        self._library = loaded(lowered.ir(), lowered.isa)
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
         self._entry = kind(self._library.address(entry.ENTRY))
 
     def part(self, src: int, dst: int, part: int, parts: int, alpha: float = 1.0, beta: float = 0.0) -> None:
         """Run one share."""
-        params = Params(factors_of(self._compute, alpha, beta))
+        params = KernelParams(factors_of(self._compute, alpha, beta))
         self._entry(src, dst, params.address, part, parts)
 
     def __call__(self, src: int, dst: int, alpha: float = 1.0, beta: float = 0.0, parts: int = 1) -> None:

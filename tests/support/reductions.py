@@ -14,12 +14,12 @@ from restride.emit import entry
 from restride.plan.contract import storage_dtype
 from restride.plan.reduction import Op, Reduction, reduction_of
 from restride.plan.reduction_planes import finish, new_planes
-from restride.targets import jit
 from restride.targets.isa import CacheSizes, Isa
-from restride.targets.reduction import lower_reduction
+from restride.targets.lowered import lower_reduction
 
 from .by_offset import positions
 from .kernels import COMMON, elements, room
+from .machine_code import loaded
 
 Array = npt.NDArray[np.generic]
 Bytes = npt.NDArray[np.uint8]
@@ -84,7 +84,7 @@ class Kernel:
 
     def __init__(self, reduction: Reduction, isa: Isa, caches: CacheSizes) -> None:
         self.lowered = lower_reduction(reduction, isa, caches)
-        self._library = jit.load(jit.compile_ir(self.lowered.ir(), isa))
+        self._library = loaded(self.lowered.ir(), isa)
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
         self.entry = kind(self._library.address(entry.ENTRY))

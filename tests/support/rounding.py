@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -28,11 +29,10 @@ QUIET = {
 """The one NaN that arithmetic gives, in each type (N1)."""
 
 _LIMITS = {
-    DataType.s32: (-(2**31), 2**31 - 1),
-    DataType.s8: (-128, 127),
-    DataType.u8: (0, 255),
-    DataType.s4: (-8, 7),
-    DataType.u4: (0, 15),
+    kind: (int(info.min), int(info.max))
+    for kind in DataType
+    if kind.is_integral
+    for info in [ml_dtypes.iinfo(kind.numpy)]
 }
 # How many patterns of the type are finite and not negative; the next one is what overflow gives.
 _FINITE = {DataType.bf16: 0x7F80, DataType.f16: 0x7C00, DataType.f8_e5m2: 0x7C, DataType.f8_e4m3: 0x7F}

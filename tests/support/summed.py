@@ -16,13 +16,13 @@ from restride.plan.compute import linear
 from restride.plan.nest import LoopNest
 from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
-from restride.runtime.cpu import Params
-from restride.targets import jit
+from restride.runtime.kernel import KernelParams
 from restride.targets.isa import CacheSizes, Isa
-from restride.targets.summed import LoweredSums, lower_sums
+from restride.targets.lowered import LoweredFusedSums, lower_fused_sums
 
 from .by_offset import positions
 from .kernels import COMMON, factors_of
+from .machine_code import loaded
 
 Array = npt.NDArray[np.generic]
 
@@ -50,8 +50,8 @@ class Case:
     def nest(self) -> LoopNest:
         return reorder_nest(*self.descs, linear(scaled=self.scale != 1.0))
 
-    def lowered(self, isa: Isa, caches: CacheSizes = COMMON) -> LoweredSums | None:
-        return lower_sums(self.nest, reduction_of(self.descs[1], self.mask, Op.total), isa, caches)
+    def lowered(self, isa: Isa, caches: CacheSizes = COMMON) -> LoweredFusedSums | None:
+        return lower_fused_sums(self.nest, reduction_of(self.descs[1], self.mask, Op.total), isa, caches)
 
 
 CASES = {
@@ -76,10 +76,10 @@ FACTOR = -128
 class Kernel:
     """The machine code of one case."""
 
-    def __init__(self, case: Case, lowered: LoweredSums) -> None:
+    def __init__(self, case: Case, lowered: LoweredFusedSums) -> None:
         self.lowered = lowered
-        self._library = jit.load(jit.compile_ir(lowered.ir(), lowered.isa))
-        self._params = Params(factors_of(case.nest.compute, case.scale, 0.0))
+        self._library = loaded(lowered.ir(), lowered.isa)
+        self._params = KernelParams(factors_of(case.nest.compute, case.scale, 0.0))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
         self._entry = kind(self._library.address(entry.ENTRY))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import importlib
+from typing import Any, NamedTuple
+
+from ..errors import RuntimeFailure
 
 
 class Command(NamedTuple):
@@ -13,16 +16,37 @@ class Command(NamedTuple):
     speaks: bool = False
 
 
-# Modules are imported when their command is called: `restride info` need not load what `demo` needs.
+# Modules are imported when their command is called: `restride info` need not load what `demo` needs. What
+# measures lives in a package above this one, which therefore knows it by name only.
 COMMANDS = {
-    "demo": Command("restride.cli.demo", "the main job on real data, checked, beside NumPy and memcpy"),
+    "demo": Command(
+        "restride_bench.demo.main", "the main job on real data, checked, beside NumPy and memcpy"
+    ),
     "reorder": Command("restride.cli.reorder", "a .npy file into another memory format or data type"),
     "show": Command("restride.cli.show", "a layout drawn, in text, as a picture or as a page"),
     "explain": Command(
         "restride.cli.explain", "a layout in words, with its offset formula; or the code of an error"
     ),
-    "bench": Command("restride.bench.__main__", "speed beside memcpy, NumPy, torch and oneDNN", speaks=True),
+    "bench": Command("restride_bench.__main__", "speed beside memcpy, NumPy, torch and oneDNN", speaks=True),
     "info": Command("restride.cli.info", "versions, engines, instruction sets, caches"),
     "check": Command("restride.cli.check", "whether restride works here: a few results against NumPy's"),
     "completion": Command("restride.cli.completion", "a script by which bash, zsh or fish complete all this"),
 }
+
+
+def load(name: str) -> Any:
+    """Import the module of a command. Raises RuntimeFailure where its package is not installed."""
+    module = COMMANDS[name].module
+    package = module.partition(".")[0]
+    try:
+        importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise RuntimeFailure(
+            f"restride {name}: the package {package} is missing",
+            code="RS-C04",
+            why=f"{name} lives in {package}, which a whole installation of restride has beside it",
+            hint="install all of restride: pip install --force-reinstall restride",
+        ) from None
+    return importlib.import_module(module)

@@ -8,13 +8,12 @@ restride completion fish > ~/.config/fish/completions/restride.fish
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ..desc.tags import FormatTag
 from ..dtypes import DataType
-from .commands import COMMANDS, Command
+from ..errors import RuntimeFailure
+from .commands import COMMANDS, load
 from .output import Answer
 from .refusals import refusals
 from .usage import Parser
@@ -34,7 +33,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """The script; as values what it completes."""
-    known = {name: list(_options(name, command)) for name, command in COMMANDS.items()}
+    known = {name: list(_options(name)) for name in COMMANDS}
     text = _fish(known) if options.shell == "fish" else _bash(known, options.shell)
     values = {
         "shell": options.shell,
@@ -46,13 +45,15 @@ def run(options: argparse.Namespace) -> Answer:
     return Answer(text, {**values, "script": text})
 
 
-def _options(name: str, command: Command) -> Iterator[str]:
-    if command.speaks:
+def _options(name: str) -> Iterator[str]:
+    if COMMANDS[name].speaks:
         yield "--help"
         return
-    module: Any = importlib.import_module(command.module)
     parser = Parser(f"restride {name}", None)
-    module.add_arguments(parser)
+    try:
+        load(name).add_arguments(parser)
+    except RuntimeFailure:
+        return  # Its package is not installed: there is nothing to complete.
     for action in parser._actions:
         if action.help != argparse.SUPPRESS:
             yield from (option for option in action.option_strings if option.startswith("--"))

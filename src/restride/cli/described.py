@@ -11,7 +11,7 @@ from . import npy
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
 
 
-class Described(NamedTuple):
+class NamedDesc(NamedTuple):
     """A descriptor, and the name that its format was asked for by."""
 
     desc: MemoryDesc
@@ -38,14 +38,14 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
     )
 
 
-def described(options: argparse.Namespace) -> Described:
+def described(options: argparse.Namespace) -> NamedDesc:
     """The descriptor that the options name. Raises UsageError for a bad tag, or one of another rank."""
     if options.dims is None and options.format.endswith(".npy"):
         if options.dtype is not None:
             raise wrong_usage("--dtype with a file", why="the file says what its elements are")
-        return Described(npy.read_desc(options.format), "")
+        return NamedDesc(npy.read_desc(options.format), "")
     tag = typed(parse_format, options.format)
     if options.dims is None:
         raise wrong_usage("DIMS is missing", why="a tag says nothing of extents", hint="for example 1x17x2x2")
     dtype = options.dtype or DataType.f32
-    return Described(typed(MemoryDesc, options.dims, dtype, tag), tag)
+    return NamedDesc(typed(MemoryDesc, options.dims, dtype, tag), tag)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from .. import __version__
 from ..errors import Error, OutOfMemory, RuntimeFailure
 from ..nearest import nearest
-from .commands import COMMANDS
+from .commands import COMMANDS, load
 from .output import Answer, complain, drop_stdout, say, tell
 from .usage import Parser, UsageError, wrong_usage
 
@@ -86,9 +85,8 @@ def _run(argv: list[str]) -> int:
         return 0
     if not argv or argv[0] not in COMMANDS:
         raise _no_command(argv)
-    command = COMMANDS[argv[0]]
-    module: Any = importlib.import_module(command.module)
-    if command.speaks:
+    module = load(argv[0])
+    if COMMANDS[argv[0]].speaks:
         return _left(module.main, argv[1:])
     return _left(_answered, module, argv)
 

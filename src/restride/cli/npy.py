@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -28,10 +29,11 @@ from ..errors import OutOfMemory
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .memory_limit import check_fits
 from .npy_header import Header, about_file, bad_file, encode_header, parse_header
-from .whole import Replacement, system_error
+from .whole import Replacement, shown, system_error
 
-_MAPPED = 64 << 20
+# Python sees Ctrl-C between pieces.
 _PIECE = 64 << 20
 
 
@@ -53,7 +55,9 @@ def read_desc(path: str, meaning: Meaning = _NOTHING) -> MemoryDesc:
 
 
 def read(path: str, meaning: Meaning = _NOTHING) -> Memory:
-    """The tensor in the .npy file at `path`; large files are mapped, not read.
+    """The tensor in the .npy file at `path`, read whole.
+
+    It is not mapped: a mapped file that another program cuts short kills the process that reads it.
 
     Raises InvalidArguments for a file that is no array or not what `meaning` says, RuntimeFailure where the
     system refuses, OutOfMemory; all before anything is allocated that the file's length does not cover.
@@ -70,7 +74,6 @@ def write(replacement: Replacement, memory: Memory) -> None:
     content = memoryview(b"") if data is None else data.view(np.uint8)[: desc.size].data
     with replacement.open(len(header) + desc.size) as file:
         file.write(header)
-        # In pieces: Python sees Ctrl-C between them.
         for at in range(0, desc.size, _PIECE):
             file.write(content[at : at + _PIECE])
 
@@ -93,16 +96,24 @@ def _opened(path: str) -> BinaryIO:
 
 def _data(file: BinaryIO, header: Header) -> Array:
     """The bytes after the header, as many as it promises; read-only."""
-    if not header.nbytes:
-        return np.empty(0, np.uint8)
+    data = _reserve(header)
+    content = data.data
     try:
-        if header.nbytes >= _MAPPED:
-            return np.memmap(file, np.uint8, "r", header.start, (header.nbytes,))
         file.seek(header.start)
-        data = np.empty(header.nbytes, np.uint8)
-        got = file.readinto(data)  # type: ignore[attr-defined]
+        count = sum(_counts(file, content))
     except OSError as error:
         raise system_error("read", header.path, error) from None
+    if count != header.nbytes:
+        raise bad_file(header.path, "it got shorter while it was read", "wait for its writer, then try again")
+    data.flags.writeable = False
+    return data
+
+
+def _reserve(header: Header) -> Array:
+    """Memory for the data. Raises OutOfMemory where there is not as much."""
+    check_fits("the file does not fit into memory", header.nbytes, shown(header.path))
+    try:
+        return np.empty(header.nbytes, np.uint8)
     except MemoryError:
         raise OutOfMemory(
             f"no memory for the {header.nbytes} bytes of the file",
@@ -111,10 +122,17 @@ def _data(file: BinaryIO, header: Header) -> Array:
             why="the system refused the memory",
             hint="free memory, or work on smaller files",
         ) from None
-    if got != header.nbytes:
-        raise bad_file(header.path, "it got shorter while it was read", "wait for its writer, then try again")
-    data.flags.writeable = False
-    return data
+
+
+def _counts(file: BinaryIO, content: memoryview) -> Iterator[int]:
+    """Fill `content` piece by piece from the file: how many bytes each read brought, to the file's end."""
+    at = 0
+    while at < len(content):
+        count = file.readinto(content[at : at + _PIECE])  # type: ignore[attr-defined]
+        if not count:
+            return
+        yield count
+        at += count
 
 
 def _described(header: Header, meaning: Meaning) -> MemoryDesc:

@@ -16,15 +16,14 @@ OUT may be IN. It appears whole or not at all; what had its name stays until the
 from __future__ import annotations
 
 import argparse
-import os
 import time
 
 from ..arrays import reorder, target_desc
 from ..desc.memory_desc import MemoryDesc
-from ..errors import OutOfMemory
 from ..runtime.memory import Memory
 from ..view.names import aligned, counted
 from . import npy
+from .memory_limit import check_fits
 from .output import Answer
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
 from .whole import Replacement, shown
@@ -60,28 +59,12 @@ def run(options: argparse.Namespace) -> Answer:
 def _reordered(source: Memory, options: argparse.Namespace) -> tuple[Memory, float]:
     """The result, and how long the reorder took in seconds, compiling included."""
     desc = target_desc(source.desc, options.dst, options.dtype)
-    _check_memory(desc)
+    check_fits("source and result do not fit into memory", source.desc.size + desc.size, str(desc))
     target = Memory(desc, source.engine)
     factors = {"scale": options.scale, "zero_point": options.zero_point or None}
     start = time.perf_counter()
     reorder(source, desc, out=target, **factors)
     return target, time.perf_counter() - start
-
-
-def _check_memory(desc: MemoryDesc) -> None:
-    """Refuse what this machine can never hold: the system would grant it, and kill the process later."""
-    try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return
-    if desc.size > whole > 0:
-        raise OutOfMemory(
-            "the result does not fit into memory",
-            code="RS-D01",
-            where=str(desc),
-            why=f"it takes {desc.size} bytes, padding included; this machine has {whole}",
-            hint="choose smaller blocks or a smaller type, or reorder in parts",
-        )
 
 
 def _answer(options: argparse.Namespace, src: MemoryDesc, dst: MemoryDesc, seconds: float) -> Answer:

@@ -23,7 +23,7 @@ from ..view.names import axis_names
 from ..view.page import page
 from ..view.svg import svg, svg_pair
 from ..view.text import show
-from .described import Described, described
+from .described import NamedDesc, described
 from .described import add_arguments as add_layout
 from .output import Answer, ink, width
 from .usage import Parser, checked, parse_format, typed, wrong_usage
@@ -59,16 +59,16 @@ def run(options: argparse.Namespace) -> Answer:
     return Answer("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
 
 
-def _sides(options: argparse.Namespace) -> list[Described]:
+def _sides(options: argparse.Namespace) -> list[NamedDesc]:
     """The layout; with --dst also the one after the reorder."""
     first = described(options)
     if options.dst is None:
         return [first]
     after = typed(MemoryDesc, first.desc.dims, first.desc.data_type, options.dst)
-    return [first, Described(after, options.dst)]
+    return [first, NamedDesc(after, options.dst)]
 
 
-def _values(sides: Sequence[Described]) -> dict[str, Any]:
+def _values(sides: Sequence[NamedDesc]) -> dict[str, Any]:
     before, *after = (_values_of(*side) for side in sides)
     return {**before, "dst": after[0]} if after else before
 
@@ -77,7 +77,7 @@ def _values_of(desc: MemoryDesc, tag: str) -> dict[str, Any]:
     return {**fields(desc, axis_names(desc.ndims, tag)), "picture": show(desc, tag=tag).splitlines()}
 
 
-def _drawn(kind: str, sides: Sequence[Described]) -> bytes:
+def _drawn(kind: str, sides: Sequence[NamedDesc]) -> bytes:
     if kind == "html":
         return page(sides).encode()
     text = svg_pair(*sides) if len(sides) > 1 else svg(sides[0].desc, tag=sides[0].tag)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 from .attr_modes import ModeAttr
 from .attr_value import Attr, Compensation, without_neutral
 from .factor import ARG_SRC, Factor, common_scale, is_neutral
@@ -182,6 +183,7 @@ class PrimitiveAttr(ModeAttr):
 
     def set_scratchpad_mode(self, mode: str) -> None:
         """Who owns the scratchpad: `"library"` or `"user"` (R33)."""
+        mode = plain_text(mode)
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
             what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"
             raise InvalidArguments(what, code="RS-V04", why="it must be 'library' or 'user'", hint=hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InvalidArguments, Unimplemented
+from ..foreign import plain_text
 from .factor_parse import parse_arg
 from .parse import one_of, parse_bool, short_repr
 
@@ -84,8 +85,9 @@ class ModeAttr:
 
 
 def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
-    if isinstance(mode, str) and mode in known:
-        return mode
+    word = plain_text(mode)
+    if isinstance(word, str) and word in known:
+        return word
     raise InvalidArguments(
         f"{call}: mode is {short_repr(mode)}",
         code="RS-V04",

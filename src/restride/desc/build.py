@@ -7,6 +7,7 @@ from typing import Any
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 from .layout import NO_LAYOUT, Layout, layout_of_tag, storage_elements
 from .parse import parse_dims, parse_strides, parse_type
 from .strides import check_range, check_strides
@@ -23,7 +24,7 @@ def parse_arguments(
     dims: Sequence[int], data_type: Any, format: Format, strict: bool
 ) -> tuple[str, DataType, Layout]:
     """Kind, type and layout of the constructor's arguments."""
-    shape = parse_dims(dims)
+    shape, format = parse_dims(dims), plain_text(format)
     if not shape or format is FormatTag.undef or (isinstance(format, str) and format == "undef"):
         return "undef", DataType.undef, NO_LAYOUT
     dtype = parse_type(data_type)

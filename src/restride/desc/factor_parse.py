@@ -13,6 +13,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
+from ..foreign import is_masked
 from .factor import (
     ARG_DST,
     ARG_MULTIPLE_SRC,
@@ -184,11 +185,13 @@ def _list_of_integers(values: Sequence[Any], name: str) -> Array:
 
 def _flat(values: Any, name: str) -> Array | Sequence[Any]:
     """What was passed as a flat array, row-major, or as a list of whatever."""
-    if isinstance(values, list | tuple):
+    if type(values) is list or type(values) is tuple:
         return values
-    if isinstance(values, np.ma.MaskedArray | str | bytes | bytearray):
+    if is_masked(values) or isinstance(values, str | bytes | bytearray):
         raise _no_numbers(values, name)
     try:
+        if isinstance(values, list | tuple):
+            return list(values)
         flat = (values,) if is_scalar(values) else np.asarray(values).ravel()
     except Exception:  # a foreign object may raise anything when asked for its values
         raise _no_numbers(values, name) from None

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
+from ..foreign import plain_text
+from ..loading import load_whole
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, layout_of_tag
 from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse_type, short_repr
 from .strides import check_range
@@ -57,6 +59,7 @@ def to_values(kind: str, dtype: DataType, layout: Layout) -> dict[str, Any]:
 
 def to_text(kind: str, dtype: DataType, layout: Layout) -> str:
     """The same as JSON in one line."""
+    load_whole("json")
     import json
 
     return json.dumps(to_values(kind, dtype, layout))
@@ -83,12 +86,14 @@ def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> R
         raise error.retold(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
 
 
-def _parsed(text: object) -> object:
+def _parsed(value: object) -> object:
+    text = plain_text(value)
     if not isinstance(text, str | bytes | bytearray):
         hint = "from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
         raise bad_stored("the text is no text", f"this is {type(text).__name__}", hint)
     if len(text) > _MOST_TEXT:
         raise bad_stored("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")
+    load_whole("json")
     import json
 
     try:

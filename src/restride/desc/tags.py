@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 from .aliases import IRREGULAR, LETTERS, axes_of_letters
 from .tag_scan import Scan, bad_tag, scan
 
@@ -235,9 +236,10 @@ class FormatTag(enum.Enum):
         """A member for the named tags in any spelling, else the `Tag` or rank-generic tag."""
         if isinstance(text, FormatTag):
             return text
-        if isinstance(text, str) and text in ("any", "undef"):
-            return cls(text)
-        tag = parse_tag(text)
+        name = plain_text(text)
+        if isinstance(name, str) and name in ("any", "undef"):
+            return cls(name)
+        tag = parse_tag(name)
         return cls._value2member_map_.get(str(tag), tag)  # type: ignore[return-value]
 
 
@@ -249,7 +251,7 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
 
     Raises InvalidArguments where the tag's rank is another (M06).
     """
-    name = value.value if isinstance(value, FormatTag) else value
+    name = plain_text(value.value if isinstance(value, FormatTag) else value)
     if isinstance(name, str) and name in ("any", "undef"):
         return FormatTag(name)
     parsed = parse_tag(name) if isinstance(name, str) else name

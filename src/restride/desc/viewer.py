@@ -6,8 +6,9 @@ names registers a module here, by name, and it is loaded when a picture is first
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Protocol, cast
+
+from ..loading import load_whole
 
 
 class Explanation(str):
@@ -59,7 +60,7 @@ def register(module: str) -> None:
 
 
 def _viewer() -> Viewer:
-    return cast(Viewer, importlib.import_module(_registered[0]))
+    return cast(Viewer, load_whole(_registered[0]))
 
 
 class Viewed:

@@ -63,11 +63,11 @@ class Accumulation:
         return self._constant(like, bias_of(self.data_type) + more)
 
     def _integers(self, b: Builder, bits: Value) -> Value:
-        if self.data_type is DataType.s32:
+        if self.data_type.bits == 32:
             return bits
         if self.data_type is DataType.boolean:
             bits = b.compare("icmp ne", bits, Value(bits.type, "zeroinitializer"))
-        return b.cast("sext" if self.data_type is DataType.s8 else "zext", bits, "i32")
+        return b.cast("sext" if self.data_type.kind == "int" else "zext", bits, "i32")
 
     def _key(self, b: Builder, bits: Value) -> Value:
         """Integers in the order of the floats: those of negative ones count down."""

@@ -29,6 +29,8 @@ from .small_float import (
 _MOVE = Compute()
 # Adding 1.5 * 2**23 to a float of magnitude below 2**22 rounds it half to even into the low mantissa bits.
 _ROUND_FLOAT, _ROUND_BITS = "12582912.0", 0x4B400000
+# Bits of an integer type whose values, rounded so, are right.
+_MOST_ROUNDED_BITS = 16
 _QUIET_NAN = {"float": ("i32", 0x7FC00000), "double": ("i64", 0x7FF8000000000000)}
 # Magnitudes from which on every value is whole: 2**23 and 2**52.
 _WHOLE_FROM = {"float": "8388608.0", "double": "4503599627370496.0"}
@@ -198,12 +200,13 @@ def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Valu
         value = b.select(ordered, value, b.splat(real, lanes, "0.0"))
     value = b.select(b.compare("fcmp ogt", value, low), value, low)
     value = b.select(b.compare("fcmp olt", value, high), value, high)
-    if dst is DataType.s32:
-        return b.cast("fptosi", _round_even(b, value, can), "i32")
+    if dst.bits > _MOST_ROUNDED_BITS:
+        whole = "fptoui" if dst.kind == "uint" else "fptosi"
+        return b.cast(whole, _round_even(b, value, can), bits_type(dst))
     if real == "double":
-        return b.cast("trunc", b.cast("fptosi", _round_even(b, value, can), "i32"), "i8")
+        return b.cast("trunc", b.cast("fptosi", _round_even(b, value, can), "i32"), bits_type(dst))
     shifted = b.bitcast(b.op("fadd", value, b.splat("float", lanes, _ROUND_FLOAT)), "i32")
-    return b.cast("trunc", b.op("sub", shifted, b.splat("i32", lanes, str(_ROUND_BITS))), "i8")
+    return b.cast("trunc", b.op("sub", shifted, b.splat("i32", lanes, str(_ROUND_BITS))), bits_type(dst))
 
 
 def _round_even(b: Builder, value: Value, can: Abilities) -> Value:

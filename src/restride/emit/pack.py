@@ -39,7 +39,7 @@ def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
     """True where values pass through 32-bit lanes on their way to a byte or less."""
     if is_small_float(dst):
         return src is not dst or not compute.is_move
-    if not dst.is_integral or dst is DataType.s32 or dst is DataType.boolean:
+    if not dst.is_integral or dst.bits > 8:
         return False
     return src is DataType.s32 or not is_integer_move(src, dst, compute)
 

@@ -11,7 +11,8 @@ however many workers come in time. The whole of it hangs on one atomic word:
 A worker that comes late finds the ticket at zero or below and touches nothing else, so a region never waits
 for a sleeping worker. A busy, closed or empty pool runs the region on the caller alone.
 
-Where workers run is in `pool_places`, what is asked of the system in `pool_system`.
+Where workers run is in `pool_places`, what is asked of the system in `pool_system`, how pages are asked for
+before a region in `pool_prefault`.
 
 Kernels see the default floating-point mode whatever the caller's is (a library may have set flush-to-zero):
 results do not depend on the thread that computes them.
@@ -30,6 +31,7 @@ from __future__ import annotations
 import re
 
 from restride.emit.pool_places import PLACES
+from restride.emit.pool_prefault import PREFAULT
 from restride.emit.pool_system import system_ir
 
 MOST_WORKERS = 1024
@@ -308,7 +310,7 @@ def pool_ir(triple: str, *, futex: bool = True) -> str:
 
     Workers sleep on Linux's futex where its number is known and `futex` is on, else on a POSIX condition.
     """
-    text = system_ir(triple, futex=futex) + _DRAIN + PLACES + _WORKER + _RUN + _LIFE
+    text = system_ir(triple, futex=futex) + _DRAIN + PLACES + _WORKER + _RUN + _LIFE + PREFAULT
     return _TYPES + _ACCESS.sub(_access, text)
 
 

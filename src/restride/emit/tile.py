@@ -18,6 +18,12 @@ from .pack import clamped, integers_of, is_small_float, pack, parts_of
 from .shape import Layout, TileAxis, layout, piece, recipe
 from .small_float import narrow_to_odd, small_code
 
+# The lanes of the widest registers when they hold bytes.
+_BYTES_512 = 64
+
+# The lanes of the widest registers when they hold bytes.
+_BYTES_512 = 64
+
 
 @dataclass(frozen=True, slots=True)
 class TileSpec:
@@ -173,17 +179,37 @@ def _permute(
         if is_zero or all(step.mask[i] == i for i in wanted):
             registers.append(a)
         else:
-            registers.append(b.shuffle_wide(a, c, _wanted_part(step.mask, wanted)))
+            registers.append(b.shuffle_wide(a, c, _wanted_part(step.mask, wanted, is_alone=a == c)))
     return registers
 
 
-def _wanted_part(mask: Lanes, wanted: set[int]) -> Lanes:
-    """The mask with nothing in the eighths of a register that no store needs."""
+def _wanted_part(mask: Lanes, wanted: set[int], *, is_alone: bool) -> Lanes:
+    """The mask with nothing in the eighths of a register that no store needs; `is_alone`: of one register."""
     if len(wanted) == len(mask):
         return mask
-    size = max(len(mask) // 8, 1)
+    eighths = _parts_with(mask, wanted, 8)
+    picks_one = is_alone or len({m < len(mask) for m in eighths if m != NOTHING}) < 2
+    return _parts_with(mask, wanted, 4) if picks_one and _may_circle(eighths) else eighths
+
+
+def _parts_with(mask: Lanes, wanted: set[int], count: int) -> Lanes:
+    """The mask with nothing in those of `count` equal parts where nothing is wanted."""
+    size = max(len(mask) // count, 1)
     kept = {i // size for i in wanted}
     return tuple(m if i // size in kept else NOTHING for i, m in enumerate(mask))
+
+
+def _may_circle(mask: Lanes) -> bool:
+    """True for a permutation of one register that LLVM 22 may split and join again in turns, without end.
+
+    It makes two steps of a permutation of 64 bytes: words of 4 or 8 bytes to the right 16, then bytes within
+    these. Where half of such 16 is of no interest, the first step may become the permutation that it began
+    with. No step of the kind is tried where 16 bytes take from more than four words.
+    """
+    if len(mask) != _BYTES_512:
+        return False
+    sixteens = [mask[i : i + 16] for i in range(0, len(mask), 16)]
+    return all(len({m // 4 for m in part if m != NOTHING}) <= 4 for part in sixteens)
 
 
 def _needed(plan: Recipe, stored: dict[int, set[int]]) -> dict[int, set[int]]:

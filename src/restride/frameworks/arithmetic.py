@@ -6,6 +6,7 @@ only `x` is, `scale * (x - zero_point)`.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
-from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import is_scalar, parse_int, short_repr
-from ..desc.post_ops import BINARY, BinaryOp, PostOps
-from ..errors import Error, InvalidArguments
-from ..primitives.args import (
+from ..desc.arguments import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_ZERO_POINTS,
     ARG_DST,
@@ -26,11 +22,17 @@ from ..primitives.args import (
     ARG_SRC_1,
     arg_attr_multiple_post_op,
 )
-from ..runtime.brought import brought
+from ..desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import is_scalar, parse_int, short_repr
+from ..desc.post_ops import BINARY, BinaryOp, PostOps
+from ..desc.real import to_f32
+from ..errors import Error, InvalidArguments
+from ..foreign import attribute_of, is_masked, plain_text
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .factors import Applied, parse_factors
+from ..runtime.transfer import from_host
 from .nibbles import is_nibbles
 from .tensors import as_numpy, is_foreign
 
@@ -46,14 +48,6 @@ class Arithmetic:
     axis: Any = None
     beta: Any = 0.0
     post_ops: Any = None
-
-    def simple(self) -> Applied | None:
-        """alpha and beta where they are all there is, else None."""
-        if self.post_ops is not None or self.axis is not None:
-            return None
-        if _is_list(self.scale) or not _is_no_shift(self.zero_point):
-            return None
-        return parse_factors(self.scale, self.beta)
 
     def settled(self) -> Arithmetic:
         """The same, where without axis an array of one value is that value."""
@@ -86,7 +80,7 @@ def _bind_scale(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine)
     if given.scale is None:
         return
     if not _is_list(given.scale):
-        made.attr.set_output_scales(0, [parse_factors(given.scale, 0.0).alpha])
+        made.attr.set_output_scales(0, [to_factor(given.scale, "scale")])
         return
     values = _one_per_index("scale", given.scale, given.axis, dst)
     with np.errstate(all="ignore"):
@@ -135,18 +129,38 @@ def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     )
 
 
+def to_factor(value: Any, name: str) -> float:
+    """`scale` or `beta` of a call as an f32 value. Raises InvalidArguments for what is no number."""
+    if _is_number(value):
+        return to_f32(value, f"reorder: {name}")
+    raise InvalidArguments(
+        f"reorder: {name} is no number",
+        code="RS-V02",
+        where=f"{name} {short_repr(value)}",
+        why=f"{name} is one real number for the whole tensor; this is {type(value).__name__}",
+        hint="pass a Python or NumPy scalar",
+    )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return type(value) is float or np.ndim(value) == 0
+    except Exception:
+        return False
+
+
 # --- one value for each index of an axis ------------------------------------------------------------------
 
 
 def _is_list(value: Any) -> bool:
     """True for what has several values; an array or tensor of no axes is a number."""
-    ndim = getattr(value, "ndim", 0)
+    ndim = attribute_of(value, "ndim", 0)
     return isinstance(value, list | tuple | range) or (isinstance(ndim, int) and ndim > 0)
 
 
 def _alone(value: Any) -> Any:
     """The one value of a list, an array or a tensor of one; anything else as it is."""
-    if not _is_list(value) or isinstance(value, np.ma.MaskedArray):
+    if not _is_list(value) or is_masked(value):
         return value
     try:
         found = as_numpy(value, "") if is_foreign(value) else np.asarray(value)
@@ -166,7 +180,7 @@ def _is_all_zero(values: Any) -> bool:
 def _is_no_shift(zero_point: Any) -> bool:
     """True for no zero point, and for the integer 0: it shifts nothing."""
     is_integer = isinstance(zero_point, int | np.integer) and not isinstance(zero_point, bool)
-    return zero_point is None or (is_integer and zero_point == 0)
+    return zero_point is None or (is_integer and operator.index(zero_point) == 0)
 
 
 def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
@@ -174,7 +188,7 @@ def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.nda
         values = as_numpy(values, f"reorder: {name}")
     try:
         array = np.asarray(values)
-        is_known = array.dtype.kind in "iufV" and not isinstance(values, np.ma.MaskedArray)
+        is_known = array.dtype.kind in "iufV" and not is_masked(values)
         found = array if is_known else np.empty((0, 0))
     except Exception:
         found = np.empty((0, 0))
@@ -217,7 +231,7 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
 def _chain(made: Bound, given: Arithmetic, dst: MemoryDesc, engine: Engine) -> PostOps:
     """The sum that `beta` asks for, then `post_ops`."""
     chain = PostOps()
-    beta = parse_factors(None, given.beta).beta
+    beta = to_factor(given.beta, "beta")
     if beta != 0.0:
         chain.append_sum(beta)
     if isinstance(given.post_ops, PostOps):
@@ -258,9 +272,20 @@ def entries_of(post_ops: Any) -> Iterable[Any]:
     if isinstance(post_ops, str):
         return (post_ops,)
     if isinstance(post_ops, list | tuple):
-        is_one = isinstance(post_ops, tuple) and len(post_ops) > 1 and not _names_op(post_ops[1])
-        return (post_ops,) if is_one and isinstance(post_ops[0], str) else post_ops
+        entries = _items(post_ops, post_ops)
+        is_one = isinstance(post_ops, tuple) and len(entries) > 1 and not _names_op(entries[1])
+        return (post_ops,) if is_one and isinstance(entries[0], str) else entries
     raise _no_chain(post_ops)
+
+
+def _items(values: Any, entry: Any) -> Sequence[Any]:
+    """The items of a list or tuple, plain ones; a subclass may raise anything."""
+    if type(values) is list or type(values) is tuple:
+        return values
+    try:
+        return tuple(values)
+    except Exception:
+        raise _no_chain(entry) from None
 
 
 def _names_op(entry: Any) -> bool:
@@ -269,10 +294,11 @@ def _names_op(entry: Any) -> bool:
 
 def _append(chain: PostOps, made: Bound, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
     parts = (entry,) if isinstance(entry, str) else entry
-    if not isinstance(parts, tuple | list) or not parts or not isinstance(parts[0], str):
+    parts = _items(parts, entry) if isinstance(parts, tuple | list) else ()
+    if not parts or not isinstance(parts[0], str):
         raise _no_chain(entry)
     name, *params = parts
-    name = name.removeprefix("eltwise_").removeprefix("binary_")
+    name = plain_text(name).removeprefix("eltwise_").removeprefix("binary_")
     if name == "sum":
         chain.append_sum(*params[:3])
     elif name in BINARY and len(params) == 1:
@@ -327,13 +353,13 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
     described = describe(array, None, _OPERAND)
-    return brought(described.desc, engine, described.buffer_of(array))
+    return from_host(described.desc, engine, described.buffer_of(array))
 
 
 def _at(values: np.ndarray[Any, Any], engine: Engine) -> Memory:
     """One value for each index, on the engine that runs the call."""
     described = describe(values, None, _OPERAND)
-    return brought(described.desc, engine, described.buffer_of(values))
+    return from_host(described.desc, engine, described.buffer_of(values))
 
 
 def _no_chain(entry: Any) -> InvalidArguments:

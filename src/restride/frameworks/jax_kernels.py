@@ -26,13 +26,16 @@ from jax.interpreters import ad, batching, mlir
 from ..arrays import reorder
 from ..desc.aliases import LETTERS
 from ..errors import InvalidArguments, Unimplemented
-from ..runtime.xla_handlers import MAJOR, Operand, Work, make_handler
+from ..runtime.kernel import packed_address
+from ..runtime.xla_handlers import MAJOR, XlaOperand, XlaWork, make_handler
 from ..shuffles import shuffle
 from ..version import VERSION
-from . import recipes, shuffle_recipes
+from .arithmetic import to_factor
+from .binder import BoundCall
 from .carriers import carried
-from .factors import COPY, Applied, parse_factors
 from .groups import SHUFFLE
+from .signature import NO_VALUES, Values, scale_values
+from .tensor_calls import bind_reorder, bind_shuffle
 
 # XLA's numbers of its types.
 _NUMBERS = {
@@ -71,7 +74,7 @@ class Shape(NamedTuple):
     dtype: NumpyType
 
     def kind(self, twin: NumpyType) -> tuple[Any, Any, NumpyType]:
-        """Shape, strides in bytes and type, as recipes want them."""
+        """Shape, strides in bytes and type, as calls are bound to them."""
         step = twin.itemsize
         strides = [step] * len(self.dims)
         for d in reversed(self.order):
@@ -79,9 +82,9 @@ class Shape(NamedTuple):
             step *= self.dims[d] or 1
         return self.dims, tuple(strides), twin
 
-    def operand(self) -> Operand:
+    def operand(self) -> XlaOperand:
         """What a handler checks."""
-        return Operand(_NUMBERS[self.dtype.name], prod(self.dims))
+        return XlaOperand(_NUMBERS[self.dtype.name], prod(self.dims))
 
 
 @lru_cache(maxsize=64)
@@ -118,8 +121,7 @@ def shuffle_target(x: Shape, axis: int, group_size: int) -> str:
 
     def make() -> int:
         kind = x.kind(carried(x.dtype))
-        recipe = shuffle_recipes.for_out(SHUFFLE, kind, kind, axis, group_size)
-        return _handler(recipe, recipe.impl.program, COPY, (x, x))
+        return _handler(bind_shuffle(SHUFFLE, kind, kind, axis, group_size), NO_VALUES, (x, x))
 
     return _target(("shuffle", x, axis, group_size), make)
 
@@ -128,9 +130,9 @@ def reorder_target(x: Shape, out: Shape, factor: int | None) -> str:
     """The name of a handler that reorders."""
 
     def make() -> int:
-        applied = applied_of(factor)
-        recipe = recipes.for_out(x.kind(x.dtype), out.kind(out.dtype), None, None, applied.is_scaled, False)
-        return _handler(recipe, recipe.program, applied, (x, out))
+        values = scale_values(1.0 if factor is None else _scale_of(factor))
+        call = bind_reorder(x.kind(x.dtype), out.kind(out.dtype), values is not NO_VALUES)
+        return _handler(call, values, (x, out))
 
     return _target(("reorder", x, out, factor), make)
 
@@ -146,24 +148,20 @@ def _target(work: tuple[object, ...], make: Callable[[], int]) -> str:
     return name
 
 
-def _handler(recipe: Any, program: Any, applied: Applied, ends: tuple[Shape, Shape]) -> int:
-    find = getattr(program, "direct_kernel", None)
-    kernel = None if find is None else find()
-    work = Work(
-        whole=0 if kernel is None else kernel.whole,
-        params=applied.params,
-        run=lambda src, dst: recipe.run(src, dst, applied.params),
-        keep=(recipe, kernel, applied),
+def _handler(call: BoundCall, values: Values, ends: tuple[Shape, Shape]) -> int:
+    words = call.words(values)
+    work = XlaWork(
+        whole=call.direct_kernel,
+        params=packed_address(words),
+        run=lambda src, dst: call.run(src, dst, values),
+        keep=(call, words),
     )
     return make_handler(work, *(end.operand() for end in ends))
 
 
-@lru_cache(maxsize=256)
-def applied_of(factor: int | None) -> Applied:
+def _scale_of(factor: int) -> float:
     """A scale by the bits of its f32, as NaN and -0.0 are no keys."""
-    if factor is None:
-        return COPY
-    return parse_factors(struct.unpack("=f", struct.pack("=I", factor))[0], 0.0)
+    return float(struct.unpack("=f", struct.pack("=I", factor))[0])
 
 
 def factor_of(scale: Any) -> int | None:
@@ -177,7 +175,7 @@ def factor_of(scale: Any) -> int | None:
             why="it is part of the program, and must be known when the program is traced",
             hint="pass a Python number, or multiply in JAX",
         )
-    alpha = parse_factors(scale, 0.0).alpha
+    alpha = to_factor(scale, "scale")
     return None if alpha == 1.0 else int(struct.unpack("=I", struct.pack("=f", alpha))[0])
 
 
@@ -225,7 +223,7 @@ def _lowered_shuffle(ctx: Any, x: Any, *, axis: int, group_size: int) -> Any:
 
 def _lowered_reorder(ctx: Any, x: Any, *, order: Order, dtype: NumpyType, factor: int | None) -> Any:
     if not is_served():
-        scale = applied_of(factor).alpha
+        scale = None if factor is None else _scale_of(factor)
         rows = LETTERS[: len(order)]
         return _through_python(ctx, x, functools.partial(reorder, dst=rows, dtype=dtype, scale=scale))
     source = _shape("reorder", ctx.avals_in[0])

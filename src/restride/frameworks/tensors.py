@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import InvalidArguments
+from ..foreign import has_attribute
 from ..runtime.alloc import Array
 from ..runtime.capsules import Exported, imported, not_imported
 from ..runtime.memory import Memory
@@ -35,14 +36,7 @@ def is_torch(x: object) -> bool:
 def is_foreign(x: object) -> bool:
     """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
     is_ours = isinstance(x, np.ndarray | np.generic | Memory)
-    return (_has_dlpack(x) and not is_ours) or is_jax(x)
-
-
-def _has_dlpack(x: object) -> bool:
-    try:
-        return hasattr(x, "__dlpack__")
-    except Exception:  # a foreign object may raise anything when asked for an attribute
-        return False
+    return (has_attribute(x, "__dlpack__") and not is_ours) or is_jax(x)
 
 
 def back_to(x: Any, made: Any) -> Any:
@@ -88,12 +82,12 @@ def as_numpy(x: Any, name: str) -> Any:
         return _of_torch(x, name)
     if is_jax(x):
         return of_jax(x, name)
-    if not _has_dlpack(x):
+    if not has_attribute(x, "__dlpack__"):
         return x
     try:
         return imported(x)
     except Exception as error:
-        raise not_imported(name, x, error) from None
+        raise not_imported(name, x, error) from error
 
 
 def _of_torch(x: Any, name: str) -> Array:

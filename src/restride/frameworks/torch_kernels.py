@@ -1,4 +1,4 @@
-"""Kernels on torch's tensors: recipes found by shapes, strides and types, run on the tensors' addresses.
+"""Kernels on torch's tensors: calls found by shapes, strides and types, run on the tensors' addresses.
 
 This module imports torch; nothing does so but `restride.torch`.
 """
@@ -6,7 +6,6 @@ This module imports torch; nothing does so but `restride.torch`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -18,13 +17,17 @@ from ..desc.aliases import LETTERS
 from ..desc.parse import short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from ..runtime.cache import follow_capacity, get_primitive_cache_capacity
+from ..plan.shuffle_problem import ShuffleProblem
+from ..runtime.cache import calls
 from ..shuffles import shuffle as shuffle_arrays
 from ..verbose import flags
-from . import recipes, shuffle_recipes
-from .factors import COPY, Applied, parse_factors
+from .arithmetic import to_factor
+from .binder import BoundCall
+from .carriers import carried
 from .formats import plain_order
 from .groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS
+from .signature import NO_VALUES, scale_values
+from .tensor_calls import bind_reorder, bind_shuffle
 from .tensors import no_bytes
 from .torch_modes import is_symbol
 
@@ -81,7 +84,7 @@ def parse_scale(scale: Any) -> Any:
     """A scale as operators take it. Raises InvalidArguments for what is no number."""
     if scale is None or type(scale) is float or is_symbol(scale):
         return scale
-    return parse_factors(scale, 0.0).alpha
+    return to_factor(scale, "scale")
 
 
 def order_of(dst: str, ndims: int) -> tuple[int, ...]:
@@ -132,16 +135,16 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
 
     Raises InvalidArguments for what has no answer, and for storage that has been cut short.
     """
-    applied = COPY if scale is None else parse_factors(scale, 0.0)
-    made = _reorder_recipe(x.shape, x.stride(), x.dtype, dst, dtype, applied.is_scaled)
+    values = NO_VALUES if scale is None else scale_values(to_factor(scale, "scale"))
+    made = _found(_make_reorder, x.shape, x.stride(), x.dtype, dst, dtype, values is not NO_VALUES)
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
     # The device by name: `with torch.device("meta")` is not about our results.
     out = _empty_strided(x.shape, made.strides, dtype=made.dtype, device=_CPU)
     if flags.profile_exec or flags.profile_create:
-        return _reported(x, out, applied)
+        return _reported(x, out, scale)
     # Strides of torch are never negative: element offset 0 is where the tensor starts.
-    made.recipe.run(x.data_ptr(), out.data_ptr(), applied.params)
+    made.call.run(x.data_ptr(), out.data_ptr(), values)
     return out
 
 
@@ -150,56 +153,53 @@ def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
 
     Raises as `reorder_new`.
     """
-    made = _shuffle_recipe(call, x.shape, x.stride(), x.dtype, number, axis)
+    made = _found(_make_shuffle, call, x.shape, x.stride(), x.dtype, number, axis)
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
     out = _empty_like(x)
     if flags.profile_exec or flags.profile_create:
-        split = made.recipe.problem
+        split = made.call.impl.problem
+        assert isinstance(split, ShuffleProblem)
         shuffle_arrays(_bits(x), group_size=split.group_size, axis=split.axis, out=_bits(out))
         return out
-    made.recipe.run(x.data_ptr(), out.data_ptr(), 0)
+    made.call.run(x.data_ptr(), out.data_ptr())
     return out
 
 
-class _Made:
-    """A recipe, and what a call has to know beside it: the bytes of an element and of all that is read, the
-    strides and the type of the result."""
+class _TensorCall:
+    """A call, and what has to be known of tensors beside it: the bytes of an element and of all that is read,
+    the strides and the type of the result.
+    """
 
-    __slots__ = ("dtype", "itemsize", "reach", "recipe", "strides")
+    __slots__ = ("call", "dtype", "itemsize", "reach", "strides")
 
-    def __init__(self, recipe: Any, itemsize: int, strides: Any, dtype: Any) -> None:
-        self.recipe, self.reach, self.itemsize = recipe, recipe.reach, itemsize
+    def __init__(self, call: BoundCall, itemsize: int, strides: Any, dtype: Any) -> None:
+        self.call, self.reach, self.itemsize = call, call.reach, itemsize
         self.strides, self.dtype = strides, dtype
 
 
-def _make_reorder(shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool) -> _Made:
+def _found(make: Callable[..., _TensorCall], *kind: Any) -> _TensorCall:
+    """The call of a kind of tensors, made with the first one."""
+    found: _TensorCall | None = calls.find((make, kind))
+    return found or calls.keep((make, kind), make(*kind))
+
+
+def _make_reorder(
+    shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool
+) -> _TensorCall:
     kind = out_dtype or dtype
     out_strides = dense_strides(shape, order_of(dst, len(shape)))
     kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
-    return _Made(recipes.for_out(*kinds, None, None, is_scaled, False), dtype.itemsize, out_strides, kind)
+    return _TensorCall(bind_reorder(*kinds, is_scaled), dtype.itemsize, out_strides, kind)
 
 
-def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, axis: int) -> _Made:
+def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, axis: int) -> _TensorCall:
     # Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
     carrier = np.dtype(f"u{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else f"V{dtype.itemsize}")
     like = torch.empty_like(torch.empty_strided(shape, strides, device="meta"))
-    kinds = (_kind(shape, steps, carrier) for steps in (strides, like.stride()))
-    recipe = shuffle_recipes.for_out(RULES[call], *kinds, axis, number)
-    return _Made(recipe, dtype.itemsize, like.stride(), dtype)
-
-
-_reorder_recipe: Callable[..., _Made]
-_shuffle_recipe: Callable[..., _Made]
-
-
-def _resize(capacity: int) -> None:
-    global _reorder_recipe, _shuffle_recipe
-    _reorder_recipe, _shuffle_recipe = lru_cache(capacity)(_make_reorder), lru_cache(capacity)(_make_shuffle)
-
-
-_resize(get_primitive_cache_capacity())
-follow_capacity(_resize)
+    src, dst = (_kind(shape, steps, carried(carrier)) for steps in (strides, like.stride()))
+    made = bind_shuffle(RULES[call], src, dst, axis, number)
+    return _TensorCall(made, dtype.itemsize, like.stride(), dtype)
 
 
 def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> tuple[Any, Any, np.dtype[Any]]:
@@ -219,10 +219,10 @@ def _twin(dtype: Any) -> np.dtype[Any]:
     )
 
 
-def _reported(x: Any, out: Any, applied: Applied) -> Any:
+def _reported(x: Any, out: Any, scale: Any) -> Any:
     """With verbose lines, which the functions on NumPy's arrays write."""
     source, target = (_bits(t).view(_twin(t.dtype)) for t in (x, out))
-    reorder_arrays(source, None, scale=applied.alpha, out=target)
+    reorder_arrays(source, None, scale=scale, out=target)
     return out
 
 

@@ -17,6 +17,7 @@ from xml.parsers import expat
 
 from ..desc.parse import short_repr
 from ..errors import Error, InvalidArguments, RuntimeFailure
+from ..foreign import attribute_of, plain_text
 
 MAX_BYTES = 256 << 20
 MAX_DEPTH = 256
@@ -70,7 +71,7 @@ def opened(source: object) -> Iterator[Source]:
         with _opened_path(path) as file:
             yield Source(_shown(path), file.read)
         return
-    read = getattr(source, "read", None)
+    read = attribute_of(source, "read")
     if not callable(read):
         is_text = isinstance(source, bytes | bytearray | memoryview)
         hint = "wrap XML as io.BytesIO(text)" if is_text else "pass a path, or an open file"
@@ -81,13 +82,13 @@ def opened(source: object) -> Iterator[Source]:
             why=f"{type(source).__name__} is neither a path nor an open file",
             hint=hint,
         )
-    name = getattr(source, "name", None)
-    yield Source(_shown(name) if isinstance(name, str) else f"<{type(source).__name__}>", read)
+    name = attribute_of(source, "name")
+    yield Source(_shown(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read)
 
 
 def _path_of(source: str | os.PathLike[str]) -> str:
     try:
-        return os.fsdecode(source)
+        return str.__str__(os.fsdecode(source))
     except Exception:  # a foreign __fspath__ may raise anything
         raise InvalidArguments(
             "cannot read an IR: no path",

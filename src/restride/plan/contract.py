@@ -22,21 +22,29 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _NUMPY = NumpyArithmetic()
 _MOVE = Compute()
-_INT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.boolean, DataType.s4, DataType.u4)
+_INT_TYPES = tuple(each for each in DataType if each.is_integral or each is DataType.boolean)
 _TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
 
+
+def _integer_limits(data_type: DataType) -> tuple[int, int]:
+    if data_type.kind == "uint":
+        return 0, (1 << data_type.bits) - 1
+    most = (1 << data_type.bits - 1) - 1
+    return -most - 1, most
+
+
+def _float_below(limit: int) -> float:
+    """The largest float32 that is not above a whole number."""
+    near = np.float32(limit)
+    return float(near if int(near) <= limit else np.nextafter(near, np.float32(0)))
+
+
+INTEGER_LIMITS = {each: _integer_limits(each) for each in DataType if each.is_integral}
+# What a double saturates to: integers of up to 32 bits are doubles.
+DOUBLE_LIMITS = {each: (float(low), float(high)) for each, (low, high) in INTEGER_LIMITS.items()}
 # What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3).
-FLOAT_LIMITS = {
-    DataType.s32: (-2147483648.0, 2147483520.0),
-    DataType.s8: (-128.0, 127.0),
-    DataType.u8: (0.0, 255.0),
-    DataType.s4: (-8.0, 7.0),
-    DataType.u4: (0.0, 15.0),
-}
-# A double reaches the limit itself, as integers do.
-DOUBLE_LIMITS = {**FLOAT_LIMITS, DataType.s32: (-2147483648.0, 2147483647.0)}
-INTEGER_LIMITS = {kind: (int(low), int(high)) for kind, (low, high) in DOUBLE_LIMITS.items()}
+FLOAT_LIMITS = {each: (float(low), _float_below(high)) for each, (low, high) in INTEGER_LIMITS.items()}
 
 
 def storage_dtype(data_type: DataType) -> np.dtype[Any]:

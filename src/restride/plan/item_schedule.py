@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .loop_order import Grid, Order, order_loops
-from .machine import Device, Machine
+from .machine import DeviceFacts, Machine
 from .nest import LoopNest
 from .rewrites import normalise, split_read
 from .schedule import Schedule, schedule
@@ -13,7 +13,7 @@ from .square import Square, square_of
 from .tiling import contiguous
 
 
-def schedule_items(nest: LoopNest, device: Device, tiles: bool = True) -> tuple[Schedule, ...]:
+def schedule_items(nest: LoopNest, device: DeviceFacts, tiles: bool = True) -> tuple[Schedule, ...]:
     """Schedule a normalised nest without bounds for work-items; each runs one step of the grid.
 
     Where an item has registers to itself it runs `tiles` as a thread does if vectors will do, else loops over

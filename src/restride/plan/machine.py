@@ -55,7 +55,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceFacts:
     """A device of work-items: items of a group, and of a sub-group, which run in step.
 
     `local_bytes` is the memory that a group has of its own; 0 where that is no faster than any other memory.

@@ -3,6 +3,9 @@
 Kernels move whole bytes from source to destination. Where elements that share a byte would be written by
 different tiles, or a tile would begin in the midst of a byte, the nest runs on bytes of their own instead:
 `spread` says how. Operands are read from the half of a byte on that they begin in.
+
+In a byte of its own an integer is one of 8 bits, which holds all its values. A float stays what it is, in the
+low half of the byte: as a wider float on its way to 4 bits it would be rounded twice.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 from ..dtypes import DataType
 from .compute import Compute, Operand
 from .nest import Axis, LoopNest, Stride
+from .stride import multiplied
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 
 _WIDE = {DataType.s4: DataType.s8, DataType.u4: DataType.u8}
+# Elements of 4 bits from one byte to the next.
+_HALVES = 2
 
 
 def moves_whole_bytes(plans: Iterable[Schedule]) -> bool:
@@ -32,12 +38,12 @@ def splits_operand(plan: Schedule, index: int) -> bool:
     """True where an operand is of 4 bits and a tile of it may begin in the midst of a byte."""
     operand = plan.nest.operands[index]
     strides = [axis.more[index] for axis in plan.nest.axes]
-    return operand.data_type in _WIDE and not _begins_whole(plan, operand.base, strides)
+    return operand.data_type.bits == 4 and not _begins_whole(plan, operand.base, strides)
 
 
 def _reads_bytes(plan: Schedule) -> bool:
     nest = plan.nest
-    if nest.src_type not in _WIDE or nest.is_zero:
+    if nest.src_type.bits != 4 or nest.is_zero:
         return True
     return _begins_whole(plan, nest.src_base, [axis.src for axis in nest.axes])
 
@@ -56,7 +62,7 @@ def _writes_bytes(plan: Schedule) -> bool:
     Elements that share a byte then differ along that axis alone, since no two share a place.
     """
     nest = plan.nest
-    if nest.dst_type not in _WIDE:
+    if nest.dst_type.bits != 4:
         return True
     odd = [i for i, axis in enumerate(nest.axes) if not _is_even(axis.dst, 1)]
     if nest.dst_base % 2 or len(odd) > 1:
@@ -93,14 +99,18 @@ def spread(nest: LoopNest, src_span: Span, dst_span: Span) -> Spread:
     """`nest` with each 4-bit side in bytes, from its first whole byte on. Spans are [low, high)."""
     made, old = nest, None
     src = dst = None
-    if nest.src_type in _WIDE:
+    if nest.src_type.bits == 4:
         src = _whole_bytes(*src_span)
-        made = replace(made, src_type=_WIDE[nest.src_type], src_base=nest.src_base - src[0])
-    if nest.dst_type in _WIDE:
+        kind, step = wide_type(nest.src_type), byte_step(nest.src_type)
+        axes = tuple(replace(axis, src=multiplied(axis.src, step)) for axis in made.axes)
+        made = replace(made, src_type=kind, src_base=(nest.src_base - src[0]) * step, axes=axes)
+    if nest.dst_type.bits == 4:
         dst = _whole_bytes(*dst_span)
         if nest.compute.summed:
             made, old = _sum_from_operand(made, dst[0])
-        made = replace(made, dst_type=_WIDE[nest.dst_type], dst_base=nest.dst_base - dst[0])
+        kind, step = wide_type(nest.dst_type), byte_step(nest.dst_type)
+        axes = tuple(replace(axis, dst=multiplied(axis.dst, step)) for axis in made.axes)
+        made = replace(made, dst_type=kind, dst_base=(nest.dst_base - dst[0]) * step, axes=axes)
     return Spread(made, src, dst, old, dst is not None and not _fills(nest, dst[1]))
 
 
@@ -120,8 +130,9 @@ def _sum_from_operand(nest: LoopNest, first: int) -> tuple[LoopNest, DataType]:
     steps = tuple(
         replace(step, operand=index, data_type=None) if step.is_sum else step for step in nest.compute.steps
     )
-    axes = tuple(replace(axis, more=(*axis.more, axis.dst)) for axis in nest.axes)
-    operand = Operand(_WIDE[old], nest.dst_base - first)
+    each = byte_step(old)
+    axes = tuple(replace(axis, more=(*axis.more, multiplied(axis.dst, each))) for axis in nest.axes)
+    operand = Operand(wide_type(old), (nest.dst_base - first) * each)
     made = replace(nest, compute=Compute(steps), axes=axes, operands=(*nest.operands, operand))
     return made, old
 
@@ -131,7 +142,7 @@ def in_pairs(nest: LoopNest) -> LoopNest:
 
     `s4: for 6: src += 8, dst += 8, for 8: src += 1, dst += 1`  ->  `u8: for 6: src += 4, ..., for 4: ...`.
     """
-    if nest.src_type not in _WIDE or nest.dst_type is not nest.src_type or not nest.compute.is_move:
+    if nest.src_type.bits != 4 or nest.dst_type is not nest.src_type or not nest.compute.is_move:
         return nest
     along = next((i for i, axis in enumerate(nest.axes) if axis.src == axis.dst == 1), None)
     if along is None or nest.axes[along].extent % 2 or not nest.axes[along].is_whole:
@@ -152,11 +163,21 @@ def _half(stride: Stride) -> Stride:
     return stride // 2 if isinstance(stride, int) else tuple(offset // 2 for offset in stride)
 
 
-def line(src: DataType, dst: DataType, count: int) -> LoopNest:
-    """The nest that spreads or packs `count` elements."""
-    return LoopNest(src, dst, (Axis(count, 1, 1),))
+def unpacking(data_type: DataType, count: int) -> LoopNest:
+    """The nest that gives `count` packed elements a byte each."""
+    return LoopNest(data_type, wide_type(data_type), (Axis(count, 1, byte_step(data_type)),))
+
+
+def packing(data_type: DataType, count: int) -> LoopNest:
+    """The nest that packs `count` elements that have a byte each."""
+    return LoopNest(wide_type(data_type), data_type, (Axis(count, byte_step(data_type), 1),))
 
 
 def wide_type(data_type: DataType) -> DataType:
-    """The type of a byte that holds one element of a 4-bit type."""
-    return _WIDE[data_type]
+    """The type of an element of a 4-bit type in a byte of its own."""
+    return _WIDE.get(data_type, data_type)
+
+
+def byte_step(data_type: DataType) -> int:
+    """How many elements of `wide_type` a byte is."""
+    return 1 if data_type in _WIDE else _HALVES

@@ -122,6 +122,12 @@ class Reduction:
         """Bytes read."""
         return sum(box.positions for box in self.boxes) * self.data_type.bits // 8
 
+    @property
+    def reach(self) -> int:
+        """One past the highest element offset that is read; 0 where nothing is."""
+        ends = (box.base + sum((a.extent - 1) * max(a.src, 0) for a in box.axes) + 1 for box in self.boxes)
+        return max(ends, default=0)
+
     def __str__(self) -> str:
         return "\n".join([f"{self.op.value} of {self.data_type} into {self.shape}", *map(str, self.boxes)])
 

@@ -13,8 +13,10 @@ from .compute import Compute, Operand
 from .digits import Level, Levels, levels, offsets, stride_at
 from .nest import Axis, Bound, LoopNest, Stride
 
-# Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again.
-_LONGEST_TABLE = 1 << 14
+# Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again, or the dim end. The
+# code holds an offset of 8 bytes for each step and operand: more would not fit the store of code, and take
+# many seconds to compile.
+_LONGEST_TABLE = 1 << 20
 
 
 _STILL = (Level(1, 0),)
@@ -37,7 +39,9 @@ class Tensor:
         )
 
     @classmethod
-    def of_groups(cls, data_type: DataType, extents: tuple[int, ...], dims: tuple[int, ...]) -> Tensor:
+    def of_groups(
+        cls, data_type: DataType, extents: tuple[int, ...], dims: tuple[int, ...], base: int = 0
+    ) -> Tensor:
         """A dense row-major tensor of `extents`, each element for a group of `dims[i] // extents[i]`."""
         stride = 1
         found: list[Levels] = []
@@ -46,7 +50,7 @@ class Tensor:
             whole = (*_STILL, Level(group, stride)) if group > 1 else (Level(1, stride),)
             found.insert(0, whole if extent > 1 else _STILL)
             stride *= extent
-        return cls(data_type, 0, tuple(found))
+        return cls(data_type, base, tuple(found))
 
 
 def reorder_nest(

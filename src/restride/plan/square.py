@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .machine import Device
+from .machine import DeviceFacts
 from .nest import LoopNest
 
 # Shorter axes are read as they lie.
@@ -38,7 +38,7 @@ class Square:
         return self.row * self.dst_side
 
 
-def square_of(nest: LoopNest, device: Device, src_axis: int, dst_axis: int) -> Square | None:
+def square_of(nest: LoopNest, device: DeviceFacts, src_axis: int, dst_axis: int) -> Square | None:
     """The largest square that is worth staging, and that local memory has room for.
 
     `src_axis` and `dst_axis` are the contiguous axes of the two sides.
@@ -54,7 +54,7 @@ def square_of(nest: LoopNest, device: Device, src_axis: int, dst_axis: int) -> S
     return None
 
 
-def _longest_side(nest: LoopNest, device: Device) -> int:
+def _longest_side(nest: LoopNest, device: DeviceFacts) -> int:
     narrow = min(nest.src_type.bits, nest.dst_type.bits) // 8
     least, most = _SIDES
     return min(max(least, _power(device.sub_group), _ROW_BYTES // narrow), most)
@@ -69,7 +69,7 @@ def _power(extent: int) -> int:
     return 1 << (max(extent, 1) - 1).bit_length()
 
 
-def _fits(nest: LoopNest, square: Square, device: Device) -> bool:
+def _fits(nest: LoopNest, square: Square, device: DeviceFacts) -> bool:
     sides = square.src_side, square.dst_side
     is_shared = sides[0] * sides[1] % device.group == 0
     needed = square.elements * nest.src_type.bits // 8

@@ -19,3 +19,8 @@ def lowest(stride: Stride, extent: int) -> int:
 def highest(stride: Stride, extent: int) -> int:
     """The largest offset of `extent` positions."""
     return max(0, stride * (extent - 1)) if isinstance(stride, int) else max(stride)
+
+
+def multiplied(stride: Stride, by: int) -> Stride:
+    """A stride of so many times the elements."""
+    return stride * by if isinstance(stride, int) else tuple(offset * by for offset in stride)

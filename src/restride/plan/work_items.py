@@ -12,7 +12,7 @@ from itertools import accumulate
 from math import prod
 
 from .item_schedule import schedule_items
-from .machine import Device
+from .machine import DeviceFacts
 from .nest import LoopNest
 from .nibbles import moves_whole_bytes
 from .rewrites import normalise, peel, peeled_boxes
@@ -63,7 +63,7 @@ class ItemPlan:
     """A whole nest for a device: its boxes, or `guarded`, the nest whose items check bounds themselves."""
 
     nest: LoopNest
-    device: Device
+    device: DeviceFacts
     boxes: tuple[Items, ...]
     guarded: LoopNest | None = None
 
@@ -116,7 +116,7 @@ class ItemPlan:
         return "\n".join(map(str, self.boxes)) or f"guarded ({self.why})"
 
 
-def plan_items(nest: LoopNest, device: Device) -> ItemPlan:
+def plan_items(nest: LoopNest, device: DeviceFacts) -> ItemPlan:
     """Schedule a nest that is not empty for a device."""
     if peeled_boxes(nest) > _MOST_BOXES:
         return ItemPlan(nest, device, (), nest)

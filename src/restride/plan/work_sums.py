@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from .machine import Device
+from .machine import DeviceFacts
 from .reduction import Box, Reduction, ReductionAxis
 
 # Fewer would leave a device idle: outer loops are shared among items until there are as many groups.
@@ -41,7 +41,7 @@ class SumPlan:
     """Sums of a whole tensor for a device."""
 
     reduction: Reduction
-    device: Device
+    device: DeviceFacts
     boxes: tuple[SumItems, ...]
 
     @property
@@ -50,7 +50,7 @@ class SumPlan:
         return sum(box.groups(self.device.group) for box in self.boxes)
 
 
-def plan_sums(reduction: Reduction, device: Device) -> SumPlan:
+def plan_sums(reduction: Reduction, device: DeviceFacts) -> SumPlan:
     """Schedule sums of at least one element for a device."""
     whole = [part for box in reduction.boxes for part in _shared(box, device.sub_group)]
     return SumPlan(reduction, device, tuple(_items(box, device) for box in whole))
@@ -72,7 +72,7 @@ def _shared(box: Box, lanes: int) -> tuple[Box, ...]:
     return whole, behind
 
 
-def _items(box: Box, device: Device) -> SumItems:
+def _items(box: Box, device: DeviceFacts) -> SumItems:
     loops = [axis for axis in box.axes[:-1] if not axis.is_kept]
     items = prod(axis.extent for axis in box.axes) // prod(axis.extent for axis in loops)
     while len(loops) > 1 and items < _ENOUGH_GROUPS * device.group:

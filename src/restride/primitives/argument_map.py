@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import ClassVar, Protocol
 
+from ..desc.arguments import is_output, name_of, spelled
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..verbose import Line, flags, write
-from .args import is_output, name_of, spelled
 
 Args = dict[int, Memory]
 _MOST_ARGS = 4096
 
 
-class Described(Protocol):
+class HasKind(Protocol):
     """What a primitive descriptor says of itself."""
 
     kind: ClassVar[str]
@@ -29,7 +29,7 @@ class Described(Protocol):
         """The engine that runs the primitive."""
 
 
-def parse_args(pd: Described, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
+def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
     """The memories of an execution-argument map in the order inputs, outputs (R06).
 
     `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
@@ -95,8 +95,8 @@ def _distinct(kind: str, args: object) -> Args:
 
 def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
     """Argument numbers and memories as they come; never more than an argument map can have."""
-    items = args.items() if isinstance(args, Mapping) else args
     try:
+        items = args.items() if isinstance(args, Mapping) else args
         for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
             arg, memory = pair
             yield arg, memory

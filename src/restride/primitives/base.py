@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, is_output
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, parse_int
 from ..errors import Error, InvalidArguments
-from ..runtime.cache import LruCache, shared_cache
 from ..runtime.engine import Engine
 from ..runtime.facts import header
-from ..runtime.memory import Memory
-from ..runtime.stream import Stream
-from ..verbose import flags, set_header, write
-from .args import ARG_SCRATCHPAD, is_output
+from ..verbose import set_header
+from .forms import Form
+from .implementation import Implementation
 from .query import Query, parse_integer_query, parse_md_query
 
 set_header(header)
 
-
-Describe = Callable[[str, Any, float], Iterable[object]]
-
-
-def _tell_evicted(solved: Any) -> None:
-    if flags.profile_create:
-        impl, describe = solved
-        write(describe("cache:evict", impl, 0.0))
-
-
-# Implementations, each with what describes it in verbose lines.
-_implementations: LruCache[Any] = shared_cache("primitives", _tell_evicted)
 _NO_DESC = MemoryDesc()
 DEFAULT_ATTR = Attr()
 
@@ -41,6 +27,8 @@ class PrimitiveDescBase:
     """A primitive descriptor (`dnnl::primitive_desc_base`): empty and False, or a checked, solved problem."""
 
     kind: ClassVar[str]
+    # The arguments of a call, where there is one form of it.
+    form: ClassVar[Form[Any]]
 
     __slots__ = ("_attr", "_dst", "_dst_engine", "_engine", "_impl", "_src", "_src_engine")
     _attr: Attr
@@ -49,7 +37,7 @@ class PrimitiveDescBase:
     _src_engine: Engine | None
     _dst_engine: Engine | None
     _engine: Engine | None
-    _impl: Any
+    _impl: Implementation | None
 
     def __init__(self, *args: Any, **named: Any) -> None:
         self._empty()
@@ -57,21 +45,26 @@ class PrimitiveDescBase:
             return
         is_empty_allowed = named.get("allow_empty", False)
         try:
-            given = self._given(args, named)
-            is_empty_allowed = parse_bool("allow_empty", given.allow_empty)
-            self._create(given)
+            arguments = self._arguments(args, named)
+            is_empty_allowed = parse_bool("allow_empty", arguments.allow_empty)
+            self._create(arguments)
         except Error:
             if not parse_bool("allow_empty", is_empty_allowed):
                 raise
             self._empty()
 
-    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The arguments by their names, `allow_empty` among them. Raises WrongCall where they do not fit."""
-        raise NotImplementedError
+        return self.form.of(args, named)
 
-    def _create(self, given: Any) -> None:
+    def _create(self, arguments: Any) -> None:
         """Check the arguments, find what solves the problem, and keep all that is asked for."""
         raise NotImplementedError
+
+    def _set(self, impl: Implementation, src: MemoryDesc, dst: MemoryDesc, attr: Attr) -> None:
+        """Stand for an implementation whose memories are all on its engine."""
+        self._impl, self._src, self._dst, self._attr = impl, src, dst, attr
+        self._src_engine = self._dst_engine = self._engine = impl.engine
 
     def _empty(self) -> None:
         self._src = self._dst = _NO_DESC
@@ -86,7 +79,7 @@ class PrimitiveDescBase:
             return f"restride.{self.kind}.PrimitiveDesc()"
         return f"<{self.kind} {self.impl_info_str}: {self._src} -> {self._dst}>"
 
-    def _solved(self) -> Any:
+    def _implementation(self) -> Implementation:
         if self._impl is None:
             raise InvalidArguments(
                 f"{self.kind}: the primitive descriptor is empty",
@@ -99,7 +92,7 @@ class PrimitiveDescBase:
     @property
     def impl_info_str(self) -> str:
         """What runs: `jit:<instruction set>:<kind of kernel>`, or `ref:any` on the reference engine."""
-        return str(self._solved().name)
+        return self._implementation().name
 
     def src_desc(self, index: int = 0) -> MemoryDesc:
         """The descriptor of a source; the zero descriptor where there is none (R03)."""
@@ -135,7 +128,7 @@ class PrimitiveDescBase:
 
     def get_engine(self) -> Engine:
         """The engine that runs the primitive."""
-        self._solved()
+        self._implementation()
         assert self._engine is not None
         return self._engine
 
@@ -145,7 +138,7 @@ class PrimitiveDescBase:
 
     def get_primitive_attr(self) -> PrimitiveAttr:
         """A copy of the attributes; changing it changes nothing here (R08)."""
-        self._solved()
+        self._implementation()
         return PrimitiveAttr.of(self._attr)
 
     def get_kind(self) -> str:
@@ -190,7 +183,7 @@ class PrimitiveDescBase:
         }
 
     def _scratch_bytes(self) -> int:
-        return getattr(self._impl, "scratch_bytes", 0)
+        return self._impl.scratch_bytes if self._impl else 0
 
     def _scratchpad(self, is_asked: bool) -> MemoryDesc:
         is_needed = is_asked and self._attr.scratchpad == "user" and self._scratch_bytes()
@@ -203,86 +196,26 @@ class PrimitiveDescBase:
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
         """The descriptors of what an execution must bring, by argument number, without the scratchpad."""
-        raise NotImplementedError
+        return {**self._tensors(), **(self._impl.more_descs() if self._impl else {})}
 
-    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
+    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
         """The fields of a verbose line (spec 1.6)."""
         raise NotImplementedError
 
+    def _tensors(self) -> dict[int, MemoryDesc]:
+        """The tensors of an execution by argument: those that are read in their order, then the one that is
+        written.
+        """
+        return {ARG_SRC: self._src, ARG_DST: self._dst}
 
-def find_implementation(key: Hashable, make: Callable[[], Any], describe: Describe) -> Any:
-    """The solved problem of `key` from the primitive cache, or made now; verbose says which (P16)."""
-    start = time.perf_counter()
-    (impl, _), is_hit = _implementations.get_or_make(key, lambda: (make(), describe))
-    if flags.profile_create:
-        ms = (time.perf_counter() - start) * 1e3
-        write(describe(f"create:cache_{'hit' if is_hit else 'miss'}", impl, ms))
-    return impl
+    def _reads(self) -> tuple[int, ...]:
+        """The arguments of the tensors that are read, in order."""
+        return tuple(self._tensors())[:-1]
 
+    def _writes(self) -> int:
+        """The argument of the tensor that is written."""
+        return tuple(self._tensors())[-1]
 
-def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
-    """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38).
-
-    `call` is what the caller wrote, such as "Reorder.execute", and `name` what it calls the memory.
-    """
-    # No message is put together for a memory that will do: to print a descriptor takes 40 us.
-    if not isinstance(memory, Memory):
-        raise _unfit(
-            "RS-V08",
-            call,
-            name,
-            desc,
-            f"{type(memory).__name__} is no rs.Memory",
-            "pass rs.Memory(md, engine)",
-        )
-    if not memory:
-        raise _unfit("RS-M36", call, name, desc, "the memory is empty", "give it a descriptor and an engine")
-    if memory.desc != desc:
-        hint = "make the primitive from this memory's descriptor, or reorder into the primitive's"
-        raise _unfit("RS-R07", call, name, desc, "its descriptor is not the primitive's", hint, memory)
-    if memory.engine is not engine:
-        why = f"it is on engine {memory.engine}, and the call runs on {engine}"
-        raise _unfit("RS-R05", call, name, desc, why, f"make the memory on engine {engine}", memory)
-    if memory._mapped:
-        raise _unfit(
-            "RS-M38", call, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory
-        )
-    if memory._address == 0 and desc.nelems:
-        hint = "call set_data_handle, or leave data out to allocate"
-        raise _unfit("RS-M36", call, name, desc, "the memory has no buffer", hint, memory)
-
-
-def _unfit(
-    code: str, call: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
-) -> InvalidArguments:
-    is_other = memory is not None and memory.desc != desc
-    where = f"memory {memory.desc}; primitive {desc}" if memory and is_other else str(desc)
-    return InvalidArguments(f"{call}: {name} will not do", code=code, where=where, why=why, hint=hint)
-
-
-def check_destination(call: str, memory: Memory, name: str = "the destination") -> None:
-    """Raise InvalidArguments for a read-only destination."""
-    if memory.readonly:
-        raise InvalidArguments(
-            f"{call}: {name} is read-only",
-            code="RS-A08",
-            where=str(memory.desc),
-            why="its buffer must not be written",
-            hint="pass a writable buffer; read-only ones serve as sources",
-        )
-
-
-def check_stream(kind: str, stream: object, engine: Engine) -> None:
-    """Raise InvalidArguments unless `stream` belongs to `engine` (R05)."""
-    if not isinstance(stream, Stream):
-        why = f"{type(stream).__name__} is no rs.Stream"
-        raise InvalidArguments(
-            f"{kind}.execute: no stream", code="RS-V08", why=why, hint="pass rs.Stream(engine)"
-        )
-    if stream.engine is not engine:
-        raise InvalidArguments(
-            f"{kind}.execute: the stream is another engine's",
-            code="RS-R05",
-            why=f"the stream is on {stream.engine}, the primitive on {engine}",
-            hint=f'use rs.Stream(rs.Engine("{engine.name}", {engine.index}))',
-        )
+    def _engine_of(self, arg: int) -> Engine:
+        """The engine that the memory of an argument must be on."""
+        return self.get_engine()

@@ -6,6 +6,7 @@ import enum
 
 from ..desc.parse import one_of, short_repr
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 
 
 class PropKind(enum.StrEnum):
@@ -27,8 +28,9 @@ class PropKind(enum.StrEnum):
     @classmethod
     def parse(cls, value: object, what: str) -> PropKind:
         """The kind that a member or a word names; errors name the call `what`."""
-        if isinstance(value, str) and value in cls.__members__:
-            return cls[str(value)]
+        word = plain_text(value)
+        if isinstance(word, str) and word in cls.__members__:
+            return cls[word]
         raise InvalidArguments(
             f"{what}: prop_kind is {short_repr(value)}",
             code="RS-V04",

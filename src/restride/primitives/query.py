@@ -6,6 +6,7 @@ import enum
 
 from ..desc.parse import one_of, short_repr
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 
 
 class Query(enum.IntEnum):
@@ -77,7 +78,7 @@ def parse_integer_query(what: object) -> Query:
 
 def _parse(call: str, what: object, known: dict[str, Query]) -> Query:
     # A bare number is no query: one that is off by one would be answered.
-    word = what.name if isinstance(what, Query) else what
+    word = plain_text(what.name if isinstance(what, Query) else what)
     if isinstance(word, str) and word in known:
         return known[word]
     shown = f"Query.{word}" if isinstance(what, Query) else short_repr(what)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..desc.attr import Attr, PrimitiveAttr
+from ..desc.arguments import ARG_FROM, ARG_TO
+from ..desc.attr import Attr, Compensation, PrimitiveAttr
+from ..desc.attr_check import check_attr
+from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.contract import PROVIDED
+from ..plan.reorder_problem import ReorderProblem
+from ..runtime.arguments import Executable
+from ..runtime.device import Waitable
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .args import ARG_FROM, ARG_TO
-from .base import DEFAULT_ATTR, PrimitiveDescBase, check_memory, find_implementation
-from .calls import Form, signature
-from .compensation import check_outputs
-from .execution import MovingPrimitive, share_bytes
-from .feeding import Extras, check_feeds
-from .problem import Problem, check_problem, solve
-from .runtime_shapes import RuntimeReorder, check_fits
+from ..runtime.stream import Stream, StreamFlags
+from ..runtime.transfer import to_engine
+from .base import DEFAULT_ATTR, PrimitiveDescBase
+from .checks import Names, check_memory, share_bytes
+from .forms import Form, signature
+from .implementation import Implementation, compiled, find_implementation, named_descs
+from .primitive import Memories, Primitive, run
+from .runtime_shapes import check_fits, deferred
 
 __all__ = ["Reorder"]
-
 
 _WHAT = "Reorder.PrimitiveDesc"
 
@@ -34,7 +43,7 @@ class _OfMds(NamedTuple):
     attr: Any = None
     allow_empty: bool = False
 
-    def parsed(self) -> tuple[Engine, Engine, Problem]:
+    def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
         """Both engines, and the problem, which is not checked yet."""
         src_engine, src, dst_engine, dst, attr, _ = self
         for name, engine in (("src_engine", src_engine), ("dst_engine", dst_engine)):
@@ -43,7 +52,7 @@ class _OfMds(NamedTuple):
         for name, md in (("src_md", src), ("dst_md", dst)):
             if not isinstance(md, MemoryDesc):
                 raise _usage(f"{name} is no rs.MemoryDesc but {type(md).__name__}")
-        return src_engine, dst_engine, Problem(src, dst, _frozen(attr))
+        return src_engine, dst_engine, ReorderProblem(src, dst, _frozen(attr))
 
 
 class _OfMemories(NamedTuple):
@@ -54,7 +63,7 @@ class _OfMemories(NamedTuple):
     attr: Any = None
     allow_empty: bool = False
 
-    def parsed(self) -> tuple[Engine, Engine, Problem]:
+    def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
         """Both engines, and the problem, which is not checked yet."""
         src, dst, attr, _ = self
         for name, memory in (("src_mem", src), ("dst_mem", dst)):
@@ -62,7 +71,7 @@ class _OfMemories(NamedTuple):
                 raise _usage(f"{name} is no rs.Memory but {type(memory).__name__}")
             if not memory:
                 raise _usage(f"the {name[:3]} memory is empty")
-        return src.engine, dst.engine, Problem(src.desc, dst.desc, _frozen(attr))
+        return src.engine, dst.engine, ReorderProblem(src.desc, dst.desc, _frozen(attr))
 
 
 def _frozen(attr: object) -> Attr:
@@ -101,14 +110,14 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     __slots__ = ()
 
-    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> _OfMds | _OfMemories:
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _OfMds | _OfMemories:
         is_of_memories = bool(args and isinstance(args[0], Memory)) or "src_mem" in named
         return (_OF_MEMORIES if is_of_memories else _OF_MDS).of(args, named)
 
-    def _create(self, given: _OfMds | _OfMemories) -> None:
-        src_engine, dst_engine, problem = given.parsed()
-        engine = _engine_of(src_engine, dst_engine)
-        self._impl = _find(problem, engine)
+    def _create(self, arguments: _OfMds | _OfMemories) -> None:
+        src_engine, dst_engine, problem = arguments.parsed()
+        engine = running_engine(src_engine, dst_engine)
+        self._impl = find_reorder(problem, engine)
         # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
         self._src, self._dst, self._attr = problem.src, problem.dst, problem.attr
         self._src_engine, self._dst_engine, self._engine = src_engine, dst_engine, engine
@@ -121,66 +130,155 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     def get_src_engine(self) -> Engine:
         """The engine of the source."""
-        self._solved()
+        self._implementation()
         assert self._src_engine is not None
         return self._src_engine
 
     def get_dst_engine(self) -> Engine:
         """The engine of the destination."""
-        self._solved()
+        self._implementation()
         assert self._dst_engine is not None
         return self._dst_engine
 
-    def _exec_args(self) -> dict[int, MemoryDesc]:
-        more = {} if self._impl is None else {**self._impl.chain.descs(), **self._impl.outputs}
-        return {ARG_FROM: self._src, ARG_TO: self._dst, **more}
+    def _engine_of(self, arg: int) -> Engine:
+        return self.get_src_engine() if arg == ARG_FROM else self.get_dst_engine()
 
-    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
-        return verbose_fields(op, impl, self.get_engine(), ms)
+    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
+        return describe_reorder(op, impl, ms)
 
 
-def _find(problem: Problem, engine: Engine) -> Any:
-    """The solved problem, from the cache or now; other values of attributes find the same nest and kernel."""
+def find_reorder(problem: ReorderProblem, engine: Engine) -> Implementation:
+    """The implementation of a problem, checked, from the cache or made now.
+
+    Other values of attributes find the same executable. Raises InvalidArguments, Unimplemented where the
+    problem has no answer (R10, R38, N15).
+    """
     if problem.attr.has_shapes:
         # Of what fits the shape is no part of the key: a list of the same values finds it.
-        problem = check_problem(problem)
-    impl = find_implementation(
-        (Problem, problem.structure(), engine),
-        lambda: _solve(check_problem(problem), engine),
-        lambda op, impl, ms: problem_fields(op, impl, problem, engine, ms),
-    )
-    return impl if impl.problem.attr == problem.attr else impl.with_values(problem)
+        problem = check_reorder(problem)
+    return find_implementation(problem, engine, describe_reorder, lambda: _made(problem, engine))
 
 
-def _solve(problem: Problem, engine: Engine) -> Any:
-    if problem.has_runtime:
-        return RuntimeReorder(problem, engine, lambda concrete: _find(concrete, engine))
-    return solve(problem, engine)
+def _made(problem: ReorderProblem, engine: Engine) -> Executable:
+    check_reorder(problem)
+    return deferred(problem, engine) if problem.has_runtime else compiled(problem, engine)
 
 
-def _engine_of(src: Engine, dst: Engine) -> Engine:
-    """Which of the two does it: a SYCL one, the destination's first; of two on the host the reference one."""
+def running_engine(src: Engine, dst: Engine) -> Engine:
+    """Which of the two does it: a device, the destination's first; of two on the host the reference one."""
     for engine in (dst, src):
-        if engine.is_sycl:
+        if not engine.device.is_host:
             return engine
     return src if src.kind == "reference" else dst
 
 
-def verbose_fields(op: str, impl: Any, engine: Engine, ms: float) -> list[object]:
+def describe_reorder(op: str, impl: Implementation, ms: float) -> list[object]:
     """The fields of one verbose line about a reorder (spec 1.6)."""
-    return problem_fields(op, impl, impl.problem, engine, ms)
-
-
-def problem_fields(op: str, impl: Any, problem: Problem, engine: Engine, ms: float) -> list[object]:
-    """The same about an implementation that has been found for a problem."""
-    mds = f"{problem.src.verbose_str('src')} {problem.dst.verbose_str('dst')}"
+    problem = impl.problem
+    assert isinstance(problem, ReorderProblem)
+    mds = named_descs(("src", "dst"), (problem.src, problem.dst))
     dims = "x".join(map(str, problem.dst.dims))
-    attrs = problem.attr.verbose_str()
-    aux = f"why:{impl.why}"
-    return [op, engine.kind, "reorder", impl.name, "undef", mds, attrs, aux, dims, ms]
+    head = [op, impl.engine.kind, "reorder", impl.name, "undef"]
+    return [*head, mds, problem.attr.verbose_str(), f"why:{impl.why}", dims, ms]
 
 
-class Reorder(MovingPrimitive):
+# --- checks -------------------------------------------------------------------------------------------------
+
+_SUMMED = (DataType.s8, DataType.u8, DataType.s32, DataType.s4, DataType.u4)
+
+
+def check_reorder(problem: ReorderProblem) -> ReorderProblem:
+    """Return the problem, without the shapes of arrays that have been found to fit.
+
+    Raises InvalidArguments, Unimplemented where it has no answer (R10, R38, N15).
+    """
+    for name, md in (("src", problem.src), ("dst", problem.dst)):
+        _check_concrete(name, md, problem)
+    _check_dims(problem)
+    _check_types(problem)
+    check_attr(problem.attr, problem.src, problem.dst)
+    if problem.attr.compensation is not None:
+        _check_compensation(problem.attr.compensation, problem.dst, problem.where())
+    if problem.has_runtime:
+        return problem
+    if not problem.dst.is_injective():
+        raise InvalidArguments(
+            "reorder: elements of the destination share memory",
+            code="RS-N08",
+            where=problem.where(),
+            why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
+            hint="give the destination dense strides or a tag; a source may overlap itself",
+        )
+    return replace(problem, attr=problem.attr.without_shapes()) if problem.attr.has_shapes else problem
+
+
+def _check_concrete(name: str, md: MemoryDesc, problem: ReorderProblem) -> None:
+    what = f"reorder: {name} is no concrete descriptor"
+    if md.is_zero():
+        hint = "give it dims, a type and a format"
+        raise InvalidArguments(what, code="RS-M03", where=problem.where(), why="it is empty", hint=hint)
+    if md.format_kind == "any":
+        hint = "name a tag or strides; 'any' is for primitives that choose a format"
+        why = "format 'any' is a placeholder (N15)"
+        raise InvalidArguments(what, code="RS-N15", where=problem.where(), why=why, hint=hint)
+
+
+def _check_dims(problem: ReorderProblem) -> None:
+    src, dst = problem.src.dims, problem.dst.dims
+    if len(src) == len(dst) and all(RUNTIME_DIM in (a, b) or a == b for a, b in zip(src, dst, strict=True)):
+        return
+    if len(src) != len(dst):
+        why = f"src has {len(src)} dims, dst has {len(dst)}"
+    else:
+        pairs = enumerate(zip(src, dst, strict=True))
+        index = next(i for i, (a, b) in pairs if a != b and RUNTIME_DIM not in (a, b))
+        why = f"dim {index} is {src[index]} in src and {dst[index]} in dst"
+    raise InvalidArguments(
+        "reorder: src and dst are of different shapes",
+        code="RS-R10",
+        where=problem.where(),
+        why=why,
+        hint="a reorder never broadcasts; describe a source with stride 0 to repeat it (R10)",
+    )
+
+
+def _check_types(problem: ReorderProblem) -> None:
+    absent = [md.data_type for md in (problem.src, problem.dst) if md.data_type not in PROVIDED]
+    if absent:
+        names = ", ".join(t.name for t in PROVIDED)
+        raise Unimplemented(
+            f"reorder: {absent[0]} is not provided by this version",
+            code="RS-L02",
+            where=problem.where(),
+            why=f"conversions and attributes are provided among {names}",
+            hint="convert with NumPy or ml_dtypes first",
+        )
+
+
+def _check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> None:
+    """Raise InvalidArguments for a destination that is not summed, or a mask beyond its dims (N10)."""
+    if dst.data_type not in _SUMMED:
+        raise InvalidArguments(
+            f"reorder: compensation of {dst.data_type}",
+            code="RS-R27",
+            where=where,
+            why="sums are of a quantised destination, s8, u8, s32, s4 or u4",
+            hint="quantise to s8",
+        )
+    if wanted.mask >> dst.ndims:
+        raise InvalidArguments(
+            f"reorder: the mask of the compensation is {wanted.mask}",
+            code="RS-N10",
+            where=where,
+            why=f"the destination has dims 0 to {dst.ndims - 1} (N10)",
+            hint="bit i keeps dim i: 1 for OIhw weights, 3 for gOIhw",
+        )
+
+
+# --- the primitive ------------------------------------------------------------------------------------------
+
+
+class Reorder(Primitive):
     """The reorder primitive (`dnnl::reorder`): `dst(x) = saturate(alpha * src(x) + beta * dst(x))`.
 
     `Reorder(pd)`, or `Reorder(src_mem, dst_mem, attr=None)`; without arguments it is empty, and executing it
@@ -189,7 +287,6 @@ class Reorder(MovingPrimitive):
 
     PrimitiveDesc = ReorderPrimitiveDesc
     kind = "Reorder"
-    reads, writes = ARG_FROM, ARG_TO
     usage = "rs.Reorder(pd) or rs.Reorder(src, dst)"
 
     __slots__ = ()
@@ -199,29 +296,19 @@ class Reorder(MovingPrimitive):
         if is_made and attr is not None:
             raise _usage("a primitive descriptor has its attributes already")
         named = {} if attr is None else {"attr": attr}
-        self._hold(args[0] if is_made else ReorderPrimitiveDesc(*args, **named), empty=not args)
+        self._take(args[0] if is_made else ReorderPrimitiveDesc(*args, **named), is_empty=not args)
 
-    def _more_args(self, impl: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return impl.chain.args, tuple(impl.outputs)
-
-    def _check_both(self, impl: Any, src: Memory, dst: Memory) -> Any:
-        if not isinstance(impl, RuntimeReorder):
-            return super()._check_both(impl, src, dst)
-        _, src_engine, dst_engine = self._engines()
-        call = f"{self.kind}.execute"
-        for name, memory, md, engine in (
-            ("src", src, self._src, src_engine),
-            ("dst", dst, self._dst, dst_engine),
-        ):
-            check_memory(call, name, memory, getattr(memory, "desc", md), engine)
-            check_fits(call, name, memory, md)
-        return impl.concrete(src, dst)
-
-    def _check_more(self, impl: Any, extras: Extras, src: Memory, dst: Memory) -> None:
-        engine, call = self._engines()[0], f"{self.kind}.execute"
-        check_feeds(call, impl.chain, extras, engine, dst)
-        if impl.outputs:
-            check_outputs(call, impl.outputs, extras, src, dst)
+    def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
+        problem = impl.problem
+        assert isinstance(problem, ReorderProblem)
+        if not problem.has_runtime:
+            return super()._check_tensors(impl, names, memories)
+        for arg, md in self._pd._tensors().items():
+            name, memory = self._name_of(arg), memories[arg]
+            check_memory(names.call, name, memory, getattr(memory, "desc", md), self._pd._engine_of(arg))
+            check_fits(names.call, name, memory, md)
+        src, dst = memories[ARG_FROM].desc, memories[ARG_TO].desc
+        return find_reorder(replace(problem, src=src, dst=dst), impl.engine)
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         if not overlaps(src, dst):
@@ -233,6 +320,54 @@ class Reorder(MovingPrimitive):
             why="elements would be written before they are read (N9)",
             hint="use another buffer; in place works where layout, element size and address are the same",
         )
+
+    def _adapted(self, impl: Implementation, memories: Memories) -> Implementation:
+        return adapted(impl, memories)
+
+    def _launched(
+        self, impl: Implementation, memories: Memories, stream: Stream, deps: Sequence[Any]
+    ) -> Waitable:
+        if self._src_engine is self._dst_engine or impl.engine.device.is_host:
+            return super()._launched(impl, memories, stream, deps)
+        return run_across(impl, memories, stream, deps)
+
+
+def adapted(impl: Implementation, memories: Memories) -> Implementation:
+    """The implementation for operands as they lie: 4-bit values may begin in the upper half of a byte."""
+    odd = frozenset(
+        operand.arg
+        for operand in impl.computation.operands
+        if operand.values is None and operand.desc is None and _begins_in_a_byte(memories[operand.arg].desc)
+    )
+    problem = impl.problem
+    assert isinstance(problem, ReorderProblem)
+    return find_reorder(replace(problem, odd=odd), impl.engine) if odd != problem.odd else impl
+
+
+def _begins_in_a_byte(md: MemoryDesc) -> bool:
+    return md.offset0 * md.data_type.bits % 8 != 0
+
+
+def run_across(
+    impl: Implementation, memories: Memories, stream: Stream | None, deps: Sequence[Any]
+) -> Waitable:
+    """Run on memories of two engines, of which one is a device.
+
+    A source elsewhere is copied to the device as it is. A destination on the host is written there: all that
+    is read is copied to the host, and the work is done before the call returns.
+    """
+    for event in deps:
+        event.wait()
+    source, target = memories[ARG_FROM], memories[ARG_TO]
+    if not target.engine.device.is_host:
+        return run(impl, {**memories, ARG_FROM: to_engine(source, impl.engine)}, stream)
+    if stream is not None and stream.flags == StreamFlags.in_order:
+        # Copies to the host know nothing of what others have put on the queue.
+        stream.wait()
+    there = {arg: to_engine(memory, target.engine) for arg, memory in memories.items()}
+    assert isinstance(impl.problem, ReorderProblem)
+    event = run(find_reorder(impl.problem, target.engine), there)
+    return event if stream is None else impl.engine.device.mark(stream._queue)
 
 
 def overlaps(src: Memory, dst: Memory) -> bool:

@@ -1,52 +1,37 @@
-"""Reorders of dims or strides that only an execution knows: solved for each concrete shape (2.4)."""
+"""Reorders of dims or strides that only an execution knows: made for each concrete shape (2.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.layout import RUNTIME_DIM, Layout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from ..plan.program import Program, Slot
+from ..plan.reorder_problem import ReorderProblem
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .args import ARG_DST_1, ARG_DST_2
-from .chain import chain_of
-from .feeding import Extras
-from .problem import Problem
-
-Solve = Callable[[Problem], Any]
 
 
-class RuntimeReorder:
-    """A reorder that is solved when its memories are there. Holds no shape: solved ones are in the cache."""
+class DeferredExecutable:
+    """Stands for a program until its shapes are there. Holds none: executables of shapes are in the cache."""
 
     why = "dims or strides are known only at execution"
+    scratch_bytes, threads = 0, 1
+    call = lowered = None
 
-    def __init__(self, problem: Problem, engine: Engine, solve: Solve) -> None:
-        self.problem, self._engine, self._solve = problem, engine, solve
-        self.chain = chain_of(problem.attr, problem.src, problem.dst)
-        # How long the sums are is known at execution as well.
-        open_md = MemoryDesc((RUNTIME_DIM,), "s32", "a")
-        wanted = problem.attr.compensation
-        asked = () if wanted is None else ((ARG_DST_1, wanted.s8s8), (ARG_DST_2, wanted.zero_point))
-        self.outputs = {arg: open_md for arg, is_wanted in asked if is_wanted}
-        self.name = "ref:any" if engine.kind == "reference" else "jit:at_execution"
-
-    def with_values(self, problem: Problem) -> RuntimeReorder:
-        """The same for the values of a problem of the same structure."""
-        return RuntimeReorder(problem, self._engine, self._solve)
+    def __init__(self, name: str, program: Program) -> None:
+        self.name, self.program = name, program
 
     def prepare(self) -> None:
         """Nothing can be compiled yet."""
 
-    def concrete(self, src: Memory, dst: Memory) -> Any:
-        """The implementation for the shapes of two memories."""
-        return self._solve(Problem(src.desc, dst.desc, self.problem.attr))
 
-    def run(self, src: Memory, dst: Memory, extras: Extras) -> None:
-        """Run on memories whose descriptors fit."""
-        self.concrete(src, dst).run(src, dst, extras)
+def deferred(problem: ReorderProblem, engine: Engine) -> DeferredExecutable:
+    """What stands for the executable of a problem whose shapes are not known."""
+    name = "ref:any" if engine.kind == "reference" else "jit:at_execution"
+    outputs = (Slot(arg, is_written=True) for arg in problem.outputs())
+    slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *problem.computation().slots(), *outputs)
+    return DeferredExecutable(name, Program(slots, ()))
 
 
 def check_fits(call: str, name: str, memory: Memory, pattern: MemoryDesc) -> None:

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
+from ..desc.attr import Attr
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
-from ..runtime.alloc import Buffer
+from ..desc.tags import Tag
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.contract import PROVIDED
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..verbose import flags, write
-from .args import ARG_DST, ARG_MULTIPLE_SRC
-from .argument_map import parse_args
-from .base import PrimitiveDescBase, check_destination, check_memory, check_stream
-from .calls import Form
-from .execution import share_bytes
-from .feeding import Extras
-from .given import parse_engine
-from .handle import PrimitiveHandle, described
-from .scratchpad import check_scratchpad
-from .several_checks import Names
-from .submitting import run_on
+from ..verbose import flags
+from .base import PrimitiveDescBase
+from .checks import Names, share_bytes
+from .implementation import Implementation, Problem
+from .parse import check_described, parse_engine
+from .primitive import Primitive
+
+IsInPlace = Callable[[int, Memory, Memory], bool]
+
+
+class SeveralProblem(Problem, Protocol):
+    """A problem of several sources."""
+
+    @property
+    def srcs(self) -> tuple[MemoryDesc, ...]:
+        """What is read."""
+
+    @property
+    def attr(self) -> Attr:
+        """The attributes."""
 
 
 class SeveralPrimitiveDesc(PrimitiveDescBase):
     """A primitive descriptor of several sources; sources are numbered from 0."""
 
-    form: ClassVar[Form[Any]]
-
     __slots__ = ("_srcs",)
     _srcs: tuple[MemoryDesc, ...]
 
-    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         return self.form.of(*_reordered(args, named))
 
-    def _create(self, given: Any) -> None:
+    def _create(self, arguments: Any) -> None:
         """Check the arguments, find the solution, and `_take` both."""
-        what, engine = self.form.what, parse_engine(self.form.what, given.engine)
-        mds, target = parse_descs(what, given.srcs), parse_target(what, given.dst)
-        problem = self._problem(what, given, mds, target)
-        self._take(engine, problem, self._find(problem, engine), (mds, target))
+        what, engine = self.form.what, parse_engine(self.form.what, arguments.engine)
+        mds, target = parse_descs(what, arguments.srcs), parse_target(what, arguments.dst)
+        problem = self._problem(what, arguments, mds, target)
+        self._take(problem, self._find(problem, engine), (mds, target))
 
-    def _problem(self, what: str, given: Any, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None) -> Any:
-        """The checked problem of the arguments `given`, whose descriptors are `srcs` and `dst`."""
+    def _problem(
+        self, what: str, arguments: Any, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
+    ) -> Any:
+        """The checked problem of the arguments, whose descriptors are `srcs` and `dst`."""
         raise NotImplementedError
 
     @staticmethod
-    def _find(problem: Any, engine: Engine) -> Any:
-        """The solved problem, from the cache or now."""
+    def _find(problem: Any, engine: Engine) -> Implementation:
+        """The implementation of a checked problem, from the cache or made now."""
         raise NotImplementedError
 
     def _factor(self) -> object:
@@ -66,15 +77,16 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         return type(self), args
 
     def _take(
-        self, engine: Engine, problem: Any, impl: Any, mds: tuple[tuple[MemoryDesc, ...], MemoryDesc | None]
+        self,
+        problem: SeveralProblem,
+        impl: Implementation,
+        mds: tuple[tuple[MemoryDesc, ...], MemoryDesc | None],
     ) -> None:
-        """Hold a solved problem of the descriptors `mds`, sources and destination."""
-        self._impl, self._attr = impl, problem.attr
+        """Keep the implementation of a problem of the descriptors `mds`, sources and destination."""
         # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
         self._srcs, dst = mds
-        self._dst = dst if dst == problem.dst and dst is not None else problem.dst
-        self._src = self._srcs[0]
-        self._src_engine = self._dst_engine = self._engine = engine
+        written = problem.dst if dst is None or dst != problem.dst else dst
+        self._set(impl, self._srcs[0], written, problem.attr)
 
     def _empty(self) -> None:
         super()._empty()
@@ -88,12 +100,8 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
     def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
         return {"src": self._srcs, "dst": self._dst}
 
-    def _exec_args(self) -> dict[int, MemoryDesc]:
-        more = {} if self._impl is None else self._impl.extra_descs()
-        return {**dict(enumerate(self._srcs, ARG_MULTIPLE_SRC)), ARG_DST: self._dst, **more}
-
-    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
-        return list(impl.verbose_fields(op, self.get_engine(), ms))
+    def _tensors(self) -> dict[int, MemoryDesc]:
+        return {**dict(enumerate(self._srcs, ARG_MULTIPLE_SRC)), ARG_DST: self._dst}
 
 
 def _reordered(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -106,23 +114,12 @@ def _reordered(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any,
     return (engine, *others[:2], dst, *others[2:]), named
 
 
-class SeveralPrimitive(PrimitiveHandle):
-    """A primitive of several sources. It holds no state of its runs: threads may share it (N12)."""
+class SeveralPrimitive(Primitive):
+    """A primitive of several sources."""
 
     PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc]]
 
-    __slots__ = ("_dst", "_engine", "_run_apart", "_srcs")
-    _run_apart: Callable[[Sequence[int], int], None] | None
-
-    def __init__(self, pd: Any = None) -> None:
-        self._pd = described(self.kind, self.PrimitiveDesc, pd)
-        self._srcs, self._dst, self._engine = self._pd._srcs, self._pd._dst, self._pd._engine
-        self._impl = self._run_apart = None
-        if pd is not None:
-            self._impl = self._pd._solved()
-            self._impl.prepare()
-            if not self._impl.extra_args and not self._pd._scratch_args():
-                self._run_apart = getattr(self._impl, "run_apart", None)
+    __slots__ = ()
 
     def execute(self, stream: Stream, srcs: Any, dst: Memory | None = None) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
@@ -132,68 +129,20 @@ class SeveralPrimitive(PrimitiveHandle):
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).
         """
-        buffers = self._fitting(stream, srcs, dst)
-        if buffers is not None and self._run_apart is not None:
-            *read, written = buffers
-            self._run_apart([buffer[0] for buffer in read], written[0])
-            return
-        self._execute_checked(stream, srcs, dst)
+        call = self._last
+        is_listed = type(srcs) in (list, tuple) and dst is not None
+        if call is None or not is_listed or not srcs or flags.profile_exec or flags.profile_create:
+            self._execute(stream, srcs, dst)
+        elif self._repeated(call, stream, (srcs[0], dst, *srcs[1:]), ()) is None:
+            self._execute_checked(stream, srcs, dst)
 
-    def _fitting(self, stream: Stream, srcs: Any, dst: Memory | None) -> list[Buffer] | None:
-        """The buffers of sources and destination where all is surely right; None where it must be sorted out.
-
-        They are held by name: another thread may give the memories others meanwhile.
-        """
-        engine = self._engine
-        if (
-            self._run_apart is None
-            or type(srcs) not in (list, tuple)
-            or len(srcs) != len(self._srcs)
-            or type(stream) is not Stream
-            or stream._engine is not engine
-            or flags.profile_exec
-            or (written := _buffer_of(dst, self._dst, engine)) is None
-            or written[2]
-        ):
-            return None
-        assert dst is not None
-        low, high, found = dst._lo, dst._hi, []
-        for memory, desc in zip(srcs, self._srcs, strict=True):
-            buffer = _buffer_of(memory, desc, engine)
-            if buffer is None or (memory._lo < high and low < memory._hi):
-                return None
-            found.append(buffer)
-        return [*found, written]
-
-    def _execute_checked(self, stream: Stream, src: Any, dst: Memory | None, deps: Sequence[Any] = ()) -> Any:
-        impl, engine = self._check_usable(), self._pd.get_engine()
-        args = src if dst is None else self._numbered(src, dst)
-        sources, dst, extras = self._parse(args)
-        check_stream(self.kind, stream, engine)
-        check_run(Names(f"{self.kind}.execute"), (sources, dst, extras), impl, engine)
-        others = {**dict(enumerate(sources[1:], ARG_MULTIPLE_SRC + 1)), **extras}
-        check_scratchpad(f"{self.kind}.execute", self._pd, sources[0], dst, others)
-        start = time.perf_counter()
-        event = run_on(impl, stream, deps, (sources, dst, extras))
-        if flags.profile_exec:
-            event.wait()
-            write(self._pd._verbose_fields("exec", impl, (time.perf_counter() - start) * 1e3))
-        return event
-
-    def _parse(self, args: Any) -> tuple[list[Memory], Memory, Extras]:
-        """Sources, destination, and what else is needed: scales, the scratchpad."""
-        count, more = len(self._pd._srcs), (*self._impl.extra_args, *self._pd._scratch_args())
-        numbers = (*range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + count), *more)
-        *found, dst = parse_args(self._pd, args, numbers, (ARG_DST,))
-        return found[:count], dst, dict(zip(more, found[count:], strict=True))
-
-    def _numbered(self, srcs: Any, dst: Memory) -> dict[int, Any]:
+    def _numbered(self, src: Any, dst: Memory) -> dict[int, Any]:
         """Sources in order as arguments."""
-        wanted = len(self._pd._srcs)
-        is_sequence = isinstance(srcs, Sequence) and not isinstance(srcs, str | bytes)
-        if is_sequence and len(srcs) == wanted:
-            return {**dict(enumerate(srcs, ARG_MULTIPLE_SRC)), ARG_DST: dst}
-        got = f"{len(srcs)} were" if is_sequence else f"{type(srcs).__name__} was"
+        wanted = len(self._pd._reads())
+        memories = _listed(src)
+        if memories is not None and len(memories) == wanted:
+            return {**dict(enumerate(memories, ARG_MULTIPLE_SRC)), ARG_DST: dst}
+        got = f"{type(src).__name__} was" if memories is None else f"{len(memories)} were"
         raise InvalidArguments(
             f"{self.kind}.execute: bad number of inputs",
             code="RS-R06",
@@ -201,34 +150,40 @@ class SeveralPrimitive(PrimitiveHandle):
             hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
         )
 
+    def _name_of(self, arg: int) -> str:
+        return self._names().dst if arg == ARG_DST else self._names().source(arg - ARG_MULTIPLE_SRC)
 
-def _buffer_of(memory: Memory | None, desc: MemoryDesc, engine: Engine | None) -> Buffer | None:
-    """The buffer of a memory that is surely the primitive's; None for others, and for those without one."""
-    if type(memory) is not Memory or memory._engine is not engine or memory._mapped:
+
+def _listed(srcs: Any) -> Sequence[Any] | None:
+    """The items of a sequence; None for what is none, or raises when it is asked for them."""
+    if type(srcs) is list or type(srcs) is tuple:
+        return srcs
+    if not isinstance(srcs, Sequence) or isinstance(srcs, str | bytes):
         return None
-    return memory._buffer if memory._desc is desc or memory._desc == desc else None
+    try:
+        return list(islice(srcs, MOST_SOURCES + 1))
+    except Exception:
+        return None
 
 
-def check_run(
-    names: Names, given: tuple[Sequence[Memory], Memory, Extras], impl: Any, engine: Engine
-) -> None:
-    """Raise InvalidArguments unless memories are the problem's, and apart where they must be (N9, N10)."""
-    sources, dst, extras = given
-    problem = impl.problem
-    for i, (memory, desc) in enumerate(zip(sources, problem.srcs, strict=True)):
-        check_memory(names.call, names.source(i), memory, desc, engine)
-    check_memory(names.call, names.dst, dst, problem.dst, engine)
-    check_destination(names.call, dst, names.written)
-    for i, memory in enumerate(sources):
-        if share_bytes(memory, dst) and not impl.is_in_place(i, memory, dst):
+def check_overlaps(
+    names: Names, sources: Sequence[Memory], dst: Memory, is_in_place: IsInPlace, hint: str
+) -> frozenset[int]:
+    """The sources that lie in the destination, each in its own place.
+
+    Raises InvalidArguments where elements would be written before they are read (N9).
+    """
+    shared = frozenset(i for i, memory in enumerate(sources) if share_bytes(memory, dst))
+    for i in sorted(shared):
+        if not is_in_place(i, sources[i], dst):
             raise InvalidArguments(
                 f"{names.call}: {names.source(i)} and {names.written} overlap",
                 code="RS-N09",
-                where=f"{names.source(i)} {memory.desc}; {names.dst} {dst.desc}",
+                where=f"{names.source(i)} {sources[i].desc}; {names.dst} {dst.desc}",
                 why="elements would be written before they are read (N9)",
-                hint=impl.in_place_hint,
+                hint=hint,
             )
-    impl.check_extras(names.call, extras, engine, dst)
+    return shared
 
 
 # --- arguments ----------------------------------------------------------------------------------------------
@@ -269,3 +224,64 @@ def parse_target(what: str, dst: object) -> MemoryDesc | None:
     raise InvalidArguments(
         f"{what}: dst is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc, or leave it out"
     )
+
+
+# --- what problems check ------------------------------------------------------------------------------------
+
+
+def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
+    """Raise InvalidArguments, Unimplemented unless each source is a concrete tensor of a provided type."""
+    for i, md in enumerate(srcs):
+        check_concrete(names.call, names.source(i), md)
+        if md.format_kind == "any":
+            why = "format 'any' is a placeholder, for the destination alone (N15)"
+            what, hint = f"{names.call}: {names.source(i)} has no format", "name a tag or strides"
+            raise InvalidArguments(what, code="RS-N15", where=str(md), why=why, hint=hint)
+
+
+def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
+    """Raise InvalidArguments for an empty descriptor, Unimplemented for runtime dims and unknown types."""
+    check_described(what, name, md)
+    if md.data_type not in PROVIDED:
+        raise Unimplemented(
+            f"{what}: {md.data_type} is not provided by this version",
+            code="RS-L02",
+            where=f"{name} {md}",
+            why=f"conversions are provided among {', '.join(t.name for t in PROVIDED)}",
+            hint="convert with NumPy or ml_dtypes first",
+        )
+
+
+def check_destination_desc(names: Names, dst: MemoryDesc) -> None:
+    """Raise InvalidArguments for a destination in which elements share memory (N8)."""
+    if dst.is_injective():
+        return
+    raise InvalidArguments(
+        f"{names.call}: elements of the destination share memory",
+        code="RS-N08",
+        where=f"{names.dst} {dst}",
+        why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
+        hint="give it dense strides or a tag",
+    )
+
+
+def chosen_desc(
+    srcs: Sequence[MemoryDesc], dims: tuple[int, ...], data_type: DataType, starts: Sequence[int] = ()
+) -> MemoryDesc:
+    """A dense destination in the format of the first source that has blocks, else in that of the first.
+
+    It is what oneDNN chooses. With `starts`, (axis, first indices), formats in whose blocks a source would
+    begin are left out; where no other is left, it is the order of axes of the first source.
+    """
+    axis, *firsts = starts or (0,)
+    fitting = [
+        Tag(md.outer_order, md.inner_blks, md.inner_idxs)
+        for md in srcs
+        if _fits(md.layout.blocks[axis], firsts)
+    ]
+    blocked = [tag for tag in fitting if tag.inner_blks]
+    return MemoryDesc(dims, data_type, (*blocked, *fitting, Tag(srcs[0].outer_order))[0])
+
+
+def _fits(block: int, firsts: Sequence[int]) -> bool:
+    return all(first % block == 0 for first in firsts)

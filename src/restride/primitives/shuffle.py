@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import InvalidArguments
 from ..runtime.memory import Memory
-from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
-from .execution import MovingPrimitive, share_bytes
-from .handle import described
+from .primitive import Primitive
 from .shuffle_desc import ShuffleBackwardDesc, ShuffleForwardDesc
-from .shuffle_pd import ShuffleBackwardPrimitiveDesc, ShuffleForwardPrimitiveDesc, ShufflePrimitiveDesc
+from .shuffle_pd import ShuffleBackwardPrimitiveDesc, ShuffleForwardPrimitiveDesc
 
 __all__ = ["ShuffleBackward", "ShuffleForward"]
 
 
-class _Shuffle(MovingPrimitive):
+class _Shuffle(Primitive):
     """What both directions share."""
-
-    PrimitiveDesc: type[ShufflePrimitiveDesc]
 
     __slots__ = ()
 
-    def __init__(self, pd: Any = None) -> None:
-        made = described(self.kind, self.PrimitiveDesc, pd)
-        self._hold(made, empty=pd is None)
-
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
-        if not share_bytes(src, dst):
-            return
         raise InvalidArguments(
             f"{self.kind}.execute: source and destination overlap",
             code="RS-S18",
@@ -48,7 +36,6 @@ class ShuffleForward(_Shuffle):
     Desc = ShuffleForwardDesc
     PrimitiveDesc = ShuffleForwardPrimitiveDesc
     kind = "ShuffleForward"
-    reads, writes = ARG_SRC, ARG_DST
     usage = "rs.ShuffleForward(pd)"
 
     __slots__ = ()
@@ -64,7 +51,6 @@ class ShuffleBackward(_Shuffle):
     Desc = ShuffleBackwardDesc
     PrimitiveDesc = ShuffleBackwardPrimitiveDesc
     kind = "ShuffleBackward"
-    reads, writes = ARG_DIFF_DST, ARG_DIFF_SRC
     usage = "rs.ShuffleBackward(pd)"
 
     __slots__ = ()

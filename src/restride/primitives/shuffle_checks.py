@@ -6,7 +6,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..errors import InvalidArguments, Unimplemented
-from .given import parse_attr
+from .parse import parse_attr
 
 
 def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:

@@ -8,7 +8,7 @@ from math import isqrt
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
-from .given import check_described
+from .parse import check_described
 from .prop_kind import PropKind
 from .shuffle_json import JsonDesc
 

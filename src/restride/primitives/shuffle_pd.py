@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
+from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.shuffle_problem import ShuffleProblem
 from ..runtime.engine import Engine
-from .args import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
-from .base import PrimitiveDescBase, find_implementation
-from .calls import Form, signature
-from .given import check_described, parse_engine
+from .base import DEFAULT_ATTR, PrimitiveDescBase
+from .forms import Form, signature
+from .implementation import Describe, Implementation, compiled, find_implementation
+from .parse import check_described, parse_engine
 from .prop_kind import PropKind
 from .query import Query
 from .shuffle_checks import check_formats, checked_attr, no_desc, resolved
@@ -22,12 +25,11 @@ from .shuffle_desc import (
     check_split,
     parse_forward,
 )
-from .shuffle_problem import ShuffleProblem, check_shuffle, shuffle_fields, solve_shuffle
 
 _NO_DESC = MemoryDesc()
 
 
-class _Move(NamedTuple):
+class _ShuffleMove(NamedTuple):
     """What a descriptor stands for: `reads` becomes `writes`, its axis shuffled by `group_size`."""
 
     prop_kind: PropKind
@@ -37,46 +39,44 @@ class _Move(NamedTuple):
     group_size: int
 
 
-class _Given(NamedTuple):
+class _ShuffleArguments(NamedTuple):
     """The arguments of a primitive descriptor; `move` checks those of the shuffle itself."""
 
     engine: Any
     attr: Any
     allow_empty: bool
-    move: Callable[[], _Move]
+    move: Callable[[], _ShuffleMove]
 
 
 class ShufflePrimitiveDesc(PrimitiveDescBase):
     """What both directions share: `_src` is what is read, `_dst` what is written."""
 
-    of_desc: ClassVar[Form[_Given]]
-    of_mds: ClassVar[Form[_Given]]
+    of_desc: ClassVar[Form[_ShuffleArguments]]
+    of_mds: ClassVar[Form[_ShuffleArguments]]
     _word_of_v3: ClassVar[str]
 
     __slots__ = ("_move",)
-    _move: _Move
+    _move: _ShuffleMove
 
-    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> _Given:
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _ShuffleArguments:
         is_v3 = bool(args and isinstance(args[0], Engine)) or self._word_of_v3 in named
         return (self.of_mds if is_v3 else self.of_desc).of(args, named)
 
     def _empty(self) -> None:
         super()._empty()
-        self._move = _Move(PropKind.undef, _NO_DESC, _NO_DESC, 0, 0)
+        self._move = _ShuffleMove(PropKind.undef, _NO_DESC, _NO_DESC, 0, 0)
 
-    def _create(self, given: _Given) -> None:
-        engine = parse_engine(f"{self.kind}.PrimitiveDesc", given.engine)
-        move = self._move = given.move()
-        self._src, self._dst, self._attr = move.reads, move.writes, checked_attr(self.kind, given.attr)
+    def _create(self, arguments: _ShuffleArguments) -> None:
+        engine = parse_engine(f"{self.kind}.PrimitiveDesc", arguments.engine)
+        move = self._move = arguments.move()
+        self._src, self._dst, self._attr = move.reads, move.writes, checked_attr(self.kind, arguments.attr)
         self._src_engine = self._dst_engine = self._engine = engine
         problem = ShuffleProblem(move.reads, move.writes, move.axis, self._forward_size(move))
-        self._impl = find_implementation(
-            (ShuffleProblem, problem, engine),
-            lambda: solve_shuffle(check_shuffle(self.kind, problem), engine),
-            self._verbose_fields,
-        )
+        found = find_shuffle(self.kind, problem, engine, self._describe)
+        reads, writes = self._tensors()
+        self._impl = found if reads == ARG_SRC else found.renamed({ARG_SRC: reads, ARG_DST: writes})
 
-    def _forward_size(self, move: _Move) -> int:
+    def _forward_size(self, move: _ShuffleMove) -> int:
         """The group size of the forward shuffle that moves the same way."""
         raise NotImplementedError
 
@@ -86,40 +86,96 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
 
     def get_prop_kind(self) -> PropKind:
         """The propagation kind; `PropKind.backward` for every backward shuffle."""
-        self._solved()
+        self._implementation()
         return self._move.prop_kind
 
     def get_axis(self) -> int:
         """The axis along which channels are shuffled."""
-        self._solved()
+        self._implementation()
         return self._move.axis
 
     def get_group_size(self) -> int:
         """The group size, as it was given."""
-        self._solved()
+        self._implementation()
         return self._move.group_size
 
     def _integers(self) -> dict[Query, int]:
         own = {Query.axis_s32: self._move.axis, Query.group_size_s64: self._move.group_size}
         return super()._integers() | (own if self else {})
 
-    def _verbose_fields(self, op: str, impl: Any, ms: float) -> list[object]:
-        move, engine = self._move, self._engine
+    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
+        move = self._move
         how = f"axis:{move.axis} group:{move.group_size}"
-        kind = "" if engine is None else engine.kind
-        return shuffle_fields((op, kind, move.prop_kind), impl, move.reads, (self._attr, how), ms)
+        return shuffle_line(op, impl, move.prop_kind, (self._attr, how), ms)
+
+
+def find_shuffle(what: str, problem: ShuffleProblem, engine: Engine, describe: Describe) -> Implementation:
+    """The implementation of a problem, from the cache or made now; `what` is for messages.
+
+    Raises InvalidArguments, Unimplemented for problems that have no answer.
+    """
+    return find_implementation(
+        problem, engine, describe, lambda: compiled(check_shuffle(what, problem), engine)
+    )
+
+
+def check_shuffle(what: str, problem: ShuffleProblem) -> ShuffleProblem:
+    """Return the problem; raise InvalidArguments, Unimplemented where its descriptors have no answer."""
+    src, dst = problem.src, problem.dst
+    if src.dims != dst.dims:
+        why = f"their dims are {src.dims} and {dst.dims}"
+        hint = "a shuffle keeps the dims (S11)"
+        raise InvalidArguments(
+            f"{what}: inconsistent src and dst mds", code="RS-S11", where=problem.where(), why=why, hint=hint
+        )
+    if src.data_type is not dst.data_type:
+        why, hint = "a shuffle moves bits, and converts nothing (S11)", "reorder into the other type first"
+        raise Unimplemented(
+            f"{what}: two data types", code="RS-S11", where=problem.where(), why=why, hint=hint
+        )
+    if not dst.is_injective():
+        raise InvalidArguments(
+            f"{what}: elements of the destination share memory",
+            code="RS-N08",
+            where=problem.where(),
+            why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
+            hint="give it dense strides or a tag",
+        )
+    return problem
+
+
+def describe_shuffle(op: str, impl: Implementation, ms: float) -> list[object]:
+    """The fields of one verbose line about a shuffle of arrays (spec 1.6)."""
+    problem = impl.problem
+    assert isinstance(problem, ShuffleProblem)
+    how = f"axis:{problem.axis} group:{problem.group_size}"
+    return shuffle_line(op, impl, PropKind.forward_inference, (DEFAULT_ATTR, how), ms)
+
+
+def shuffle_line(
+    op: str, impl: Implementation, prop_kind: str, how: tuple[Attr, str], ms: float
+) -> list[object]:
+    """The fields of one verbose line; `how`: attributes, and axis and group size in words."""
+    problem, (attr, factors) = impl.problem, how
+    assert isinstance(problem, ShuffleProblem)
+    dims = "x".join(map(str, problem.src.dims))
+    head = [op, impl.engine.kind, "shuffle", impl.name, prop_kind]
+    aux = f"{factors} why:{impl.why}"
+    return [*head, problem.src.verbose_str("data"), attr.verbose_str(), aux, dims, ms]
 
 
 _FORWARD = "ShuffleForward"
 
 
-def _forward_of_desc(desc: Any, engine: Any, attr: Any = None, allow_empty: bool = False) -> _Given:
-    def move() -> _Move:
+def _forward_of_desc(
+    desc: Any, engine: Any, attr: Any = None, allow_empty: bool = False
+) -> _ShuffleArguments:
+    def move() -> _ShuffleMove:
         if not isinstance(desc, ShuffleForwardDesc):
             raise no_desc(_FORWARD, desc)
-        return _Move(desc.prop_kind, desc.data_desc, desc.data_desc, desc.axis, desc.group_size)
+        return _ShuffleMove(desc.prop_kind, desc.data_desc, desc.data_desc, desc.axis, desc.group_size)
 
-    return _Given(engine, attr, allow_empty, move)
+    return _ShuffleArguments(engine, attr, allow_empty, move)
 
 
 def _forward_of_mds(
@@ -131,16 +187,16 @@ def _forward_of_mds(
     group_size: Any,
     attr: Any = None,
     allow_empty: bool = False,
-) -> _Given:
-    def move() -> _Move:
+) -> _ShuffleArguments:
+    def move() -> _ShuffleMove:
         what = f"{_FORWARD}.PrimitiveDesc"
         kind, src = parse_forward(what, prop_kind), check_concrete(what, "src_md", src_md)
         split = check_split(what, src.dims, axis, group_size)
         dst = resolved(check_described(what, "dst_md", dst_md), src)
         check_formats(_FORWARD, src, dst)
-        return _Move(kind, src, dst, *split)
+        return _ShuffleMove(kind, src, dst, *split)
 
-    return _Given(engine, attr, allow_empty, move)
+    return _ShuffleArguments(engine, attr, allow_empty, move)
 
 
 class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
@@ -180,14 +236,8 @@ class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
         args = (move.prop_kind, move.reads, move.writes, move.axis, move.group_size)
         return ShuffleForwardPrimitiveDesc, (self._engine, *args, self.get_primitive_attr())
 
-    def _forward_size(self, move: _Move) -> int:
+    def _forward_size(self, move: _ShuffleMove) -> int:
         return move.group_size
-
-    def _named(self) -> dict[str, MemoryDesc]:
-        return {"src": self._src, "dst": self._dst}
-
-    def _exec_args(self) -> dict[int, MemoryDesc]:
-        return {ARG_SRC: self._src, ARG_DST: self._dst}
 
 
 _BACKWARD = "ShuffleBackward"
@@ -195,14 +245,14 @@ _BACKWARD = "ShuffleBackward"
 
 def _backward_of_desc(
     desc: Any, engine: Any, hint_fwd_pd: Any, attr: Any = None, allow_empty: bool = False
-) -> _Given:
-    def move() -> _Move:
+) -> _ShuffleArguments:
+    def move() -> _ShuffleMove:
         if not isinstance(desc, ShuffleBackwardDesc):
             raise no_desc(_BACKWARD, desc)
         data = desc.diff_data_desc
         return _backward((data, data), (desc.axis, desc.group_size), hint_fwd_pd)
 
-    return _Given(engine, attr, allow_empty, move)
+    return _ShuffleArguments(engine, attr, allow_empty, move)
 
 
 def _backward_of_mds(
@@ -214,22 +264,22 @@ def _backward_of_mds(
     hint_fwd_pd: Any,
     attr: Any = None,
     allow_empty: bool = False,
-) -> _Given:
-    def move() -> _Move:
+) -> _ShuffleArguments:
+    def move() -> _ShuffleMove:
         what = f"{_BACKWARD}.PrimitiveDesc"
         diff_src = check_described(what, "diff_src_md", diff_src_md)
         split = check_split(what, diff_src.dims, axis, group_size)
         return _backward((diff_src, check_described(what, "diff_dst_md", diff_dst_md)), split, hint_fwd_pd)
 
-    return _Given(engine, attr, allow_empty, move)
+    return _ShuffleArguments(engine, attr, allow_empty, move)
 
 
-def _backward(mds: tuple[MemoryDesc, MemoryDesc], split: tuple[int, int], hint: object) -> _Move:
+def _backward(mds: tuple[MemoryDesc, MemoryDesc], split: tuple[int, int], hint: object) -> _ShuffleMove:
     like = _checked_hint(hint)
     known = next((md for md in mds if md.format_kind != "any"), None)
     diff_src, diff_dst = (resolved(md, known or like or MemoryDesc(md.dims, md.data_type)) for md in mds)
     check_formats(_BACKWARD, diff_dst, diff_src)
-    return _Move(PropKind.backward, diff_dst, diff_src, *split)
+    return _ShuffleMove(PropKind.backward, diff_dst, diff_src, *split)
 
 
 class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
@@ -271,7 +321,7 @@ class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
         args = (move.writes, move.reads, move.axis, move.group_size, None)
         return ShuffleBackwardPrimitiveDesc, (self._engine, *args, self.get_primitive_attr())
 
-    def _forward_size(self, move: _Move) -> int:
+    def _forward_size(self, move: _ShuffleMove) -> int:
         return move.reads.dims[move.axis] // move.group_size
 
     def _named(self) -> dict[str, MemoryDesc]:
@@ -279,6 +329,9 @@ class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
         return {ARG_DIFF_SRC: self._dst, ARG_DIFF_DST: self._src}
+
+    def _tensors(self) -> dict[int, MemoryDesc]:
+        return {ARG_DIFF_DST: self._src, ARG_DIFF_SRC: self._dst}
 
 
 class _WrongHint(InvalidArguments, TypeError):

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..desc.attr import Attr
 from ..desc.factor import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, short_repr
 from ..desc.real import to_f32
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.sum_problem import SumProblem
 from ..runtime.engine import Engine
-from .base import find_implementation
-from .calls import Form, signature
-from .given import parse_attr
-from .several import SeveralPrimitive, SeveralPrimitiveDesc
-from .several_solved import solve_sum
-from .sum_problem import SumProblem, make_problem
+from ..runtime.memory import Memory
+from .checks import Names
+from .forms import Form, signature
+from .implementation import Implementation, compiled, find_implementation, named_descs
+from .parse import parse_attr
+from .primitive import Memories
+from .reorder import overlaps
+from .several import (
+    SeveralPrimitive,
+    SeveralPrimitiveDesc,
+    check_concrete,
+    check_destination_desc,
+    check_overlaps,
+    check_sources,
+    chosen_desc,
+)
 
 __all__ = ["Sum"]
 
 
-class _Given(NamedTuple):
+class _SumArguments(NamedTuple):
     """The arguments of a primitive descriptor."""
 
     engine: Any
@@ -50,52 +66,85 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc):
     form = Form(
         "Sum.PrimitiveDesc",
         signature("engine", "scales", "srcs", dst=None, attr=None, allow_empty=False),
-        _Given,
+        _SumArguments,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
     def _problem(
-        self, what: str, given: _Given, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
+        self, what: str, arguments: _SumArguments, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
     ) -> SumProblem:
-        scales = parse_scales(what, given.scales, len(srcs))
-        return make_problem(scales, srcs, dst, parse_attr(what, given.attr))
+        scales = parse_scales(what, arguments.scales, len(srcs))
+        return sum_problem(scales, srcs, dst, parse_attr(what, arguments.attr))
 
     @staticmethod
-    def _find(problem: SumProblem, engine: Engine) -> Any:
+    def _find(problem: SumProblem, engine: Engine) -> Implementation:
         return find_sum(problem, engine)
+
+    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
+        return describe_sum(op, impl, ms)
 
     def _factor(self) -> list[float]:
         return self.get_scales()
 
     def get_scales(self) -> list[float]:
         """The scale of each source, as rounded to f32."""
-        return list(self._solved().problem.scales)
+        problem = self._implementation().problem
+        assert isinstance(problem, SumProblem)
+        return list(problem.scales)
 
 
 def parse_scales(what: str, scales: Any, count: int) -> tuple[float, ...]:
     """One f32 value for each source; None stands for ones. Raises InvalidArguments for what is no number."""
     if scales is None:
         return (1.0,) * count
-    if is_scalar(scales) or not isinstance(scales, Iterable):
+    found = _items(scales)
+    if found is None:
         raise InvalidArguments(
             f"{what}: scales are {short_repr(scales)}",
             code="RS-V02",
             why="it must be a sequence of numbers, one for each source",
             hint=f"pass a list of {count} numbers, or None",
         )
-    found = islice(scales, MOST_SOURCES + 1)
     return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(found))
 
 
-def find_sum(problem: SumProblem, engine: Engine) -> Any:
-    """The solved problem, from the cache or now."""
-    return find_implementation(
-        (SumProblem, problem, engine),
-        lambda: solve_sum(problem, engine),
-        lambda op, impl, ms: impl.verbose_fields(op, engine, ms),
-    )
+def _items(scales: Any) -> list[Any] | None:
+    """The items of a sequence, of too many one too many; None where it is none, or raises anything."""
+    try:
+        is_sequence = not is_scalar(scales) and isinstance(scales, Iterable)
+        return list(islice(scales, MOST_SOURCES + 1)) if is_sequence else None
+    except Exception:
+        return None
+
+
+def find_sum(problem: SumProblem, engine: Engine) -> Implementation:
+    """The implementation of a checked problem, from the cache or made now."""
+    return find_implementation(problem, engine, describe_sum, lambda: compiled(problem, engine))
+
+
+def describe_sum(op: str, impl: Implementation, ms: float) -> list[object]:
+    """The fields of one verbose line (spec 1.6)."""
+    problem = impl.problem
+    assert isinstance(problem, SumProblem)
+    mds = named_descs((*["src"] * len(problem.srcs), "dst"), (*problem.srcs, problem.dst))
+    dims = "x".join(map(str, problem.dst.dims))
+    aux = f"scales:{':'.join(f'{scale:g}' for scale in problem.scales)} why:{impl.why}"
+    head = [op, impl.engine.kind, "sum", impl.name, "undef"]
+    return [*head, mds, problem.attr.verbose_str(), aux, dims, ms]
+
+
+def sum_in_place(names: Names, impl: Implementation, sources: list[Memory], dst: Memory) -> Implementation:
+    """The implementation for sources of which some are the destination: sums overwrite elements.
+
+    Raises InvalidArguments where one lies otherwise in it (N9).
+    """
+    problem = impl.problem
+    assert isinstance(problem, SumProblem)
+    hint = "use another buffer; in place works where layout, element size and address are the same"
+    shared = check_overlaps(names, sources, dst, lambda _, src, dst: not overlaps(src, dst), hint)
+    return find_sum(replace(problem, is_aliased=True), impl.engine) if shared else impl
 
 
 class Sum(SeveralPrimitive):
@@ -110,3 +159,71 @@ class Sum(SeveralPrimitive):
     kind = "Sum"
 
     __slots__ = ()
+
+    def _check_overlaps(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
+        *sources, dst = (memories[arg] for arg in self._pd._tensors())
+        return sum_in_place(names, impl, sources, dst)
+
+
+# --- checks -------------------------------------------------------------------------------------------------
+
+_NAMES = Names("sum")
+
+
+def sum_problem(
+    scales: tuple[float, ...],
+    srcs: tuple[MemoryDesc, ...],
+    dst: MemoryDesc | None,
+    attr: Attr,
+    names: Names = _NAMES,
+) -> SumProblem:
+    """The checked problem; a destination left out, or of format "any", gets the format of the sources.
+
+    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be added.
+    """
+    return _problem_of(np.array(scales, "<f4").tobytes(), srcs, dst, attr, names)
+
+
+@lru_cache(maxsize=1024)
+def _problem_of(
+    factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names
+) -> SumProblem:
+    """The problem by the bytes of its scales: 0.0 and -0.0 are equal, their sums are not."""
+    check_sources(names, srcs)
+    count = len(factors) // 4
+    if count != len(srcs):
+        why = f"there are {len(srcs)} {names.one}s and {count} scales"
+        what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
+        raise InvalidArguments(what, code="RS-R22", why=why, hint=hint)
+    named = [(names.source(i), md) for i, md in enumerate(srcs)]
+    if dst is not None:
+        check_concrete(names.call, names.dst, dst)
+        named.append((names.dst, dst))
+    for name, md in named[1:]:
+        _check_dims(names, (name, md), srcs[0])
+    if dst is None or dst.format_kind == "any":
+        dst = chosen_desc(srcs, srcs[0].dims, srcs[0].data_type if dst is None else dst.data_type)
+    check_destination_desc(names, dst)
+    if not replace(attr, scratchpad="library").is_default:
+        raise Unimplemented(
+            f"{_NAMES.call}: unsupported attribute",
+            code="RS-R26",
+            where=f"attr {attr.verbose_str()}",
+            why="a sum has its scales, and nothing else",
+            hint="give the scales with the sources; a reorder before or after does the rest",
+        )
+    # A scratchpad of the caller's is as long as any execution may need it.
+    return SumProblem(srcs, dst, factors, attr, is_aliased=attr.scratchpad == "user")
+
+
+def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) -> None:
+    name, md = named
+    if md.dims == first.dims:
+        return
+    raise InvalidArguments(
+        f"{names.call}: tensors of different shapes",
+        code="RS-R10",
+        where=f"{names.source(0)} {first}; {name} {md}",
+        why=f"{names.source(0)} is {first.dims}, {name} {md.dims}",
+        hint=f"a sum never broadcasts; give the {names.one} that is to be repeated a stride of 0",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -14,6 +15,7 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory
+from ..foreign import has_attribute, is_masked
 from ..plan.machine import LINE
 
 PAGE = 4096
@@ -47,6 +49,10 @@ class Buffer(NamedTuple):
         """All bytes as a flat u8 array, without a copy; it keeps the owner alive."""
         return np.asarray(_Exporter(self)) if self.nbytes else np.empty(0, np.uint8)
 
+    def behind(self, nbytes: int) -> Buffer:
+        """The same memory from so many bytes behind its start on."""
+        return Buffer(self.address + nbytes, max(self.nbytes - nbytes, 0), self.readonly, self.owner)
+
     def view(
         self, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int], offset: int = 0
     ) -> Array:
@@ -58,6 +64,10 @@ class Buffer(NamedTuple):
             return np.empty(tuple(shape), dtype)
         steps = tuple(stride * dtype.itemsize for stride in strides)
         return np.ndarray(tuple(shape), dtype, self.bytes(), offset * dtype.itemsize, steps)
+
+
+NOTHING = Buffer(0, 0, False, None)
+"""No bytes, as tensors without elements have."""
 
 
 class _Exporter:
@@ -91,39 +101,6 @@ def extent(md: MemoryDesc) -> Extent:
     low, high = md.extent_range()
     first, last = md.data_type.bits * low // 8, md.data_type.nbytes(high)
     return Extent(first, last, max(last, md.data_type.nbytes(low) + md.size))
-
-
-def acquire(md: MemoryDesc, data: Any) -> Buffer | None:
-    """The buffer that `data` stands for: None allocates, `NO_DATA` is none, the rest is wrapped.
-
-    Raises InvalidArguments where the buffer ends before the highest byte of `md`, OutOfMemory as `allocate`.
-    """
-    if data is NO_DATA:
-        return None
-    if data is None:
-        return allocate_for(md)
-    buffer = data if isinstance(data, Buffer) else wrap(data, md.data_type)
-    if buffer.nbytes >= extent(md).high:
-        return buffer
-    needed = f"the descriptor needs {extent(md).high} bytes, padding and offset0 included"
-    raise InvalidArguments(
-        "Memory: the data is too short",
-        code="RS-M16",
-        where=str(md),
-        why=f"{needed}; the data has {buffer.nbytes}",
-        hint="pass a longer buffer, or leave data out to allocate",
-    )
-
-
-def allocate_for(md: MemoryDesc) -> Buffer:
-    """Bytes for a tensor. The half byte behind an odd number of 4-bit elements is zero."""
-    try:
-        buffer = allocate(extent(md).needed)
-    except OutOfMemory as error:
-        raise error.retold(where=str(md)) from None
-    if md.data_type.bits < 8:
-        buffer.bytes()[-1:] = 0
-    return buffer
 
 
 def allocate(nbytes: int) -> Buffer:
@@ -189,8 +166,11 @@ def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -
 
 
 def _integer(value: object, name: str) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < _ADDRESSES:
-        return int(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        # A plain int, whatever a subclass makes of comparisons.
+        number = operator.index(value)
+        if 0 <= number < _ADDRESSES:
+            return number
     raise InvalidArguments(
         f"Memory.from_pointer: {name} is not a number of bytes",
         code="RS-M37",
@@ -216,15 +196,15 @@ def _exported(data: Any) -> Array:
     """`data` as an array. The array holds the export, so that the owner refuses to resize meanwhile."""
     try:
         return np.asarray(memoryview(data))
-    except (TypeError, ValueError, BufferError, NotImplementedError):
-        raise _no_buffer(data) from None
+    except Exception as error:  # a foreign __buffer__ may raise anything
+        raise _no_buffer(data) from error
 
 
 def _no_buffer(data: object) -> InvalidArguments:
     hint = "pass an array, bytes, bytearray, memoryview, mmap or array.array; or rs.NO_DATA for no buffer yet"
     if isinstance(data, int):
         hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
-    elif data is None or hasattr(data, "__dlpack__"):
+    elif data is None or has_attribute(data, "__dlpack__"):
         hint = (
             "pass an array, rs.Memory.from_dlpack(x) for another library's, or rs.NO_DATA for no buffer yet"
         )
@@ -251,7 +231,7 @@ def _check_elements(array: Array, data_type: DataType) -> None:
 
 
 def _check_dense(array: Array) -> None:
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise InvalidArguments(
             "Memory: a masked array is no buffer",
             code="RS-M37",

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
@@ -132,17 +132,69 @@ class LruCache(Generic[T]):
                     del self._making[key]
 
 
-# Several caches may share a name: kernels of reorders and of sums are all kernels.
-_caches: list[tuple[str, LruCache[object]]] = []
-_followers: list[Callable[[int], None]] = []
 _capacity: int | None = None
 
 
-def shared_cache(name: str, on_evict: Callable[[object], None] | None = None) -> LruCache[object]:
-    """A new cache whose capacity is the primitive cache's; `cache_info` counts it under `name`."""
-    cache: LruCache[object] = LruCache(get_primitive_cache_capacity, on_evict)
-    _caches.append((name, cache))
-    return cache
+def _new_level(on_evict: Callable[[Any], None] | None = None) -> LruCache[Any]:
+    return LruCache(lambda: get_primitive_cache_capacity(), on_evict)
+
+
+def _tell_evicted(value: Any) -> None:
+    for tell in _evictions:
+        tell(value)
+
+
+_evictions: list[Callable[[Any], None]] = []
+_LEVELS: dict[str, LruCache[Any]] = {
+    "primitives": _new_level(_tell_evicted),
+    "kernels": _new_level(),
+    "sums": _new_level(),
+}
+
+
+def cache_level(name: str) -> LruCache[Any]:
+    """The one level of that name; all levels have the primitive cache's capacity."""
+    return _LEVELS[name]
+
+
+def on_eviction(tell: Callable[[Any], None]) -> None:
+    """Call `tell` with each primitive that goes."""
+    _evictions.append(tell)
+
+
+class CallLevel:
+    """What calls of one signature need, by signature: found without a lock, kept under one.
+
+    As many are kept as primitives, and the oldest goes first.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, Any] = {}
+        self.find: Callable[[Hashable], Any] = self._calls.get
+        self._lock = threading.RLock()
+
+    def keep(self, signature: Hashable, call: T) -> T:
+        """Keep what was made for a signature, and give it back."""
+        capacity = get_primitive_cache_capacity()
+        if capacity:
+            with self._lock:
+                self._calls[signature] = call
+            self.trim(capacity)
+        return call
+
+    def trim(self, capacity: int) -> None:
+        """Keep at most `capacity` of them."""
+        with self._lock:
+            for signature in list(self._calls)[: max(len(self._calls) - capacity, 0)]:
+                del self._calls[signature]
+
+    def reset_locks(self) -> None:
+        """In the child of a fork: a lock held by a thread that is not here would never be released."""
+        self._lock = threading.RLock()
+
+
+calls = CallLevel()
+"""Signature of a call -> what it needs, for all functions on arrays."""
 
 
 def cache_info() -> dict[str, CacheInfo]:
@@ -153,27 +205,7 @@ def cache_info() -> dict[str, CacheInfo]:
     equal problems of different primitives share. "sums": solved reductions, of compensations and of scales
     found from data.
     """
-    nothing = CacheInfo(0, 0, 0, 0, get_primitive_cache_capacity())
-    # Each has its line from the start, though some are made when first needed.
-    infos = dict.fromkeys(("primitives", "kernels", "sums"), nothing)
-    for name, cache in _caches:
-        infos[name] = _added(infos[name], cache.info())
-    return infos
-
-
-def _added(one: CacheInfo, other: CacheInfo) -> CacheInfo:
-    return CacheInfo(
-        one.hits + other.hits,
-        one.misses + other.misses,
-        one.evictions + other.evictions,
-        one.size + other.size,
-        other.capacity,
-    )
-
-
-def follow_capacity(resize: Callable[[int], None]) -> None:
-    """Call `resize(capacity)` whenever the primitive cache's capacity is set."""
-    _followers.append(resize)
+    return {name: level.info() for name, level in _LEVELS.items()}
 
 
 def get_primitive_cache_capacity() -> int:
@@ -199,15 +231,15 @@ def set_primitive_cache_capacity(capacity: int) -> None:
             hint=_HINT,
         )
     _capacity = wanted
-    for _, cache in _caches:
-        cache.trim(wanted)
-    for resize in _followers:
-        resize(wanted)
+    calls.trim(wanted)
+    for level in _LEVELS.values():
+        level.trim(wanted)
 
 
 def _after_fork_in_child() -> None:
-    for _, cache in _caches:
-        cache.reset_locks()
+    calls.reset_locks()
+    for level in _LEVELS.values():
+        level.reset_locks()
 
 
 if hasattr(os, "register_at_fork"):

@@ -12,7 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..desc.tags import MAX_NDIMS
 from ..errors import InvalidArguments
+from ..foreign import has_attribute, text_of
 from .alloc import Array
 
 NumpyType = np.dtype[Any]
@@ -116,11 +118,10 @@ def imported(x: Any) -> Array:
 
 def not_imported(name: str, x: object, error: Exception) -> InvalidArguments:
     """The error for a producer that fails, or whose capsule cannot be read."""
-    if not hasattr(x, "__dlpack__"):
+    if not has_attribute(x, "__dlpack__"):
         why, hint = f"{type(x).__name__} has no __dlpack__", "pass an array of a library that exports DLPack"
     else:
-        said = str(error) or type(error).__name__
-        why = f"{type(x).__name__}.__dlpack__: {said}"[:_LONGEST]
+        why = f"{type(x).__name__}.__dlpack__: {text_of(error)}"[:_LONGEST]
         hint = "copy it to NumPy: np.asarray(x)"
     return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)
 
@@ -139,7 +140,7 @@ class _Reader:
         if name not in _NAMES or (name == _VERSIONED and _major(capsule) != _MAJOR):
             return capsule  # NumPy says what is wrong with it
         tensor = self._tensor = _tensor(capsule, name)
-        _check_pointers(tensor)
+        _check(tensor)
         self.dtype = _TYPES.get((tensor.code, tensor.bits))
         if self.dtype is not None:
             tensor.code = _UNSIGNED
@@ -166,9 +167,14 @@ def _major(capsule: object) -> int:
     return ctypes.c_uint32.from_address(_pointer(capsule, _VERSIONED)).value
 
 
-def _check_pointers(tensor: Any) -> None:
-    """Raise BufferError for a tensor without a shape or without data: NumPy would follow both blindly."""
-    if tensor.ndim > 0 and not tensor.shape:
+def _check(tensor: Any) -> None:
+    """Raise BufferError for a rank that no array has, and for a tensor without a shape or without data.
+
+    NumPy would follow the pointers blindly. The rank comes first: it says how much of the shape may be read.
+    """
+    if not 0 <= tensor.ndim <= MAX_NDIMS:
+        raise BufferError(f"its tensor has {tensor.ndim} axes; a tensor has at most {MAX_NDIMS}")
+    if tensor.ndim and not tensor.shape:
         raise BufferError("its tensor has axes, but no shape")
     has_elements = all(tensor.shape[d] for d in range(tensor.ndim))
     if has_elements and not tensor.data:

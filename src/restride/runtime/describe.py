@@ -14,6 +14,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
+from ..foreign import is_masked
 from .alloc import Array, Buffer, address_of, extent
 
 Shape = tuple[int, ...]
@@ -122,7 +123,7 @@ def _check_array(x: object) -> None:
     if not isinstance(x, np.ndarray):
         hint = "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)"
         raise _refused(f"{type(x).__name__} is no NumPy array", hint)
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
 
 

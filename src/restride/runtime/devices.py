@@ -1,32 +1,78 @@
-"""Where a runtime of devices is loaded, when one is first looked for: programs of the CPU never pay for it.
+"""Which devices there are, by the words that name them: `rs.Engine` finds every device here.
 
-There is one such runtime, SYCL's. Another kind of device would get its line here.
+A runtime of devices is loaded when one of its words is first used: programs of the CPU never pay for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from .sycl import SyclDevice
-
-
-def count_devices(selector: str) -> int:
-    """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
-    from . import sycl
-
-    return sycl.count_devices(selector)
+from ..loading import load_whole
+from .cpu import CpuDevice
+from .device import Device
+from .reference import ReferenceDevice
 
 
-def open_device(selector: str, index: int) -> SyclDevice | None:
-    """The device of that number in its default context; None where there is none."""
+class Platform(NamedTuple):
+    """The devices of one word. `has_filters`: what follows the word behind a colon narrows them down.
+
+    `open(filter, index)` gives a device, always the same object, or None; `count(filter)` says how many there
+    are; `why_none()` says why there is none, and what to do about it.
+    """
+
+    open: Callable[[str, int], Device | None]
+    count: Callable[[str], int]
+    why_none: Callable[[], tuple[str, str]] | None = None
+    has_filters: bool = False
+
+
+_platforms: dict[str, Platform] = {}
+
+
+def register_platform(word: str, platform: Platform) -> None:
+    """Let `rs.Engine(word, index)` open devices; the word is in lower case."""
+    _platforms[word] = platform
+
+
+def register_device(device: Device) -> None:
+    """Let `rs.Engine(device.name)` open a device, the only one of its name."""
+    register_platform(device.name, Platform(lambda _, index: None if index else device, lambda _: 1))
+
+
+def find_platform(word: str) -> tuple[Platform, str] | None:
+    """The devices that a word names, and the filter behind its colon; None for a word that names none."""
+    first, colon, rest = word.partition(":")
+    platform = _platforms.get(first)
+    return None if platform is None or (colon and not platform.has_filters) else (platform, rest)
+
+
+def _open_sycl(selector: str, index: int) -> Device | None:
+    load_whole("restride.runtime.sycl")
     from . import sycl
 
     return sycl.open_device(selector, index)
 
 
-def why_none() -> tuple[str, str]:
-    """Why a SYCL device is missing, and what to do about it."""
+def _count_sycl(selector: str) -> int:
+    load_whole("restride.runtime.sycl")
+    from . import sycl
+
+    return sycl.count_devices(selector)
+
+
+def _why_no_sycl() -> tuple[str, str]:
+    load_whole("restride.runtime.sycl")
     from . import sycl
 
     return sycl.why_none()
+
+
+# "any" names no device, hence none of it can be opened.
+register_platform("any", Platform(lambda _, index: None, lambda _: 0))
+register_device(CpuDevice("cpu"))
+register_device(ReferenceDevice("reference"))
+register_platform(
+    "gpu", Platform(lambda _, index: _open_sycl("gpu", index), lambda _: _count_sycl("gpu"), _why_no_sycl)
+)
+register_platform("sycl", Platform(_open_sycl, _count_sycl, _why_no_sycl, has_filters=True))

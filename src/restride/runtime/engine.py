@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import enum
 import operator
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import Any, NoReturn, final
 
 from ..desc.parse import short_repr
 from ..errors import InvalidArguments
-from .devices import count_devices, open_device, why_none
-
-if TYPE_CHECKING:
-    from .sycl import SyclDevice
+from .device import Device
+from .devices import Platform, find_platform
 
 
 class EngineKind(enum.IntEnum):
@@ -21,11 +19,6 @@ class EngineKind(enum.IntEnum):
     cpu = 1
     gpu = 2
     reference = 3
-
-
-# What this process itself is. "any" names no device, hence none of it can be opened.
-_HOST_COUNT = {"any": 0, "cpu": 1, "reference": 1}
-_SYCL = "sycl"
 
 
 @final
@@ -38,55 +31,47 @@ class Engine:
     InvalidArguments for a kind or an index that does not exist.
     """
 
-    __slots__ = ("_device", "_index", "_kind")
-    _kind: EngineKind
-    _index: int
-    _device: SyclDevice | None
+    __slots__ = ("device",)
+    device: Device
 
     def __new__(cls, kind: str | EngineKind, index: int = 0) -> Engine:
         """Return the one object of that device."""
-        word, number = _parse_kind(kind), _parse_index(index)
-        selector = _selector(word)
-        if selector is not None:
-            return _open_sycl(word, selector, number)
-        count = _HOST_COUNT[word]
-        if number >= count:
-            raise _absent(word, number, count)
-        parsed = EngineKind[word]
-        return _OPEN.setdefault((parsed, number), _opened(parsed, number))
+        (word, platform, selector), number = _parse_kind(kind), _parse_index(index)
+        device = platform.open(selector, number)
+        if device is None:
+            raise _absent(word, number, platform, platform.count(selector))
+        return cls.of_device(device)
 
     @staticmethod
     def get_count(kind: str | EngineKind) -> int:
         """How many engines of `kind` there are (`dnnl::engine::get_count`)."""
-        word = _parse_kind(kind)
-        selector = _selector(word)
-        return _HOST_COUNT[word] if selector is None else count_devices(selector)
+        _, platform, selector = _parse_kind(kind)
+        return platform.count(selector)
 
     @classmethod
-    def of_device(cls, device: SyclDevice) -> Engine:
-        """The one engine of a SYCL device in a context."""
-        kind = EngineKind.__members__.get(device.word, EngineKind.any)
-        return _OPEN.setdefault(device, _opened(kind, device.index, device))
+    def of_device(cls, device: Device) -> Engine:
+        """The one engine of a device."""
+        return _OPEN.setdefault(device, _opened(device))
 
     @property
     def kind(self) -> str:
         """The kind as a word: "cpu", "gpu" or "reference"; of a SYCL device what it is."""
-        return self._kind.name
+        return self.device.kind
 
     @property
     def name(self) -> str:
         """What `rs.Engine` takes for this device: the kind, or "sycl:opencl:cpu"."""
-        return self.kind if self._device is None else self._device.name
+        return self.device.name
 
     @property
     def is_sycl(self) -> bool:
         """True for a SYCL device: its memory is USM, its streams are queues."""
-        return self._device is not None
+        return self.device.usm_queue is not None
 
     @property
     def index(self) -> int:
         """The device's number among those of its kind."""
-        return self._index
+        return self.device.index
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"an Engine cannot be changed: {name}")
@@ -95,58 +80,43 @@ class Engine:
         raise AttributeError(f"an Engine cannot be changed: {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._device is not None and not self._device.is_default:
+        if not self.device.is_default:
             raise InvalidArguments(
                 f"Engine: {self} cannot be copied or pickled",
                 code="RS-P03",
                 why="its context, or its part of a device, is of this process alone",
                 hint="pickle an engine of a whole device in its default context",
             )
-        return Engine, (self.name, self._index)
+        return Engine, (self.name, self.index)
 
     def __repr__(self) -> str:
-        return f"restride.Engine({self.name!r}, {self._index})"
+        return f"restride.Engine({self.name!r}, {self.index})"
 
     def __str__(self) -> str:
-        return f"{self.name}:{self._index}"
+        return f"{self.name}:{self.index}"
 
 
-_OPEN: dict[object, Engine] = {}
+_OPEN: dict[Device, Engine] = {}
 
 
-def _opened(kind: EngineKind, index: int, device: SyclDevice | None = None) -> Engine:
+def _opened(device: Device) -> Engine:
     engine = object.__new__(Engine)
-    object.__setattr__(engine, "_kind", kind)
-    object.__setattr__(engine, "_index", index)
-    object.__setattr__(engine, "_device", device)
+    object.__setattr__(engine, "device", device)
     return engine
 
 
-def _open_sycl(word: str, selector: str, index: int) -> Engine:
-    device = open_device(selector, index)
-    if device is None:
-        raise _absent(word, index, count_devices(selector))
-    return Engine.of_device(device)
-
-
-def _parse_kind(kind: object) -> str:
+def _parse_kind(kind: object) -> tuple[str, Platform, str]:
+    """The word of a kind, the devices that it names, and what narrows them down."""
     word = kind.name if isinstance(kind, EngineKind) else kind.lower() if isinstance(kind, str) else ""
-    if word in EngineKind.__members__ or word.partition(":")[0] == _SYCL:
-        return word
+    found = find_platform(word)
+    if found is not None:
+        return word, *found
     raise InvalidArguments(
         f"Engine: unknown kind {_shown(kind)}",
         code="RS-P03",
         why="an engine's kind is a word or an EngineKind",
         hint='use "cpu", "gpu" or "reference", or a SYCL device: "sycl", "sycl:opencl:cpu"',
     )
-
-
-def _selector(word: str) -> str | None:
-    """What a SYCL device must be; None for the host."""
-    if word == EngineKind.gpu.name:
-        return word
-    first, _, rest = word.partition(":")
-    return rest if first == _SYCL else None
 
 
 def _shown(index: object) -> str:
@@ -170,12 +140,12 @@ def _parse_index(index: object) -> int:
     )
 
 
-def _absent(word: str, index: int, count: int) -> InvalidArguments:
+def _absent(word: str, index: int, platform: Platform, count: int) -> InvalidArguments:
     word = word[:60]
     why = f"this machine offers {count} engine{'' if count == 1 else 's'} of kind {word!r}"
     hint = f'use rs.Engine("{word}", {count - 1})' if count else 'use rs.Engine("cpu")'
-    if not count and _selector(word) is not None:
-        reason, way_out = why_none()
+    if not count and platform.why_none is not None:
+        reason, way_out = platform.why_none()
         why, hint = f"{why}: {reason}", f"{hint}, or {way_out}"
     return InvalidArguments(
         f"Engine: there is no engine {word}:{_shown(index)}", code="RS-P03", why=why, hint=hint

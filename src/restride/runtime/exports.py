@@ -18,6 +18,7 @@ from ..errors import InvalidArguments, Unimplemented
 from . import views
 from .alloc import Array, Buffer
 from .capsules import exported
+from .device import Device
 
 _CPU = (1, 0)
 _WIDER = {DataType.u4: "u8", DataType.s4: "s8"}
@@ -77,11 +78,14 @@ def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
     }
 
 
-def usm_interface(md: MemoryDesc, held: Buffer, queue: Any) -> dict[str, Any]:
-    """`__sycl_usm_array_interface__` of a plain layout in USM; AttributeError as `interface`.
+def usm_interface(md: MemoryDesc, held: Buffer, device: Device) -> dict[str, Any] | None:
+    """`__sycl_usm_array_interface__`, once nothing works on the memory; None for what is no plain USM.
 
-    Strides and the offset count elements there. `queue` is one of the memory's context.
+    Strides and the offset count elements there. Raises AttributeError as `interface`.
     """
+    if md.inner_blks or device.usm_queue is None:
+        return None
+    device.settle(held)
     return {
         "version": 1,
         "typestr": _twin(md).str,
@@ -89,7 +93,7 @@ def usm_interface(md: MemoryDesc, held: Buffer, queue: Any) -> dict[str, Any]:
         "strides": md.strides,
         "data": (held.address, held.readonly),
         "offset": md.offset0 if md.nelems else 0,
-        "syclobj": queue,
+        "syclobj": device.usm_queue,
     }
 
 

@@ -10,19 +10,26 @@ import numpy as np
 from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool
-from ..dtypes import DataType
 from ..errors import InvalidArguments
 from . import exports, views
-from .alloc import NO_DATA, Array, Buffer, acquire, address_of, allocate, at_pointer, extent, wrap
+from .alloc import NO_DATA, NOTHING, Array, Buffer, address_of, at_pointer, extent
 from .capsules import imported, not_imported
 from .describe import describe
-from .device_memory import acquire_on, host_copy, host_image, host_view, lent_to, settled, usm_interface
 from .engine import Engine
-from .memory_checks import PAIRS, checked_desc, checked_engine, refused, takes_none
+from .memory_checks import (
+    PAIRS,
+    acquire,
+    checked_desc,
+    checked_engine,
+    checked_length,
+    lend,
+    out_of_sight,
+    refused,
+    takes_none,
+)
 
 __all__ = ["NO_DATA", "Memory"]
 
-_NOTHING = Buffer(0, 0, False, None)
 # Moving data is the work of rows above this one: `arrays` registers how.
 _mover: list[Callable[[Memory, Any, Any], Memory]] = []
 
@@ -107,7 +114,7 @@ class Memory:
         try:
             found = imported(x)
         except Exception as error:  # a foreign __dlpack__ may raise anything
-            raise not_imported("Memory.from_dlpack: x", x, error) from None
+            raise not_imported("Memory.from_dlpack: x", x, error) from error
         return cls.from_numpy(found.copy() if copy else found, None, engine)
 
     @classmethod
@@ -163,7 +170,7 @@ class Memory:
 
     def to_numpy(self) -> Array:
         """A copy in logical, row-major order and of the logical dims, without padding."""
-        return views.logical(self._desc, self._held("to_numpy", copied=True))
+        return views.logical(self._desc, self._copied("to_numpy"))
 
     def to(self, format: Any, data_type: Any = None) -> Memory:
         """A new memory of the same elements in another format and type: `mem.to("nchw")`.
@@ -196,9 +203,12 @@ class Memory:
             raise refused("RS-M38", "Memory.map_data", "the memory is mapped already (M38)", PAIRS, self)
         if self._buffer is None:
             return None
-        self._image = host_image(self._buffer, self._engine)
-        self._mapped = True
-        return views.flat(self._desc, self._image or self._held("map_data"))
+        device, image = self.engine.device, None
+        view = device.host_view(self._buffer)
+        if view is None:
+            view = image = device.download(self._buffer)
+        self._mapped, self._image = True, image
+        return views.flat(self._desc, view)
 
     def unmap_data(self, mapped: Array | None = None) -> None:
         """Hand the mapped array back; what was written to it is in the memory.
@@ -212,7 +222,7 @@ class Memory:
         if mapped is not None and not self._is_mine(mapped):
             raise refused("RS-M38", "Memory.unmap_data", "that array was not mapped from here", PAIRS, self)
         if self._image is not None:
-            settled(self._buffer, self._engine, self._image)
+            self.engine.device.upload(self._image, self._buffer, self._nbytes)
         self._mapped, self._image = False, None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -232,9 +242,11 @@ class Memory:
     @property
     def __sycl_usm_array_interface__(self) -> dict[str, Any]:
         """dpctl's interface of USM, for a plain layout on a SYCL engine; AttributeError for all else."""
-        if self._engine is None or not self._engine.is_sycl or self._buffer is None or self._desc.inner_blks:
+        buffer = self._buffer
+        said = None if buffer is None else exports.usm_interface(self._desc, buffer, self.engine.device)
+        if said is None:
             raise AttributeError(f"__sycl_usm_array_interface__: {self!r} is no USM with strides")
-        return usm_interface(self._desc, self._buffer, self._engine)
+        return said
 
     def __dlpack__(self, **options: Any) -> Any:
         """A DLPack capsule of a plain layout, without a copy; the options are the Array API's.
@@ -254,7 +266,7 @@ class Memory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An address means nothing elsewhere: the bytes travel.
-        held = None if self._buffer is None else self._held("pickle", copied=True).bytes()
+        held = None if self._buffer is None else self._copied("pickle").bytes()
         return (_rebuilt, (self._desc, self._engine, held)) if self else (Memory, ())
 
     def __repr__(self) -> str:
@@ -266,7 +278,7 @@ class Memory:
         return f"restride.Memory({self._desc}, {self._engine}, {', '.join(facts)})"
 
     def _attach(self, buffer: Buffer | None) -> None:
-        held = _NOTHING if buffer is None else buffer
+        held = NOTHING if buffer is None else buffer
         reach = extent(self._desc) if held.address else (0, 0)
         self._buffer = buffer
         self._address, self._nbytes, self._readonly = held.address, held.nbytes, held.readonly
@@ -278,22 +290,32 @@ class Memory:
 
     def _acquired(self, data: Any) -> Buffer | None:
         """The buffer that `data` stands for on this memory's engine."""
+        engine = self.engine
         if isinstance(data, Memory):
-            data = lent_to(self._engine, data._held("data", raw=True), data._engine)
-        if self._engine is not None and self._engine.is_sycl:
-            return acquire_on(self._engine, self._desc, data)
-        return acquire(self._desc, data)
+            data = lend(data._stored("data"), data.engine, engine)
+        return acquire(engine.device, self._desc, data)
 
-    def _held(self, what: str, *, copied: bool = False, raw: bool = False) -> Buffer:
-        """The bytes where Python can see them: a copy will do if `copied`; `raw`: wherever they are."""
+    def _stored(self, what: str) -> Buffer:
+        """The buffer, wherever it lies; without elements none is needed."""
         if self._buffer is not None:
-            if raw or self._engine is None or not self._engine.is_sycl:
-                return self._buffer
-            return host_copy(self._buffer, self._engine) if copied else host_view(self, self._buffer, what)
+            return self._buffer
         if self and not self._desc.nelems:
-            return _NOTHING
+            return NOTHING
         hint = "give it a buffer with set_data_handle, or leave data out to allocate"
         raise refused("RS-M36", f"Memory.{what}", "there is no data", hint, self)
+
+    def _held(self, what: str) -> Buffer:
+        """The bytes themselves, where Python can see them."""
+        buffer = self._stored(what)
+        view = buffer if buffer is NOTHING else self.engine.device.host_view(buffer)
+        if view is None:
+            raise out_of_sight(what, self)
+        return view
+
+    def _copied(self, what: str) -> Buffer:
+        """The bytes on the host, where a copy will do."""
+        buffer = self._stored(what)
+        return buffer if buffer is NOTHING else self.engine.device.download(buffer)
 
     def _plain(self, what: str) -> Buffer:
         if not self._desc.inner_blks:
@@ -308,12 +330,10 @@ def register_mover(move: Callable[[Memory, Any, Any], Memory]) -> None:
 
 def _rebuilt(md: MemoryDesc, engine: Engine, held: Array | None) -> Memory:
     """A memory of its own with the bytes `held`, as pickle and copy want it."""
-    if held is None:
-        return Memory(md, engine, NO_DATA)
-    if engine.is_sycl:
-        memory = Memory(md, engine)
-        settled(memory._buffer, engine, wrap(held[: memory._nbytes], DataType.u8))
-        return memory
-    buffer = allocate(held.nbytes)
-    buffer.bytes()[...] = held
-    return Memory(md, engine, buffer)
+    memory = Memory(md, engine, NO_DATA)
+    if held is not None:
+        source = Buffer(address_of(held), held.nbytes, False, held)
+        buffer = engine.device.allocate(held.nbytes)
+        engine.device.upload(source, buffer, held.nbytes)
+        memory._attach(checked_length(md, buffer))
+    return memory

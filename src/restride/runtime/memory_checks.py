@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, OutOfMemory
+from .alloc import NO_DATA, Buffer, extent
+from .device import Device
 from .engine import Engine
 
 PAIRS = "pair each map_data() with one unmap_data()"
@@ -36,6 +38,63 @@ def checked_engine(engine: object, data: object, *, empty: bool) -> Engine | Non
     if isinstance(engine, Engine):
         return engine
     raise refused("RS-V08", "Memory", f"{type(engine).__name__} is no engine", 'pass rs.Engine("cpu")')
+
+
+def acquire(device: Device, md: MemoryDesc, data: object) -> Buffer | None:
+    """The buffer that `data` stands for: None allocates, `NO_DATA` is none, the rest is wrapped.
+
+    The half byte behind an odd number of 4-bit elements is zero in new memory. Raises InvalidArguments for
+    what the device cannot reach and for a buffer that is too short, OutOfMemory as `allocate` of the device.
+    """
+    if data is NO_DATA:
+        return None
+    if data is not None:
+        return checked_length(md, device.wrap(data, md.data_type))
+    try:
+        return device.allocate(extent(md).needed, zero_last=md.data_type.bits < 8)
+    except OutOfMemory as error:
+        raise error.retold(where=error.where or str(md)) from None
+
+
+def checked_length(md: MemoryDesc, buffer: Buffer) -> Buffer:
+    """The buffer. Raises InvalidArguments where it ends before the highest byte of `md`."""
+    if buffer.nbytes >= extent(md).high:
+        return buffer
+    needed = f"the descriptor needs {extent(md).high} bytes, padding and offset0 included"
+    raise InvalidArguments(
+        "Memory: the data is too short",
+        code="RS-M16",
+        where=str(md),
+        why=f"{needed}; the data has {buffer.nbytes}",
+        hint="pass a longer buffer, or leave data out to allocate",
+    )
+
+
+def lend(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
+    """A memory's buffer for a memory of another engine. Raises InvalidArguments for what it cannot reach."""
+    if owner is taker or owner.device.is_host:
+        return buffer
+    view = owner.device.host_view(buffer) if taker.device.is_host else None
+    if view is not None:
+        return view
+    raise InvalidArguments(
+        "Memory: the data is on another device",
+        code="RS-P08",
+        where=f"data on {owner}, memory on {taker}",
+        why="its bytes cannot be reached from there",
+        hint="allocate a memory on this engine, and reorder from the other",
+    )
+
+
+def out_of_sight(what: str, memory: object) -> InvalidArguments:
+    """The error for a look at bytes that Python cannot see in place."""
+    return InvalidArguments(
+        f"Memory.{what} is not possible",
+        code="RS-P08",
+        where=str(memory),
+        why="the bytes lie on the device, or have been freed",
+        hint="use to_numpy() or map_data(), which copy; or shared memory of rs.sycl_interop.make_memory",
+    )
 
 
 def takes_none(memory: object, *, is_mapped: bool) -> InvalidArguments:

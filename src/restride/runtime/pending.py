@@ -11,13 +11,16 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+# Events of dpctl, and what must live until they are done.
+Work = list[tuple[Any, tuple[object, ...]]]
+
 
 class Pending:
     """What has been submitted and may still run: each event, and what must live until it is done (P08)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: list[tuple[Any, tuple[object, ...]]] = []
+        self._running: Work = []
         self._abandoned: list[object] = []
         self._look_at = 16
 
@@ -26,7 +29,7 @@ class Pending:
         with self._lock:
             self._running.append((event, tuple(held)))
             if len(self._running) >= self._look_at:
-                self._running = [one for one in self._running if not is_done(one[0])]
+                self._running = _still_running(self._running)
                 self._look_at = max(16, 2 * len(self._running))
 
     def wait_for(self, owner: object) -> None:
@@ -48,7 +51,7 @@ class Pending:
     def settle(self) -> None:
         """Let go of what is done."""
         with self._lock:
-            self._running = [one for one in self._running if not is_done(one[0])]
+            self._running = _still_running(self._running)
 
     def abandon(self) -> None:
         """In the child of a fork: work of the parent never ends here, nor may what it works on be freed."""
@@ -69,6 +72,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pending.abandon)
 
 
-def is_done(event: Any) -> bool:
-    """True for an event of dpctl whose work has ended."""
-    return str(event.execution_status).rpartition(".")[2] == "complete"
+def _still_running(work: Work) -> Work:
+    """What has not ended. The name of a status is read as a plain attribute: every event is asked."""
+    return [one for one in work if one[0].execution_status._name_ != "complete"]

@@ -21,14 +21,20 @@ from typing import TYPE_CHECKING
 from restride import settings
 from restride.desc.parse import short_repr
 from restride.errors import InvalidArguments
+from restride.loading import load_whole
 
 if TYPE_CHECKING:
-    from restride.runtime.workers import Team
+    from restride.runtime.workers import NativeTeam, Team
 
 MOST_THREADS = 1024
 # A piece of a long job lasts about this long: far above the cost of a region, and below 0.2 s even where
 # fresh pages make the next piece fifty times as slow as the last.
 _PIECE_S = 0.003
+# At most so many pages are asked for at once, however fast the last ones came: the system may have to find
+# and clear the next ones first, which takes some milliseconds for each.
+_PIECE_PAGES = 8
+# Pages that are there take a thousandth of this: then one thread asks for all, and no other is woken for it.
+_FRESH_S = 0.0002
 
 
 def available_processors() -> int:
@@ -71,6 +77,10 @@ class ThreadPool:
         team = self._team or self._start()
         team.run(fn, src, dst, params, parts, first, parts - first if count is None else count)
 
+    def native_team(self) -> NativeTeam | None:
+        """The team, for native code that opens regions itself; None where the workers are Python's."""
+        return (self._team or self._start()).native
+
     def run_long(self, fn: int, src: int, dst: int, params: int, parts: int) -> None:
         """Run all parts, in pieces short enough for Ctrl-C to be honoured within 0.2 s.
 
@@ -86,6 +96,26 @@ class ThreadPool:
             piece = _next_piece(count, time.perf_counter() - start, least)
             first += count
 
+    def prefault(self, dst: int, offsets: int, count: int) -> None:
+        """Ask the system for the pages of a destination that is to be written, and change no byte of it.
+
+        At `offsets` lie `count` int64: offsets of bytes that may be written, one for each page. A long job on
+        fresh pages needs this first where a part writes to many of them. Ctrl-C is honoured.
+        """
+        team = self._team or self._start()
+        if not team.prefault:
+            return
+        least = min(self._threads, available_processors())
+        pages, parts, first = _PIECE_PAGES, 1, 0
+        while first < count:
+            pages = min(pages, count - first)
+            start = time.perf_counter()
+            self.run(team.prefault, pages, dst, offsets + 8 * first, min(parts, pages))
+            seconds = time.perf_counter() - start
+            first += pages
+            pages = min(_next_piece(pages, seconds, least), _PIECE_PAGES)
+            parts = _PIECE_PAGES if seconds > _FRESH_S else 1
+
     def resize(self, threads: int) -> None:
         """Use `threads` threads from the next region on. Regions that are running end as they began."""
         wanted = _parse_threads(threads)
@@ -100,6 +130,7 @@ class ThreadPool:
     def _start(self) -> Team:
         with self._starting:
             if self._team is None:
+                load_whole("restride.runtime.workers")
                 from restride.runtime.workers import open_team
 
                 spin = self._threads <= available_processors()

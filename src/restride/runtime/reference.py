@@ -1,25 +1,108 @@
-"""The reference device: nests run by the interpreter, the definition that every other engine must match."""
+"""The reference device: programs run by the interpreter, which every other engine must match."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from ..dtypes import DataType
+from ..loading import load_whole
 from ..plan.contract import Array, storage_dtype
 from ..plan.interpret import interpret
-from ..plan.nest import LoopNest
-from .memory import Memory
+from ..plan.program import NestStep, Place, Program, SumStep
+from .alloc import Buffer, address_of
+from .arguments import Arguments, Executable
+from .device import Queue
+from .event import COMPLETED, Event
+from .host import HostDevice
 
 
-def run_nest(
-    nest: LoopNest, src: Memory, dst: Memory, scalars: Sequence[float] = (), tensors: Sequence[Array] = ()
-) -> None:
-    """Interpret a nest on memories that the caller has checked."""
-    interpret(nest, storage(src), storage(dst), scalars, tensors)
+class ReferenceDevice(HostDevice):
+    """The memory of the CPU, and the interpreter."""
+
+    def compile(self, program: Program) -> ReferenceExecutable:
+        """The program as it stands."""
+        return ReferenceExecutable(program)
+
+    def launch(
+        self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[object] = ()
+    ) -> Event:
+        """Run to the end."""
+        assert isinstance(executable, ReferenceExecutable)
+        executable.run(arguments)
+        return COMPLETED
 
 
-def storage(memory: Memory) -> Array:
-    """The buffer as elements of the storage dtype; element offset 0 is the first."""
-    data = memory.data
-    return np.empty(0, np.uint8) if data is None else data.view(storage_dtype(memory.desc.data_type))
+class ReferenceExecutable:
+    """A program as it stands: each step is interpreted."""
+
+    name, why = "ref:any", "the interpreter"
+    scratch_bytes, threads = 0, 1
+    call = lowered = None
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def prepare(self) -> None:
+        """There is nothing to compile."""
+
+    def run(self, arguments: Arguments) -> None:
+        """Run on checked memory."""
+        temporaries = [_temporary(nbytes) for nbytes in self.program.temporaries]
+        memory = _ProgramMemory(arguments.buffers, temporaries)
+        for step in self.program.steps:
+            if isinstance(step, SumStep):
+                _run_sums(step, memory)
+            else:
+                _run_nest(step, memory, arguments.scalars)
+
+
+def _temporary(nbytes: int) -> Buffer:
+    held = np.zeros(max(nbytes, 1), np.uint8)
+    return Buffer(address_of(held), nbytes, False, held)
+
+
+class _ProgramMemory:
+    """The memory of one run: places as flat arrays, from element offset 0 on."""
+
+    def __init__(self, slots: Sequence[Buffer], temporaries: Sequence[Buffer]) -> None:
+        self._slots, self._temporaries = slots, temporaries
+
+    def flat(self, place: Place, data_type: DataType) -> tuple[Array, int]:
+        """The storage of a buffer, and at which element of it the place is."""
+        found = self._slots[place.buffer] if place.buffer >= 0 else self._temporaries[~place.buffer]
+        dtype = storage_dtype(data_type)
+        raw = found.bytes()
+        whole = raw[: len(raw) // dtype.itemsize * dtype.itemsize].view(dtype)
+        return whole, place.offset * 8 // data_type.bits
+
+
+def _run_nest(step: NestStep, memory: _ProgramMemory, scalars: Sequence[float]) -> None:
+    nest = step.nest
+    src, src_at = memory.flat(step.src, nest.src_type)
+    dst, dst_at = memory.flat(step.dst, nest.dst_type)
+    pairs = [
+        memory.flat(*each) for each in zip(step.operands, (x.data_type for x in nest.operands), strict=True)
+    ]
+    moved = (replace(x, base=x.base + at) for x, (_, at) in zip(nest.operands, pairs, strict=True))
+    nest = replace(
+        nest, src_base=nest.src_base + src_at, dst_base=nest.dst_base + dst_at, operands=tuple(moved)
+    )
+    first, count = step.scalars
+    values = step.constants or scalars[first : first + count]
+    interpret(nest, src, dst, values, [tensor for tensor, _ in pairs])
+
+
+def _run_sums(step: SumStep, memory: _ProgramMemory) -> None:
+    load_whole("restride.plan.reduction")
+    from ..plan.reduction import interpret as interpret_reduction
+
+    reduction = step.reduction
+    src, at = memory.flat(step.src, reduction.data_type)
+    for place, factor in step.outputs:
+        (found,) = interpret_reduction(reduction, src[at:], factor)
+        out, start = memory.flat(place, DataType.u8)
+        raw = np.ascontiguousarray(found).reshape(-1).view(np.uint8)
+        out[start : start + len(raw)] = raw

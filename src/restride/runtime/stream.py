@@ -7,8 +7,8 @@ from typing import Any
 
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
+from .device import Queue
 from .engine import Engine
-from .pending import pending
 
 
 class StreamFlags(enum.IntFlag):
@@ -38,14 +38,14 @@ class Stream:
     """
 
     __slots__ = ("__weakref__", "_engine", "_flags", "_queue")
-    _queue: Any
+    _queue: Queue | None
 
     def __init__(self, engine: Engine, flags: str | int | StreamFlags = "in_order") -> None:
         if not isinstance(engine, Engine):
             raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
         self._engine = engine
         self._flags = _checked(_parse(flags), engine)
-        self._queue = _make_queue(engine, self._flags)
+        self._queue = engine.device.open_queue(in_order=self._flags is StreamFlags.in_order)
 
     @classmethod
     def of_queue(cls, engine: Engine, queue: Any) -> Stream:
@@ -67,9 +67,7 @@ class Stream:
 
     def wait(self) -> Stream:
         """Block until everything on this stream has ended, and return the stream."""
-        if self._queue is not None:
-            self._queue.wait()
-            pending.settle()
+        self._engine.device.wait(self._queue)
         return self
 
     def __repr__(self) -> str:
@@ -106,16 +104,9 @@ def _of_words(words: list[str], text: str) -> StreamFlags:
     return parsed
 
 
-def _make_queue(engine: Engine, flags: StreamFlags) -> Any:
-    device = engine._device
-    if device is None:
-        return None
-    order = {"property": "in_order"} if flags == StreamFlags.in_order else {}
-    return device.sdk.dpctl.SyclQueue(device.context, device.device, **order)
-
-
 def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
-    if StreamFlags.out_of_order not in flags or (engine.is_sycl and flags == StreamFlags.out_of_order):
+    has_queues = not engine.device.is_host
+    if StreamFlags.out_of_order not in flags or (has_queues and flags == StreamFlags.out_of_order):
         return flags
     raise _refused(
         f"engine {engine} executes in order",

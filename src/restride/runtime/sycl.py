@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 
+from ..dtypes import DataType
 from ..emit.entry import ENTRY
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
-from ..plan.machine import Device
+from ..plan.machine import DeviceFacts
+from ..plan.program import Program
 from ..plan.work_items import ItemPlan
 from ..plan.work_sums import SumPlan
 from ..targets.spirv import Spirv, spirv_code
 from .alloc import Array, Buffer, address_of
-from .cache import LruCache, shared_cache
+from .arguments import Arguments, Executable
+from .cache import cache_level
+from .device import Device, Queue, Waitable
 from .pending import pending
-from .sycl_sdk import INSTALL, Sdk, find_sdk
+from .sycl_executable import SyclExecutable
+from .sycl_sdk import INSTALL, Sdk, SyclQueue, find_sdk
 
 USM_KINDS = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
 # More items in a group bring nothing to kernels that only move.
@@ -29,28 +33,23 @@ _LARGE = 2**20
 # SPIR-V has vectors of 16 lanes, and the narrowest elements are bytes.
 _VECTOR_BYTES = 16
 
-_kernels: LruCache[Any] = cast("LruCache[Any]", shared_cache("kernels"))
+_kernels = cache_level("kernels")
 
 
-class Place(NamedTuple):
-    """Memory of a device: a USM object of dpctl, and how many bytes behind its start offset 0 lies."""
+class SyclDevice(Device):
+    """One SYCL device in one context. `queue` is its own, in order: for copies that have no stream."""
 
-    usm: Any
-    at: int = 0
-
-
-class SyclDevice:
-    """One SYCL device in one context: what an engine stands for. `name` and `index` are those of the engine.
-
-    `queue` is the device's own, in order: for copies that no stream is given for.
-    """
+    is_host = False
 
     def __init__(self, sdk: Sdk, device: Any, context: Any) -> None:
         self.sdk, self.device, self.context = sdk, device, context
-        self.queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
-        self.word, (self.name, self.index) = device.device_type.name, _named(device)
+        self.queue = self.usm_queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
+        # Asked at every execution, so without a call of Python.
+        self._pointer_type, self._context_at = sdk.pointer_type, context.addressof_ref()
+        self.name, self.index = _named(device)
+        self.kind = device.device_type.name if device.is_cpu or device.is_gpu else "any"
         # Others cannot be opened again by their names.
-        self.is_default = device.parent_device is None and context == default_context(sdk, device)
+        self.is_default = device.parent_device is None and context == sdk.default_context(device)
         self.has_double = bool(device.has_aspect_fp64)
         self.facts = _facts(device)
 
@@ -59,8 +58,8 @@ class SyclDevice:
 
     # --- memory ---------------------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int, kind: str = "device") -> Buffer:
-        """`nbytes` bytes of USM of a kind. Raises OutOfMemory where the device has not as much."""
+    def allocate(self, nbytes: int, *, zero_last: bool = False, kind: str = "device") -> Buffer:
+        """New USM of a kind; its last byte is zero if `zero_last`. Raises OutOfMemory."""
         make = getattr(self.sdk.memory, USM_KINDS[kind])
         if nbytes >= _LARGE:
             pending.settle()
@@ -75,13 +74,16 @@ class SyclDevice:
                 why=str(error),
                 hint="free memory, use a smaller type, or work in parts through submemory_desc",
             ) from error
+        if zero_last and nbytes:
+            usm.memset(0)
         return Buffer(usm._pointer, nbytes, False, usm)
 
-    def wrap(self, data: object) -> Buffer:
-        """The USM that `data` is or exports, without a copy.
+    def wrap(self, data: object, data_type: DataType) -> Buffer:
+        """The USM that `data` is or exports, without a copy; of any type.
 
         Raises InvalidArguments for memory of the host, of another context, or already freed.
         """
+        data = data.owner if isinstance(data, Buffer) else data
         interface = getattr(data, "__sycl_usm_array_interface__", None)
         if interface is None:
             raise InvalidArguments(
@@ -91,7 +93,7 @@ class SyclDevice:
                 why="the device reads USM memory alone (P08)",
                 hint='allocate with rs.Memory(md, engine), and reorder into it from one of rs.Engine("cpu")',
             )
-        if not all(self.sdk.is_usm(address, self.context) for address in self._ends(interface)):
+        if not all(self._pointer_type(address, self._context_at) for address in self._ends(interface)):
             raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
         try:
             usm = self.sdk.memory.as_usm_memory(data)
@@ -122,34 +124,91 @@ class SyclDevice:
         """ "device", "shared", "host", or "unknown" for what this context does not know (any more)."""
         return self.sdk.usm_type(usm, self.queue)
 
-    def is_on_host(self, buffer: Buffer) -> bool:
-        """True where Python may read and write the bytes."""
-        return self.usm_type(buffer.owner) in ("shared", "host")
+    def check_alive(self, buffer: Buffer) -> None:
+        """Raise InvalidArguments for USM that the context does not know, or any more."""
+        if not self._pointer_type(buffer.address, self._context_at):
+            raise self._gone(buffer)
+
+    def _gone(self, buffer: Buffer) -> InvalidArguments:
+        return InvalidArguments(
+            "Memory: its USM is gone",
+            code="RS-P08",
+            where=f"{buffer.nbytes} bytes on {self.name}:{self.index}",
+            why="the pointer is no USM of the engine's context: it has been freed",
+            hint="keep the allocation alive as long as the memory that wraps it",
+        )
+
+    def host_view(self, buffer: Buffer) -> Buffer | None:
+        """The same memory, once nothing works on it; None for USM that the host does not see."""
+        if self.usm_type(buffer.owner) not in ("shared", "host"):
+            return None
+        self.settle(buffer)
+        return buffer
 
     def download(self, buffer: Buffer) -> Buffer:
-        """A copy of the bytes on the host, once everything that works on them has ended."""
-        pending.wait_for(buffer.owner)
+        """A copy of the bytes on the host, once nothing works on them."""
+        self.check_alive(buffer)
+        self.settle(buffer)
         copied = np.empty(max(buffer.nbytes, 1), np.uint8)
         if buffer.nbytes:
             self.queue.memcpy(copied, buffer.owner, buffer.nbytes)
         return Buffer(address_of(copied), buffer.nbytes, False, copied)
 
-    def upload(self, held: Buffer, buffer: Buffer, nbytes: int) -> None:
-        """Write the first bytes of a buffer of the host into the device's."""
-        pending.wait_for(buffer.owner)
+    def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
+        """Write the first bytes of a buffer of the host, once nothing works on the target."""
+        self.check_alive(target)
+        self.settle(target)
         if nbytes:
-            self.queue.memcpy(buffer.owner, readable(held.bytes()[:nbytes]), nbytes)
+            self.queue.memcpy(target.owner, readable(source.bytes()[:nbytes]), nbytes)
 
-    def constant(self, values: Array) -> Place:
-        """An array of the host, kept on the device."""
-        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        made = self.allocate(raw.nbytes)
-        self.queue.memcpy(made.owner, raw, raw.nbytes)
-        return Place(made.owner)
+    def settle(self, buffer: Buffer) -> None:
+        """Block until nothing that was submitted works on the buffer."""
+        pending.wait_for(buffer.owner)
 
-    def begin(self, queue: Any, deps: Iterable[Any] = ()) -> Run:
-        """An execution on a queue, after the events `deps`."""
-        return Run(self, queue, list(deps))
+    def open_queue(self, in_order: bool) -> Queue:
+        """A queue of dpctl."""
+        order = {"property": "in_order"} if in_order else {}
+        queue: Queue = self.sdk.dpctl.SyclQueue(self.context, self.device, **order)
+        return queue
+
+    def wait(self, queue: Queue | None) -> None:
+        """Block until everything on the queue has ended, and let go of what it held."""
+        if queue is not None:
+            queue.wait()
+            pending.settle()
+
+    def mark(self, queue: Queue | None) -> Waitable:
+        """An event behind all that is on the queue."""
+        to: SyclQueue = self.queue if queue is None else queue  # type: ignore[assignment]
+        return to.submit_barrier()
+
+    # --- programs -------------------------------------------------------------------------------------------
+
+    def compile(self, program: Program) -> SyclExecutable:
+        """The program in kernels of this device. Raises Unimplemented for f64 on a device that has none."""
+        return SyclExecutable(program, self)
+
+    def constant(self, values: Buffer) -> Buffer:
+        """The same bytes in memory of the device."""
+        made = self.allocate(values.nbytes)
+        self.upload(values, made, values.nbytes)
+        return made
+
+    def launch(
+        self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[Waitable] = ()
+    ) -> Waitable:
+        """Submit all launches, each after the one before. Raises InvalidArguments for USM that is gone."""
+        assert isinstance(executable, SyclExecutable)
+        for buffer in arguments.buffers:
+            if buffer[1] and not self._pointer_type(buffer[0], self._context_at):
+                raise self._gone(buffer)
+        to: SyclQueue = self.queue if queue is None else queue  # type: ignore[assignment]
+        buffers, events = arguments.buffers, list(deps)
+        if executable.program.temporaries:
+            buffers = (*buffers, *map(self.allocate, reversed(executable.program.temporaries)))
+        for launch in executable.launches:
+            events = launch.submit(to, buffers, arguments.scalars, events)
+        return events[0] if len(events) == 1 else to.submit_barrier(events)
 
     # --- kernels --------------------------------------------------------------------------------------------
 
@@ -173,65 +232,19 @@ class SyclDevice:
             ) from error
 
 
-@dataclass(slots=True)
-class Run:
-    """One execution while it is submitted: each kernel after `deps`, its operands held until it has ended.
-
-    An execution is a chain: what follows a kernel depends on it.
-    """
-
-    device: SyclDevice
-    queue: Any
-    deps: list[Any]
-    held: list[object] = field(default_factory=list)
-
-    def submit(self, kernel: Any, args: Sequence[Any], groups: int) -> None:
-        """One kernel of `groups` groups."""
-        size = self.device.facts.group
-        try:
-            event = self.queue.submit_async(kernel, list(args), [groups * size], [size], self.deps)
-        except Exception as error:  # dpctl's own errors have no common root
-            raise RuntimeFailure(
-                "the device refused a kernel",
-                code="RS-D03",
-                where=repr(self.device),
-                why=str(error)[:500],
-                hint="update the device's driver; rs.Engine('cpu') needs none",
-            ) from error
-        self._follow(event, [kernel, *args])
-
-    def copy(self, target: Any, source: Any, nbytes: int) -> None:
-        """Copy bytes between the host and the device, or on the device."""
-        self._follow(self.queue.memcpy_async(target, source, nbytes, self.deps), [target, source])
-
-    def room(self, nbytes: int) -> Place:
-        """New memory of the device, for this run alone."""
-        return Place(self.device.allocate(nbytes).owner)
-
-    def end(self) -> Any:
-        """The event of all that has been submitted: the last one, or one that waits for `deps` alone."""
-        if len(self.deps) != 1:
-            self._follow(self.queue.submit_barrier(self.deps), [])
-        return self.deps[0]
-
-    def _follow(self, event: Any, args: Sequence[object]) -> None:
-        pending.add(event, [*self.held, *args])
-        self.deps = [event]
-
-
 def readable(held: Array) -> Array:
     """Bytes that dpctl copies from: it takes what it could write to, too, so others are copied first."""
     return held if held.flags.writeable else held.copy()
 
 
-def _facts(device: Any) -> Device:
+def _facts(device: Any) -> DeviceFacts:
     """What schedules depend on."""
     if device.is_cpu:
         # Items run one after the other, with vector registers, and no memory is that of one group alone.
-        return Device(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
+        return DeviceFacts(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
     widths = [int(width) for width in device.sub_group_sizes]
     group = min(_GROUP, int(device.max_work_group_size))
-    return Device(group, max(widths, default=1), int(device.local_mem_size))
+    return DeviceFacts(group, max(widths, default=1), int(device.local_mem_size))
 
 
 # --- devices ------------------------------------------------------------------------------------------------
@@ -243,21 +256,16 @@ _devices_lock = threading.Lock()
 def count_devices(selector: str) -> int:
     """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
     sdk = find_sdk()
-    return 0 if sdk is None else len(_selected(sdk, selector))
+    return 0 if sdk is None else len(sdk.devices(selector))
 
 
 def open_device(selector: str, index: int) -> SyclDevice | None:
     """The device of that number in its default context; None where there is none."""
     sdk = find_sdk()
-    found = [] if sdk is None else _selected(sdk, selector)
+    found = [] if sdk is None else sdk.devices(selector)
     if sdk is None or index >= len(found):
         return None
-    return device_in(sdk, found[index], default_context(sdk, found[index]))
-
-
-def default_context(sdk: Sdk, device: Any) -> Any:
-    """The context that queues of the device are in unless they say otherwise."""
-    return sdk.dpctl.SyclQueue(device).sycl_context
+    return device_in(sdk, found[index], sdk.default_context(found[index]))
 
 
 def device_in(sdk: Sdk, device: Any, context: Any) -> SyclDevice:
@@ -283,13 +291,3 @@ def why_none() -> tuple[str, str]:
         "no driver offers such a device",
         "install its driver: for CPUs intel-opencl-rt, named by OCL_ICD_FILENAMES=<path of libintelocl.so>",
     )
-
-
-def _selected(sdk: Sdk, selector: str) -> list[Any]:
-    words = [word for word in selector.split(":") if word]
-    return [device for device in sdk.dpctl.get_devices() if _matches(device, words)]
-
-
-def _matches(device: Any, words: list[str]) -> bool:
-    mine = device.filter_string.split(":")[:2]
-    return all(word in mine for word in words)

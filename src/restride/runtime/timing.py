@@ -58,7 +58,7 @@ def quartiles(values: list[float]) -> tuple[float, float, float]:
 def available_memory() -> int | None:
     """Bytes that this process could still take without swapping, where the system tells."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
+        with open("/proc/meminfo", encoding="utf-8") as lines:
             return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration, ValueError):
         return _free_pages()

@@ -47,6 +47,14 @@ class Team(Protocol):
     def run(self) -> Run:
         """Run parts first..first+count-1 of a kernel."""
 
+    @property
+    def native(self) -> NativeTeam | None:
+        """The team itself where native code can open regions on it."""
+
+    @property
+    def prefault(self) -> int:
+        """A kernel that touches the bytes of `dst` at the `src` offsets in `params`. 0: there is none."""
+
     def close(self) -> None:
         """Send the workers away once the region they are in is done."""
 
@@ -71,9 +79,20 @@ class NativeTeam:
         self._address = _allocate()
         native.open(self._address, native.spins if spin else 0)
         self.run: Run = functools.partial(native.call, native.run, self._address)
+        self.prefault = native.prefault
         with _signals_blocked():
             self._create(workers)
         native.join(self._address, len(self._threads))
+
+    @property
+    def native(self) -> NativeTeam:
+        """The team itself."""
+        return self
+
+    @property
+    def native_run(self) -> tuple[int, int]:
+        """The address of `restride_pool_run`, and its first argument; good for as long as the team lives."""
+        return self._native.run, self._address
 
     def _create(self, workers: int) -> None:
         for _ in range(workers):
@@ -103,12 +122,18 @@ class NativeTeam:
 class PythonTeam:
     """Workers for systems without POSIX threads: Python's, without Python's lock during each part."""
 
+    prefault = 0
+
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._regions: queue.SimpleQueue[_Region | None] = queue.SimpleQueue()
         self._busy, self._closed = threading.Lock(), False
         for _ in range(workers):
             threading.Thread(target=_serve, args=(self._regions,), name="restride", daemon=True).start()
+
+    @property
+    def native(self) -> None:
+        """None: native code cannot open regions."""
 
     def run(self, fn: int, src: int, dst: int, params: int, parts: int, first: int, count: int) -> None:
         """Run parts first..first+count-1; on the caller alone where the team is busy or closed."""
@@ -206,6 +231,7 @@ class _Native:
     call: Run  # (fn, eight words), without Python's lock
     run: int
     worker: int
+    prefault: int
     open: Callable[[int, int], None]
     join: Callable[[int, int], None]
     close: Callable[[int], int]
@@ -222,6 +248,7 @@ def _native() -> _Native:
         call=native_call(_RUN_WORDS),
         run=pool.address("restride_pool_run"),
         worker=pool.address("restride_pool_worker"),
+        prefault=pool.address("restride_pool_prefault"),
         open=ctypes.CFUNCTYPE(None, pointer, number)(pool.address("restride_pool_open")),
         join=ctypes.CFUNCTYPE(None, pointer, number)(pool.address("restride_pool_join")),
         close=ctypes.CFUNCTYPE(number, pointer)(pool.address("restride_pool_close")),

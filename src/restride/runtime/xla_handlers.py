@@ -12,7 +12,7 @@ from restride.emit.xla_handler import FACT_NAMES, FACTS, HANDLER, MAJOR, xla_han
 from restride.targets import jit, store
 from restride.targets.isa import host_isa
 
-__all__ = ["MAJOR", "Operand", "Work", "make_handler"]
+__all__ = ["MAJOR", "XlaOperand", "XlaWork", "make_handler"]
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64)
 # XLA keeps the address of a handler for good, and so do compiled programs.
@@ -20,7 +20,7 @@ _KEPT: list[object] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class XlaOperand:
     """What a handler must be given or give: XLA's number of a type, and how many elements."""
 
     type_number: int
@@ -28,7 +28,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class XlaWork:
     """What a handler does. `whole`: a kernel void(src, dst, params) that one thread runs, or 0; `run`: the
     same for all other work, called from a thread of XLA's; `keep`: what both need to live on."""
 
@@ -38,7 +38,7 @@ class Work:
     keep: object
 
 
-def make_handler(work: Work, src: Operand, dst: Operand) -> int:
+def make_handler(work: XlaWork, src: XlaOperand, dst: XlaOperand) -> int:
     """The address of a new handler, good for the rest of the process."""
     isa = host_isa()
     library = jit.load(store.object_code(xla_handler_ir(isa.triple), isa))

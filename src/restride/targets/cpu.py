@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..loading import load_whole
 from ..plan.machine import LINE, Machine
 from ..plan.nest import LoopNest
 from ..plan.nibbles import in_pairs, moves_whole_bytes
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
+# The steps that tests sweep, and whether they are of the value alone.
+_SWEPT_STEPS = frozenset({("mul", True), ("sum", True), ("add", True), ("accumulate", False)})
 # Work below this many bytes is not worth the code of several stages.
 _STAGED_BYTES = 1 << 16
 
@@ -45,9 +48,20 @@ class Lowered:
         return any(plan.streams for plan in self.schedules)
 
     @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The nest whose destination is written here and there in it."""
+        return (self.nest,)
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
         return (self.staged or self.blocks or self.schedules or self.nest, self.isa)
+
+    @property
+    def is_swept(self) -> bool:
+        """True for what `tests/test_tile.py` sweeps: boxes one by one, converted, scaled or added up."""
+        steps = ((step.name, step.operand < 0) for step in self.nest.compute.steps)
+        return bool(self.schedules) and _SWEPT_STEPS.issuperset(steps)
 
     @property
     def splits_bytes(self) -> bool:
@@ -59,6 +73,7 @@ class Lowered:
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         # Most kernels are found on disk: what writes them is loaded with the first that is not.
+        load_whole("restride.targets.cpu_ir")
         from .cpu_ir import ir_of
 
         return ir_of(self)
@@ -108,6 +123,7 @@ def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None
     if any(plan.kind == "strided" for plan in direct.schedules):
         # Reading one element of each line is all that takes time there.
         return None
+    load_whole("restride.plan.blocks")
     from ..plan.blocks import pour_boxes
 
     return pour_boxes(direct.nest, machine)
@@ -117,6 +133,7 @@ def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: b
     """The stages where they are faster: they stream what the direct way cannot, or move in vectors."""
     if chain is None or direct.nest.moved_bytes < _STAGED_BYTES:
         return None
+    load_whole("restride.plan.staged")
     from ..plan.staged import stage, stream
 
     is_large = direct.nest.moved_bytes >= machine.l3

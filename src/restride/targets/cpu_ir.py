@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..emit.convert import Abilities
 from ..emit.guarded import emit_guarded
 from ..emit.kernel import Style, emit_kernel
+from ..loading import load_whole
 from .isa import Isa
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ def ir_of(lowered: Lowered) -> str:
     """The kernel as LLVM IR text."""
     style = style_of(lowered.isa)
     if lowered.staged:
+        load_whole("restride.emit.staged")
         from ..emit.staged import emit_staged
 
         return emit_staged(lowered.staged, style)
     if lowered.blocks:
+        load_whole("restride.emit.blocks")
         from ..emit.blocks import emit_blocks
 
         return emit_blocks(lowered.blocks, style)

@@ -208,7 +208,8 @@ def read_caches(folder: str) -> CacheSizes:
 
 def _read(folder: str, name: str) -> str:
     try:
-        with open(os.path.join(folder, name), encoding="ascii") as file:
+        # Not "ascii": Python loads that codec late, and a handler of a signal may find it half made.
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
             return file.read(64).strip()
     except (OSError, UnicodeDecodeError):
         return ""
@@ -218,4 +219,4 @@ def _parse_size(text: str) -> int:
     """Return the bytes of "32K", "1M" or "64"; 0 where it is none of these."""
     unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
     digits = text[:-1] if unit > 1 else text
-    return int(digits) * unit if digits.isdecimal() else 0
+    return int(digits) * unit if digits.isascii() and digits.isdecimal() else 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
 import threading
 import types
 from typing import Any
 
 from .. import forks
+from ..loading import load_whole
 
 # Taken for every use of LLVM.
 LLVM_LOCK = threading.RLock()
@@ -23,7 +23,7 @@ def llvm() -> types.ModuleType:
     program that only looks at descriptors never needs it.
     """
     with LLVM_LOCK:
-        return importlib.import_module("llvmlite.binding")
+        return load_whole("llvmlite.binding")
 
 
 @functools.cache

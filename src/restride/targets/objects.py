@@ -7,9 +7,11 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..loading import load_whole
 from . import kernel_files, store
 from .compilable import Compilable
-from .jit import Library, compile_ir, load
+from .isa import Isa
+from .jit import Library, load
 
 
 def object_code(lowered: Compilable) -> bytes:
@@ -21,10 +23,19 @@ def object_code(lowered: Compilable) -> bytes:
     key = store.object_key(repr((lowered.key, _revision())), lowered.isa)
     found = kept.get(key)
     if found is None:
-        found = compile_ir(lowered.ir(), lowered.isa)
+        found = compile_ir(lowered.ir(), lowered.isa, lowered.is_swept)
         kept.put(key, found)
     kernel_files.dump(lowered, key, found)
     return found
+
+
+def compile_ir(ir_text: str, isa: Isa, is_swept: bool) -> bytes:
+    """Object code for LLVM IR text, in the time that a compile may take; see `compile_pool`."""
+    # Most kernels are found on disk: who compiles is loaded with the first that is not.
+    load_whole("restride.targets.compile_pool")
+    from . import compile_pool
+
+    return compile_pool.compile_ir(ir_text, isa, is_swept)
 
 
 def load_kernel(lowered: Compilable, title: str) -> Library:

@@ -8,7 +8,7 @@ from ..emit.builder import Builder, Value
 from ..emit.work_items import Dialect
 from ..emit.work_sums import emit_any
 from ..errors import RuntimeFailure
-from ..plan.machine import Device
+from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
 from ..plan.reduction import Reduction
 from ..plan.work_items import ItemPlan, plan_items
@@ -54,7 +54,7 @@ class Ptx:
         return f'target triple = "{_TRIPLE}"\n' + emit_any(self.plan, _DIALECT)
 
 
-def lower(work: LoopNest | Reduction, device: Device) -> Ptx:
+def lower(work: LoopNest | Reduction, device: DeviceFacts) -> Ptx:
     """Plan a nest, or sums, of at least one element for a device with these facts."""
     return Ptx(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
 

@@ -11,7 +11,7 @@ from ..emit.builder import Builder, Value
 from ..emit.work_items import Dialect
 from ..emit.work_sums import emit_any
 from ..errors import RuntimeFailure
-from ..plan.machine import Device
+from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
 from ..plan.reduction import Reduction
 from ..plan.work_items import ItemPlan, plan_items
@@ -70,7 +70,7 @@ class Spirv:
         return str(self.plan)
 
 
-def lower(work: LoopNest | Reduction, device: Device) -> Spirv:
+def lower(work: LoopNest | Reduction, device: DeviceFacts) -> Spirv:
     """Plan a nest, or sums, of at least one element for a device with these facts."""
     return Spirv(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
 

@@ -12,7 +12,7 @@ LETTER = 7.3
 INK, FAINT, PAPER, LINE = "#1c2733", "#5c6b7a", "#ffffff", "#33475b"
 
 
-class Box(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle in pixels."""
 
     x: float
@@ -39,7 +39,7 @@ class Drawing:
         if anchor == "start":
             self._reach(x + len(words) * LETTER * size / 12, y + size)
 
-    def cell(self, box: Box, words: str, *, fill: str, tip: str, data: str = "") -> None:
+    def cell(self, box: Rectangle, words: str, *, fill: str, tip: str, data: str = "") -> None:
         """A filled box with words in its middle, and a tooltip; `data` are its attributes for scripts."""
         x, y, width, height = box
         label = f'<text x="{x + width / 2:g}" y="{y + height / 2 + 4:g}">{escape(words)}</text>'
@@ -48,7 +48,7 @@ class Drawing:
         self.parts.append(f"<g{data}><title>{escape(tip)}</title>{shape}{label if words else ''}</g>")
         self._reach(x + width, y + height)
 
-    def outline(self, box: Box) -> None:
+    def outline(self, box: Rectangle) -> None:
         """A frame without a filling."""
         x, y, width, height = box
         place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'

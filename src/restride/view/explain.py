@@ -55,7 +55,7 @@ def fields(md: MemoryDesc, names: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Digit:
+class _AxisDigit:
     """One digit of an axis' position; `top` where no digit of that axis is worth more."""
 
     level: Level
@@ -75,14 +75,14 @@ class _Digit:
         return sign + self.symbol(names) + (f"*{abs(stride)}" if abs(stride) != 1 else "")
 
 
-def _digits(layout: Layout) -> list[_Digit]:
+def _digits(layout: Layout) -> list[_AxisDigit]:
     """The digits of all axes in the order of memory, outermost first."""
     found = levels(layout)
     ordered = [*(found[d] for d in layout.outer_order), *found[len(layout.dims) :]]
     seen: set[int] = set()
     digits = []
     for level in ordered:
-        digits.append(_Digit(level, level.axis not in seen))
+        digits.append(_AxisDigit(level, level.axis not in seen))
         if level.extent > 1:
             seen.add(level.axis)
     return digits
@@ -161,7 +161,7 @@ class _Words:
                 rows.append((f"    {symbol}", values, level.stride, self._meaning(digit)))
         yield from aligned(rows, "<>><") if len(rows) > 1 else ()
 
-    def _meaning(self, digit: _Digit) -> str:
+    def _meaning(self, digit: _AxisDigit) -> str:
         level, name = digit.level, self.names[digit.level.axis]
         if self.layout.blocks[level.axis] == 1:
             return f"index {name}"

@@ -9,6 +9,7 @@ from ..desc.parse import short_repr
 from ..desc.tags import to_tag
 from ..desc.viewer import Explanation
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 from .explain import explain as explain_in_words
 from .explain import formula
 from .names import axis_names, has_layout
@@ -29,6 +30,7 @@ def show(md: MemoryDesc, tag: str = "") -> None:
 
 def explain(md: MemoryDesc, tag: str = "") -> Explanation:
     """The explanation of `md`, with its formula as a value."""
+    tag = plain_text(tag)
     _check_tag(md, tag)
     text = explain_in_words(md, tag=tag)
     if not has_layout(md):

@@ -12,7 +12,7 @@ from itertools import product
 from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
-from .walk import Line, Walk, budget, some
+from .walk import Walk, WalkLine, budget, some
 
 ELEMENT, PADDING, BEYOND = "element", "padding", "beyond"
 
@@ -29,20 +29,20 @@ class Cell(NamedTuple):
     kind: str
 
 
-class Run(NamedTuple):
+class MemoryLine(NamedTuple):
     """One line of memory; None among the cells stands for those left out."""
 
-    line: Line
+    line: WalkLine
     ends_block: bool
     is_apart: bool
     cells: tuple[Cell | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryScene:
     """The lines of memory that a picture shows, and the axis that runs along them."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[MemoryLine, ...]
     axis: int
     step: int
 
@@ -68,21 +68,21 @@ class Planes(NamedTuple):
         return cls(down, across, tuple(d for d in range(md.ndims) if d not in (down, across)))
 
 
-class Panel(NamedTuple):
+class Plane(NamedTuple):
     """One plane: where it lies along the outer axes, and the indices of its rows."""
 
     outer: tuple[int, ...]
     rows: tuple[tuple[tuple[int, ...], ...], ...]
 
 
-def memory(md: MemoryDesc, lines: int, cells: int) -> Memory:
+def memory(md: MemoryDesc, lines: int, cells: int) -> MemoryScene:
     """About `lines` lines of about `cells` cells of a layout that has elements."""
     walk = Walk.over(md.layout)
     runs = tuple(_run(md, walk, line, cells) for line in walk.lines(lines))
-    return Memory(runs, walk.row.axis, walk.row.stride if walk.row.extent > 1 else 1)
+    return MemoryScene(runs, walk.row.axis, walk.row.stride if walk.row.extent > 1 else 1)
 
 
-def _run(md: MemoryDesc, walk: Walk, line: Line, cells: int) -> Run:
+def _run(md: MemoryDesc, walk: Walk, line: WalkLine, cells: int) -> MemoryLine:
     row = walk.row
     found: list[Cell | None] = [_cell(md, walk, line, digit) for digit in some(row.extent, cells)]
     if len(found) < row.extent:
@@ -90,10 +90,10 @@ def _run(md: MemoryDesc, walk: Walk, line: Line, cells: int) -> Run:
     changed = line.changed
     ends_block = changed is not None and walk.is_block[changed]
     is_apart = changed is not None and changed < len(walk.outer) - 1
-    return Run(line, ends_block, is_apart, tuple(found))
+    return MemoryLine(line, ends_block, is_apart, tuple(found))
 
 
-def _cell(md: MemoryDesc, walk: Walk, line: Line, digit: int) -> Cell:
+def _cell(md: MemoryDesc, walk: Walk, line: WalkLine, digit: int) -> Cell:
     place = list(line.position)
     place[walk.row.axis] += digit * walk.row.weight
     position = tuple(place)
@@ -108,7 +108,7 @@ def kind_of(md: MemoryDesc, position: tuple[int, ...]) -> str:
     return ELEMENT if inside else PADDING
 
 
-def panels(md: MemoryDesc, side: int, most: int) -> Iterator[Panel]:
+def panels(md: MemoryDesc, side: int, most: int) -> Iterator[Plane]:
     """The tensor as its indices order it, in planes of at most `side` by `side` elements.
 
     As many planes as `most` elements allow, one at least.
@@ -120,7 +120,7 @@ def panels(md: MemoryDesc, side: int, most: int) -> Iterator[Panel]:
     kept = budget(outer, max(1, most // (len(rows) * len(columns))))
     for digits in product(*(some(n, k) for n, k in zip(outer, kept, strict=True))):
         known = dict(zip(planes.outer, digits, strict=True))
-        yield Panel(digits, tuple(tuple(_index(md, planes, known, i, j) for j in columns) for i in rows))
+        yield Plane(digits, tuple(tuple(_index(md, planes, known, i, j) for j in columns) for i in rows))
 
 
 def _index(md: MemoryDesc, planes: Planes, outer: dict[int, int], row: int, column: int) -> tuple[int, ...]:

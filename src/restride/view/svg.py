@@ -11,10 +11,10 @@ from itertools import pairwise
 
 from ..desc.layout import storage_elements
 from ..desc.memory_desc import MemoryDesc
-from .drawing import FAINT, LETTER, Box, Drawing, hsl
+from .drawing import FAINT, LETTER, Drawing, Rectangle, hsl
 from .names import axis_names, byte_text, counted, has_layout, title, why_no_layout
 from .palette import Palette
-from .scene import ELEMENT, PADDING, Cell, Memory, Panel, Planes, Run, memory, panels
+from .scene import ELEMENT, PADDING, Cell, MemoryLine, MemoryScene, Plane, Planes, memory, panels
 
 _LINES, _CELLS = 32, 32
 # A tensor of more elements than this is drawn as small parts of many planes.
@@ -42,7 +42,7 @@ def tensor_svg(sides: Sequence[MemoryDesc], names: str, *, width: float) -> str:
     md = sides[0]
     drawing = Drawing()
     if has_layout(md) and md.nelems:
-        _Tensor(sides, names, drawing).draw(width)
+        _TensorDrawing(sides, names, drawing).draw(width)
     return drawing.document(f"The tensor of {md}, in logical order")
 
 
@@ -60,7 +60,7 @@ def memory_drawing(
     elif not md.nelems:
         drawing.text(0, 30, "No elements: one of the dims is 0.", fill=FAINT)
     else:
-        _Memory(md, axis_names(md.ndims, tag), memory(md, lines, cells), drawing, sides).draw()
+        _MemoryDrawing(md, axis_names(md.ndims, tag), memory(md, lines, cells), drawing, sides).draw()
     return drawing
 
 
@@ -82,11 +82,11 @@ def _data_at(index: tuple[int, ...], sides: Sequence[MemoryDesc]) -> str:
     return f' data-at="{" ".join(str(md.offset(*index)) for md in sides)}"'
 
 
-class _Memory:
+class _MemoryDrawing:
     """The drawing of lines of memory."""
 
     def __init__(
-        self, md: MemoryDesc, names: str, scene: Memory, drawing: Drawing, sides: Sequence[MemoryDesc]
+        self, md: MemoryDesc, names: str, scene: MemoryScene, drawing: Drawing, sides: Sequence[MemoryDesc]
     ) -> None:
         self.md, self.names, self.scene, self.drawing, self.sides = md, names, scene, drawing, sides
         self.palette = Palette.of(md)
@@ -136,28 +136,28 @@ class _Memory:
         step = "" if self.scene.step == 1 else f", {self.scene.step} elements apart"
         self.drawing.text(self.left, y, f"{self.names[self.scene.axis]} →{step}", fill=FAINT)
 
-    def _gap(self, run: Run) -> float:
+    def _gap(self, run: MemoryLine) -> float:
         if run.ends_block and self.md.inner_blks:
             return _BLOCK_GAP
         return _GAP if run.is_apart else 0
 
-    def _skipped(self, run: Run, y: float) -> float:
+    def _skipped(self, run: MemoryLine, y: float) -> float:
         if not run.line.skipped:
             return y
         more = f"⋮ {counted(run.line.skipped, 'line')} more"
         self.drawing.text(0, y + _HEIGHT / 2, more, fill=FAINT, text_anchor="start")
         return y + _HEIGHT + 4
 
-    def _line(self, run: Run, y: float) -> None:
+    def _line(self, run: MemoryLine, y: float) -> None:
         line = run.line
         numbers = [str(line.offset), byte_text(self.md, line.offset)]
         numbers += [str(line.position[d]) for d in self.axes]
         for x, number in zip(self.starts, numbers, strict=True):
             self.drawing.text(x, y + _HEIGHT / 2, number, anchor="end", fill=FAINT)
         for i, cell in enumerate(run.cells):
-            self._cell(cell, Box(self.left + i * self.cell_width, y, self.cell_width, _HEIGHT))
+            self._cell(cell, Rectangle(self.left + i * self.cell_width, y, self.cell_width, _HEIGHT))
 
-    def _cell(self, cell: Cell | None, box: Box) -> None:
+    def _cell(self, cell: Cell | None, box: Rectangle) -> None:
         if cell is None:
             self.drawing.text(box.x + box.width / 2, box.y + _HEIGHT / 2, "…", anchor="middle")
             return
@@ -172,10 +172,10 @@ class _Memory:
             return
         width = max(len(run.cells) for run in self.scene.runs) * self.cell_width
         for top, bottom in frames:
-            self.drawing.outline(Box(self.left - 2, top - 2, width + 4, bottom - top + 4))
+            self.drawing.outline(Rectangle(self.left - 2, top - 2, width + 4, bottom - top + 4))
 
 
-class _Tensor:
+class _TensorDrawing:
     """The drawing of a tensor in logical order: a plane for each position of the outer axes."""
 
     def __init__(self, sides: Sequence[MemoryDesc], names: str, drawing: Drawing) -> None:
@@ -206,25 +206,25 @@ class _Tensor:
         axes = f"{down}{self.names[self.planes.across]} →"
         return f"{counted(self.md.nelems, 'element')}, {shape}; {axes}"
 
-    def _label(self, panel: Panel) -> str:
+    def _label(self, panel: Plane) -> str:
         pairs = zip(self.planes.outer, panel.outer, strict=True)
         return " ".join(f"{self.names[d]}{i}" for d, i in pairs)
 
-    def _plane(self, panel: Panel, x: float, y: float) -> None:
+    def _plane(self, panel: Plane, x: float, y: float) -> None:
         self.drawing.text(x, y, self._label(panel), fill=FAINT, size=11)
         self.drawing.open_cells()
         for row, down in zip(panel.rows, self.ys, strict=True):
             for index, across in zip(row, self.xs, strict=True):
-                self._cell(index, Box(x + across, y + 10 + down, self.cell_width, _HEIGHT))
+                self._cell(index, Rectangle(x + across, y + 10 + down, self.cell_width, _HEIGHT))
         self.drawing.close()
 
-    def _places(self, panel: Panel) -> tuple[list[float], list[float]]:
+    def _places(self, panel: Plane) -> tuple[list[float], list[float]]:
         """Where the columns and the rows of a plane begin."""
         down, across = self.planes.down, self.planes.across
         rows = [0] if down is None else [row[0][down] for row in panel.rows]
         return _spread([index[across] for index in panel.rows[0]], self.cell_width), _spread(rows, _HEIGHT)
 
-    def _cell(self, index: tuple[int, ...], box: Box) -> None:
+    def _cell(self, index: tuple[int, ...], box: Rectangle) -> None:
         offsets = [md.offset(*index) for md in self.sides]
         data = f' data-i="{",".join(map(str, index))}"{_data_at(index, self.sides)}'
         places = ", then ".join(f"element {o}" for o in offsets)

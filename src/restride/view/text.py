@@ -14,7 +14,7 @@ from ..desc.layout import storage_elements
 from ..desc.memory_desc import MemoryDesc
 from .names import axis_names, byte_text, counted, has_layout, title, why_no_layout
 from .palette import Palette
-from .walk import Line, Walk, some
+from .walk import Walk, WalkLine, some
 
 _ALL_LINES, _MOST_LINES = 64, 32
 _WIDTH = 100
@@ -136,7 +136,7 @@ class _Picture:
         start = f"{'offset':>{self.offset_width}}  {'byte':>{self.byte_width}}"
         return f"{start}  {columns}{'  ' if self.is_framed else ' '}{along}"
 
-    def _between(self, line: Line) -> Iterator[str]:
+    def _between(self, line: WalkLine) -> Iterator[str]:
         """What parts a line from the one before: the end of a block, a gap, a mark for lines left out."""
         if line.changed is None:
             return
@@ -148,7 +148,7 @@ class _Picture:
             more = f"{counted(line.skipped, 'line')} more"
             yield self.ink.dim(f"{self.ink.skip:>{self.offset_width}}  {more}")
 
-    def _line(self, line: Line) -> str:
+    def _line(self, line: WalkLine) -> str:
         columns = "".join(f"{line.position[d]:>{self._column(d)}} " for d in self.axes)
         byte = byte_text(self.md, line.offset)
         start = f"{line.offset:>{self.offset_width}}  {byte:>{self.byte_width}}  {columns}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..desc.layout import Layout, Level, levels
 
 
-class Line(NamedTuple):
+class WalkLine(NamedTuple):
     """One run: where it starts, in elements and as a position, and how it follows the line before it.
 
     `changed` is the outermost level that moved on (None for the first line), `skipped` the lines left out.
@@ -59,7 +59,7 @@ class Walk:
         ends = (i < len(outermost) and level.axis in blocked for i, level in enumerate(outer))
         return cls(offset, tuple(position), tuple(outer), row, tuple(ends))
 
-    def lines(self, most: int) -> Iterator[Line]:
+    def lines(self, most: int) -> Iterator[WalkLine]:
         """The lines from low offsets to high: about `most` of them at most, the first and last among them."""
         extents = [level.extent for level in self.outer]
         last = tuple(n - 1 for n in extents)
@@ -70,9 +70,9 @@ class Walk:
         if before is not None and before != last:
             yield self._line(last, before, extents)
 
-    def _line(self, digits: Sequence[int], before: Sequence[int] | None, extents: Sequence[int]) -> Line:
+    def _line(self, digits: Sequence[int], before: Sequence[int] | None, extents: Sequence[int]) -> WalkLine:
         changed, skipped = (None, 0) if before is None else _step(before, digits, extents)
-        return Line(*self._start(digits), changed, skipped)
+        return WalkLine(*self._start(digits), changed, skipped)
 
     def _start(self, digits: Sequence[int]) -> tuple[int, tuple[int, ...]]:
         position, offset = list(self.position), self.offset

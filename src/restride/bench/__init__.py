@@ -1,1 +1,0 @@
-"""The benchmark harness: restride beside memcpy, NumPy, torch and a real oneDNN in one process."""

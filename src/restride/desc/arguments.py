@@ -1,0 +1,89 @@
+"""Execution argument numbers (P14)."""
+
+from __future__ import annotations
+
+from .parse import fail, parse_int, short_repr
+from .post_ops import MAX_POST_OPS
+
+ARG_SRC = ARG_SRC_0 = ARG_FROM = 1
+ARG_SRC_1 = 2
+ARG_SRC_2 = 3
+ARG_SRC_3 = 4
+ARG_DST = ARG_DST_0 = ARG_TO = 17
+ARG_DST_1 = 18
+ARG_DST_2 = 19
+ARG_WEIGHTS = 33
+ARG_BIAS = 41
+ARG_MEAN = 49
+ARG_VARIANCE = 50
+ARG_SCALE = 51
+ARG_SHIFT = 52
+ARG_WORKSPACE = 64
+ARG_SCRATCHPAD = 80
+ARG_DIFF_SRC = 129
+ARG_DIFF_DST = 145
+ARG_DIFF_WEIGHTS = 161
+ARG_DIFF_BIAS = 169
+ARG_ATTR_ROUNDING_SEED = 508
+ARG_ATTR_OUTPUT_SCALES = 513
+ARG_MULTIPLE_SRC = 1024
+ARG_MULTIPLE_DST = 2048
+ARG_ATTR_SCALES = 4096
+ARG_ATTR_ZERO_POINTS = 8192
+ARG_ATTR_POST_OP_DW = 16384
+_ARG_ATTR_MULTIPLE_POST_OP_BASE = 32768
+
+
+def arg_attr_multiple_post_op(index: int) -> int:
+    """The argument number of the operand of post-op `index` (`DNNL_ARG_ATTR_MULTIPLE_POST_OP`)."""
+    number = parse_int(index, "arg_attr_multiple_post_op: index")
+    if 0 <= number < MAX_POST_OPS:
+        return _ARG_ATTR_MULTIPLE_POST_OP_BASE * (number + 1)
+    raise fail(
+        "RS-V05",
+        f"arg_attr_multiple_post_op: index is {short_repr(number)}",
+        f"a chain has at most {MAX_POST_OPS} post-ops",
+        "indices count from 0",
+    )
+
+
+_NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]
+# Of names with the same number, the first.
+NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
+
+
+def is_output(arg: int) -> bool:
+    """True for the numbers of what primitives write: destinations, and gradients but those of a destination.
+
+    The workspace and the scratchpad are none: a primitive may read the one, and leaves nothing in the other.
+    """
+    is_gradient = 129 <= arg < 145 or 161 <= arg < 177 or arg in (255, 256)
+    return 17 <= arg < 33 or is_gradient or ARG_MULTIPLE_DST <= arg < ARG_ATTR_SCALES
+
+
+def spelled(arg: int, prefix: str = "") -> str:
+    """A number by its constants, each behind `prefix`: `ARG_DST`, `ARG_ATTR_SCALES | ARG_SRC`.
+
+    The number itself where it has no such name.
+    """
+    if arg in NAMES:
+        return prefix + NAMES[arg]
+    if ARG_MULTIPLE_SRC < arg < ARG_MULTIPLE_DST:
+        return f"{prefix}ARG_MULTIPLE_SRC + {arg - ARG_MULTIPLE_SRC}"
+    for flag in (ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS):
+        rest = spelled(arg ^ flag, prefix) if arg & flag else ""
+        if rest and rest != str(arg ^ flag):
+            return f"{prefix}{NAMES[flag]} | {rest}"
+    post_op, of = divmod(arg, _ARG_ATTR_MULTIPLE_POST_OP_BASE)
+    if post_op > 0 and of in NAMES:
+        return f"{prefix}arg_attr_multiple_post_op({post_op - 1}) | {prefix}{NAMES[of]}"
+    return str(arg)
+
+
+def name_of(arg: object) -> str:
+    """The number with its name, for messages: `17 (ARG_DST)`."""
+    # Python refuses to print an int of thousands of digits.
+    if not isinstance(arg, int) or isinstance(arg, bool) or not 0 < arg < 2**31:
+        return short_repr(arg)
+    name = spelled(arg)
+    return name if name == str(arg) else f"{arg} ({name})"

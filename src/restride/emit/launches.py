@@ -1,0 +1,134 @@
+"""LLVM IR text of what runs a list of launches: one native call for all kernels of a program.
+
+    void restride_launches(ptr list, ptr run, ptr pool, ptr scratch, ptr src, ptr dst, ptr words)
+
+`list` is a table of i64; `words` are the addresses of the slots behind `src` and `dst`, and then the scalars;
+`run` and `pool` are `restride_pool_run` and its first argument. The table:
+
+    head      launches, the most words that one launch reads, the number of the first scalar among `words`
+    launch    entry, whole, parts, src, dst, operands, scalars, first scalar, then `operands` places
+    place     buffer, bytes behind it       buffer 0 is src, 1 dst, 2 + n word n; -1 scratch
+
+A launch of one part calls `whole`, others are regions of the pool. A launch begins when the one before it has
+ended.
+"""
+
+from __future__ import annotations
+
+HEAD_WORDS = 3
+LAUNCH_WORDS = 10
+"""Words of a launch before its operands: src and dst are places, two words each."""
+
+LAUNCHES = "restride_launches"
+
+_IR = """
+define internal i64 @place(ptr %at, ptr %src, ptr %dst, ptr %words, ptr %scratch) alwaysinline {
+entry:
+  %buffer = load i64, ptr %at, align 8
+  %offset_at = getelementptr inbounds i64, ptr %at, i64 1
+  %offset = load i64, ptr %offset_at, align 8
+  switch i64 %buffer, label %word [ i64 0, label %first i64 1, label %second i64 -1, label %own ]
+first:
+  %a = ptrtoint ptr %src to i64
+  br label %leave
+second:
+  %b = ptrtoint ptr %dst to i64
+  br label %leave
+own:
+  %c = ptrtoint ptr %scratch to i64
+  br label %leave
+word:
+  %index = sub i64 %buffer, 2
+  %word_at = getelementptr inbounds i64, ptr %words, i64 %index
+  %d = load i64, ptr %word_at, align 8
+  br label %leave
+leave:
+  %base = phi i64 [ %a, %first ], [ %b, %second ], [ %c, %own ], [ %d, %word ]
+  %sum = add i64 %base, %offset
+  ret i64 %sum
+}
+
+define void @restride_launches(ptr %list, ptr %run, ptr %pool, ptr %scratch, ptr %src, ptr %dst, ptr %words) {
+entry:
+  %count = load i64, ptr %list, align 8
+  %most_at = getelementptr inbounds i64, ptr %list, i64 1
+  %most = load i64, ptr %most_at, align 8
+  %scalars_at = getelementptr inbounds i64, ptr %list, i64 2
+  %scalars = load i64, ptr %scalars_at, align 8
+  %params = alloca i64, i64 %most, align 16
+  %begin = getelementptr inbounds i64, ptr %list, i64 3
+  br label %look
+look:
+  %i = phi i64 [ 0, %entry ], [ %next_i, %done ]
+  %at = phi ptr [ %begin, %entry ], [ %place_at, %done ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %begin_launch, label %leave
+begin_launch:
+  %whole_at = getelementptr inbounds i64, ptr %at, i64 1
+  %parts_at = getelementptr inbounds i64, ptr %at, i64 2
+  %src_at = getelementptr inbounds i64, ptr %at, i64 3
+  %dst_at = getelementptr inbounds i64, ptr %at, i64 5
+  %operands_at = getelementptr inbounds i64, ptr %at, i64 7
+  %count_at = getelementptr inbounds i64, ptr %at, i64 8
+  %first_at = getelementptr inbounds i64, ptr %at, i64 9
+  %entry_fn = load ptr, ptr %at, align 8
+  %whole_fn = load ptr, ptr %whole_at, align 8
+  %parts = load i64, ptr %parts_at, align 8
+  %src_i = call i64 @place(ptr %src_at, ptr %src, ptr %dst, ptr %words, ptr %scratch)
+  %dst_i = call i64 @place(ptr %dst_at, ptr %src, ptr %dst, ptr %words, ptr %scratch)
+  %src_p = inttoptr i64 %src_i to ptr
+  %dst_p = inttoptr i64 %dst_i to ptr
+  %operands = load i64, ptr %operands_at, align 8
+  %scalar_count = load i64, ptr %count_at, align 8
+  %first_scalar = load i64, ptr %first_at, align 8
+  %places = getelementptr inbounds i64, ptr %at, i64 10
+  br label %operand
+operand:
+  %k = phi i64 [ 0, %begin_launch ], [ %next_k, %put ]
+  %place_at = phi ptr [ %places, %begin_launch ], [ %next_place, %put ]
+  %has_operand = icmp ult i64 %k, %operands
+  br i1 %has_operand, label %put, label %scalars_begin
+put:
+  %address = call i64 @place(ptr %place_at, ptr %src, ptr %dst, ptr %words, ptr %scratch)
+  %param = getelementptr inbounds i64, ptr %params, i64 %k
+  store i64 %address, ptr %param, align 8
+  %next_k = add i64 %k, 1
+  %next_place = getelementptr inbounds i64, ptr %place_at, i64 2
+  br label %operand
+scalars_begin:
+  %from_number = add i64 %scalars, %first_scalar
+  %from = getelementptr inbounds i64, ptr %words, i64 %from_number
+  %to = getelementptr inbounds i64, ptr %params, i64 %operands
+  br label %scalar
+scalar:
+  %s = phi i64 [ 0, %scalars_begin ], [ %next_s, %copy ]
+  %has_scalar = icmp ult i64 %s, %scalar_count
+  br i1 %has_scalar, label %copy, label %launch
+copy:
+  %value_at = getelementptr inbounds i64, ptr %from, i64 %s
+  %value = load i64, ptr %value_at, align 8
+  %to_at = getelementptr inbounds i64, ptr %to, i64 %s
+  store i64 %value, ptr %to_at, align 8
+  %next_s = add i64 %s, 1
+  br label %scalar
+launch:
+  %alone = icmp eq i64 %parts, 1
+  br i1 %alone, label %one, label %region
+one:
+  call void %whole_fn(ptr %src_p, ptr %dst_p, ptr %params)
+  br label %done
+region:
+  call void %run(ptr %pool, ptr %entry_fn, ptr %src_p, ptr %dst_p, ptr %params, i64 %parts, i64 0, i64 %parts)
+  br label %done
+done:
+  %next_i = add i64 %i, 1
+  br label %look
+leave:
+  ret void
+}
+"""
+
+
+def launches_ir() -> str:
+    """The module; it is the same for every target."""
+    return _IR

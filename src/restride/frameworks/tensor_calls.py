@@ -1,0 +1,33 @@
+"""Calls for tensors of frameworks, which bring addresses and say how they lie: bound without a first call."""
+
+from __future__ import annotations
+
+from ..desc.attr import Attr
+from ..plan.reorder_problem import ReorderProblem
+from ..plan.shuffle_problem import ShuffleProblem
+from ..primitives.reorder import find_reorder
+from ..primitives.shuffle_pd import describe_shuffle, find_shuffle
+from ..runtime.engine import Engine
+from .array_key import Kind, described
+from .binder import BoundCall, CallWords
+from .groups import Rule
+from .signature import scale_values
+
+_CPU = Engine("cpu")
+
+
+def bind_reorder(src: Kind, dst: Kind, is_scaled: bool) -> BoundCall:
+    """The call that reorders arrays of one kind into arrays of another; `scale_values` are its values."""
+    read, written = described(src), described(dst)
+    attr = Attr.common(0.5 if is_scaled else None)
+    impl = find_reorder(ReorderProblem(read.desc, written.desc, attr), _CPU)
+    words = CallWords.of_values(impl.computation, scale_values(0.5), attr, {}) if is_scaled else None
+    return BoundCall(impl, (read.desc,), written.desc, (read.below,), written.below, words=words)
+
+
+def bind_shuffle(rule: Rule, src: Kind, dst: Kind, axis: int, number: int) -> BoundCall:
+    """The call that shuffles arrays of one kind into arrays of another of the same type."""
+    read, written = described(src), described(dst)
+    problem = ShuffleProblem(read.desc, written.desc, *rule.split(read.desc.dims, axis, number))
+    impl = find_shuffle(rule.call, problem, _CPU, describe_shuffle)
+    return BoundCall(impl, (read.desc,), written.desc, (read.below,), written.below)

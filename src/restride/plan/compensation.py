@@ -1,0 +1,121 @@
+"""Sums over the quantised destination, as steps behind the one that writes it (spec 2.4).
+
+A convolution of s8 activations and s8 weights on instructions that want u8 adds 128 to its source; one with a
+zero point of its source shifts it. Both are taken back by one s32 for each output channel: -128 times the sum
+of its weights, and -1 times it. Behind the bytes of the weights, in this order, is where oneDNN looks for
+them.
+
+Outputs lie row-major over the kept dims, whatever the tensor's layout. Where the two orders differ, each
+output is a cache line of its own, and they are what takes the time. So where every element has an output of
+its own they are **products**, a nest to s32 with a scale; and where the kept dims of a plain tensor lie in
+another order the sums are **turned**: found in the order of the tensor, then moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ..desc.arguments import ARG_DST_1, ARG_DST_2
+from ..desc.attr import Compensation
+from ..desc.layout import RUNTIME_DIM
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from .compute import Compute, linear
+from .nibbles import wide_type
+from .program import DST, NestStep, Place, Program, Slot, Step, SumStep
+from .reduction import Op, reduction_of
+from .reorder import reorder_nest
+
+FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
+"""By what the sums are multiplied, by argument."""
+# Types whose products with -128 an f32 holds exactly.
+_EXACT = (DataType.s8, DataType.u8)
+# From here on so many outputs take longer out of order than a second pass over them.
+_MANY_OUTPUTS = 1 << 12
+
+Outputs = tuple[tuple[Place, int], ...]
+
+
+def compensation_descs(wanted: Compensation, dst: MemoryDesc) -> dict[int, MemoryDesc]:
+    """What the memories of the sums are: s32, one for each index of the kept padded dims."""
+    kept = [n for d, n in enumerate(dst.padded_dims) if wanted.mask >> d & 1]
+    count = RUNTIME_DIM if dst.layout.has_runtime else prod(kept)
+    return dict.fromkeys(output_args(wanted), MemoryDesc((count,), "s32", "a"))
+
+
+def output_args(wanted: Compensation) -> list[int]:
+    """The arguments that are written."""
+    asked = ((ARG_DST_1, wanted.s8s8), (ARG_DST_2, wanted.zero_point))
+    return [arg for arg, is_wanted in asked if is_wanted]
+
+
+def sum_steps(program: Program, wanted: Compensation, dst: MemoryDesc) -> Program:
+    """The program with steps that find the sums of its destination; their slots are its last ones."""
+    args = output_args(wanted)
+    outputs = tuple((Place(len(program.slots) + i), FACTORS[arg]) for i, arg in enumerate(args))
+    made = replace(program, slots=(*program.slots, *(Slot(arg, is_written=True) for arg in args)))
+    if dst.data_type.bits >= 8:
+        steps, temporaries = _sums(dst, wanted.mask, Place(DST), outputs, len(made.temporaries))
+        return made.with_steps((*made.steps, *steps), temporaries).verify()
+    # 4-bit elements are summed in bytes of their own, whose padding is zero too.
+    wide = dst.as_type(wide_type(dst.data_type))
+    spans = dst.extent_range(), wide.extent_range()
+    bytes_at = Place(~len(made.temporaries))
+    widen = NestStep(
+        reorder_nest(dst, wide, Compute()), Place(DST), bytes_at, dst.nelems, *spans, is_named=False
+    )
+    made = made.with_steps((*made.steps, widen), (max(wide.extent_range()[1], 1),))
+    steps, temporaries = _sums(wide, wanted.mask, bytes_at, outputs, len(made.temporaries))
+    return made.with_steps((*made.steps, *steps), temporaries).verify()
+
+
+def _sums(
+    md: MemoryDesc, mask: int, src: Place, outputs: Outputs, taken: int
+) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """The steps that find the sums, and the temporaries that they need behind `taken` others."""
+    kept = [d for d in range(md.ndims) if mask >> d & 1]
+    count = prod(md.padded_dims[d] for d in kept)
+    if count >= _MANY_OUTPUTS:
+        if count == prod(md.padded_dims) and md.data_type in _EXACT:
+            return tuple(_product(md, src, output) for output in outputs), ()
+        order = sorted(range(md.ndims), key=lambda d: (-md.strides[d], d))
+        in_memory = [d for d in order if d in kept and md.padded_dims[d] > 1]
+        if not md.inner_blks and in_memory != sorted(in_memory):
+            return _turned(md, mask, src, outputs, order, taken)
+    return (SumStep(reduction_of(md, mask, Op.total), src, outputs),), ()
+
+
+def _product(md: MemoryDesc, src: Place, output: tuple[Place, int]) -> NestStep:
+    """`factor` times each element over the padded dims, as s32 row-major."""
+    place, factor = output
+    whole = MemoryDesc._make("blocked", md.data_type, replace(md.layout, dims=md.padded_dims))
+    out = MemoryDesc(whole.dims, "s32", None)
+    nest = reorder_nest(whole, out, linear(scaled=True))
+    spans = whole.extent_range(), out.extent_range()
+    return NestStep(
+        nest, src, place, whole.size + out.size, *spans, constants=(float(factor),), is_named=False
+    )
+
+
+def _turned(
+    md: MemoryDesc, mask: int, src: Place, outputs: Outputs, order: list[int], taken: int
+) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """Sums over a plain tensor; `order` are all dims as they lie in memory."""
+    to = np.argsort(order).tolist()
+    moved_mask = sum(1 << to[d] for d in range(md.ndims) if mask >> d & 1)
+    reduction = reduction_of(md.permute_axes(to), moved_mask, Op.total)
+    held = tuple(Place(~(taken + i)) for i in range(len(outputs)))
+    sums = SumStep(reduction, src, tuple(zip(held, (factor for _, factor in outputs), strict=True)))
+    kept = [d for d in order if mask >> d & 1]
+    back = np.argsort(np.argsort(kept)).tolist()
+    read = MemoryDesc(reduction.shape, "s32", None).permute_axes(back)
+    written = MemoryDesc(read.dims, "s32", None)
+    nest, spans = reorder_nest(read, written, Compute()), (read.extent_range(), written.extent_range())
+    turns = (
+        NestStep(nest, place, out, read.size + written.size, *spans, is_named=False)
+        for place, (out, _) in zip(held, outputs, strict=True)
+    )
+    return (sums, *turns), (4 * reduction.outputs,) * len(outputs)

@@ -1,0 +1,185 @@
+"""Programs: what a primitive does, as values, on no engine.
+
+A program says: *these arguments, this memory of its own, these steps one after the other*. Its grammar::
+
+    program   := slot* temporary* step*
+    slot      := arg [written]             an argument of an execution, by its number
+    temporary := bytes                     memory that lives as long as a run
+    step      := nest | sums
+    nest      := loops src dst operand* scalar*
+    sums      := reduction src (place factor)*
+    place     := slot | temporary, and how many bytes behind element offset 0
+
+Slot 0 is what is read first and slot 1 what is written; then come operands and further sources, then further
+outputs. Scalars are no part of a program, only how many there are: an execution brings them as doubles.
+
+`plan/passes.py` makes other programs of one, for engines that cannot do every step as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from .nest import LoopNest
+from .nibbles import Span
+
+if TYPE_CHECKING:
+    from .reduction import Reduction
+    from .staged import Chain
+
+SRC, DST = 0, 1
+"""The slots of what is read first, and of what is written."""
+
+
+class Place(NamedTuple):
+    """Where a step reads or writes: slot `buffer`, or temporary `~buffer` where that is negative.
+
+    `offset`: how many bytes element offset 0 of the step lies behind the address of the buffer.
+    """
+
+    buffer: int
+    offset: int = 0
+
+    def __str__(self) -> str:
+        name = f"slot {self.buffer}" if self.buffer >= 0 else f"temporary {~self.buffer}"
+        return f"{name} + {self.offset}" if self.offset else name
+
+
+class Slot(NamedTuple):
+    """One argument: its number, and whether it is written. `span`: the elements [low, high) of an operand."""
+
+    arg: int
+    is_written: bool = False
+    span: Span = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NestStep:
+    """A nest from `src` to `dst`. `read` and `written`: the elements [low, high) that it may touch there.
+
+    `scalars`: the first of the execution's scalars that it reads, and how many; `constants` stand for them
+    where they are known. `work_bytes`: how many bytes could be moved in the time that it takes. `staged`: the
+    same nest in stages, for engines that gain by it; unless it `finds_stages` there are no others. A step
+    that is not `is_named` only serves another one; `note` is what is to be told of it.
+    """
+
+    nest: LoopNest
+    src: Place
+    dst: Place
+    work_bytes: int
+    read: Span
+    written: Span
+    operands: tuple[Place, ...] = ()
+    scalars: tuple[int, int] = (0, 0)
+    constants: tuple[float, ...] = ()
+    staged: Chain | None = field(default=None, compare=False)
+    finds_stages: bool = True
+    is_named: bool = True
+    note: str = ""
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads; the destination among them where the nest adds to it."""
+        own = (self.dst,) if self.nest.compute.summed else ()
+        return (self.src, *self.operands, *own)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes."""
+        return (self.dst,)
+
+    def __str__(self) -> str:
+        operands = "".join(f", x{i} {place}" for i, place in enumerate(self.operands))
+        scalars = "".join(f", scalar {number}" for number in range(*_span_of(self.scalars)))
+        return f"src {self.src}, dst {self.dst}{operands}{scalars}\n{_indented(str(self.nest))}"
+
+
+@dataclass(frozen=True, slots=True)
+class SumStep:
+    """The sums of what lies at `src`, times a factor for each output, modulo 2**32."""
+
+    reduction: Reduction
+    src: Place
+    outputs: tuple[tuple[Place, int], ...]
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads."""
+        return (self.src,)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes."""
+        return tuple(place for place, _ in self.outputs)
+
+    def __str__(self) -> str:
+        outputs = ", ".join(f"{place} = {factor} * sums" for place, factor in self.outputs)
+        return f"src {self.src}, {outputs}\n{_indented(str(self.reduction))}"
+
+
+Step = NestStep | SumStep
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A frozen program. `temporaries` are sizes in bytes; `scalars` is how many an execution brings.
+
+    `is_aliased`: a source may share bytes with the destination, which then holds nothing before its end.
+    """
+
+    slots: tuple[Slot, ...]
+    steps: tuple[Step, ...]
+    temporaries: tuple[int, ...] = ()
+    scalars: int = 0
+    is_aliased: bool = False
+
+    @property
+    def nests(self) -> tuple[NestStep, ...]:
+        """The steps that are nests."""
+        return tuple(step for step in self.steps if isinstance(step, NestStep))
+
+    def with_steps(self, steps: Iterable[Step], temporaries: Iterable[int] = ()) -> Program:
+        """The same arguments with other steps, and with more temporaries behind its own."""
+        return replace(self, steps=tuple(steps), temporaries=(*self.temporaries, *temporaries))
+
+    def verify(self) -> Program:
+        """Return self if every place is there; else raise ValueError: a fault of the planner, never of a
+        user.
+        """
+        for step in self.steps:
+            for place in (*step.sources, *step.targets):
+                if not -len(self.temporaries) <= place.buffer < len(self.slots):
+                    raise ValueError(f"{place} is not there in\n{self}")
+            for place in step.targets:
+                if place.buffer >= 0 and not self.slots[place.buffer].is_written:
+                    raise ValueError(f"{place} is written, and is no output, in\n{self}")
+        return self
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def are_independent(steps: Iterable[Step]) -> bool:
+    """True where no step reads what another one writes, so that their order does not matter."""
+    found = list(steps)
+    written = {place.buffer for step in found for place in step.targets}
+    return not any(place.buffer in written for step in found for place in step.sources)
+
+
+def _lines(program: Program) -> Iterator[str]:
+    for i, slot in enumerate(program.slots):
+        yield f"slot {i}: argument {slot.arg}{', written' if slot.is_written else ''}"
+    for i, nbytes in enumerate(program.temporaries):
+        yield f"temporary {i}: {nbytes} bytes"
+    yield from map(str, program.steps)
+
+
+def _span_of(scalars: tuple[int, int]) -> tuple[int, int]:
+    first, count = scalars
+    return first, first + count
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())

@@ -1,0 +1,175 @@
+"""Calls: an implementation bound to memories of certain descriptors, for executions that need no more checks.
+
+What is remembered are descriptors and machine code, no memory and no value: it is the same whoever ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..runtime.alloc import NOTHING, Buffer
+from ..runtime.arguments import Arguments
+from ..runtime.device import Waitable
+from ..runtime.engine import Engine
+from ..runtime.event import COMPLETED
+from ..runtime.kernel import packed_address, packer
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
+from .implementation import Implementation, skipped_bytes
+
+# So many calls of one primitive are remembered; then all are forgotten.
+MOST_CALLS = 16
+
+
+class _MemoryRule(NamedTuple):
+    """What one memory of a call must be; which word its address is, -1 for source and destination.
+
+    `skipped`: how many bytes of it kernels skip.
+    """
+
+    at: int
+    desc: MemoryDesc
+    engine: Engine
+    word: int
+    skipped: int
+
+
+class Call:
+    """An execution that has been checked, to be repeated with memories of the same descriptors.
+
+    `args`: the arguments of its memories, in the order of the program's slots; `types`: those of the keys of
+    an argument map. `run` says in one place when a warm call may go ahead: the same stream's engine; memories
+    of these descriptors on these engines, with buffers and not mapped; what is written writable, and apart
+    from all else. `run_pair` is the same for source and destination alone.
+    """
+
+    __slots__ = (
+        "_constants",
+        "_direct",
+        "_executable",
+        "_keeps",
+        "_pack",
+        "_params",
+        "_reads",
+        "_scalars",
+        "_slots",
+        "_words",
+        "_writes",
+        "args",
+        "dst",
+        "engine",
+        "is_pair",
+        "src",
+        "types",
+    )
+
+    def __init__(
+        self, impl: Implementation, descs: Mapping[int, MemoryDesc], engines: Mapping[int, Engine]
+    ) -> None:
+        slots = impl.executable.program.slots
+        self.engine, self._executable = impl.engine, impl.executable
+        brought = [(slot, arg) for slot, arg in enumerate(impl.args) if arg is not None]
+        self.args = tuple(arg for _, arg in brought)
+        self.types: list[type] = [int] * len(brought)
+        self.src, self.dst = descs[self.args[0]], descs[self.args[1]]
+        rules = [
+            _MemoryRule(
+                at,
+                descs[arg],
+                engines.get(arg, impl.engine),
+                slot - 2 if slot > 1 else -1,
+                skipped_bytes(impl.operands[slot], descs[arg]),
+            )
+            for at, (slot, arg) in enumerate(brought)
+        ]
+        self._reads = tuple(
+            rule for rule, (slot, _) in zip(rules, brought, strict=True) if not slots[slot][1]
+        )
+        self._writes = tuple(rule for rule, (slot, _) in zip(rules, brought, strict=True) if slots[slot][1])
+        self._slots = tuple(slot for slot, _ in brought)
+        self._constants = [constant or NOTHING for constant in impl.constants]
+        # The words behind source and destination: addresses of constants, 0 where one of a memory goes.
+        self._words = [buffer.address for buffer in self._constants[2:]]
+        self._scalars = impl.computation.scalars
+        self._pack = packer(len(self._words), len(self._scalars))
+        # The implementation holds what `params` is the address of.
+        self._keeps = impl
+        self._direct, self._params = impl.direct_call()
+        self.is_pair = self._direct is not None
+
+    def run_pair(self, stream: Stream, src: Memory, dst: Memory) -> bool:
+        """Run on memories of `src` and `dst`; False, with nothing touched, where all has to be checked."""
+        low, high = dst._lo, dst._hi
+        if (
+            self._direct is None
+            or type(stream) is not Stream
+            or stream._engine is not self.engine
+            or src._engine is not self._reads[0].engine
+            or dst._engine is not self._writes[0].engine
+            or src._mapped
+            or dst._mapped
+            or (read := src._buffer) is None
+            or (written := dst._buffer) is None
+            or written[2]
+            or (src._lo < high and low < src._hi)
+        ):
+            return False
+        # Buffers are held by name: another thread may give the memories others meanwhile.
+        self._direct(read[0], written[0], self._params)
+        return True
+
+    def run(self, stream: Stream, memories: Sequence[Any], deps: Sequence[Any] = ()) -> Waitable | None:
+        """Run on memories in the order of `args`, and give the event.
+
+        None, with nothing touched, where all has to be checked.
+        """
+        if type(stream) is not Stream or stream._engine is not self.engine:
+            return None
+        if any([type(memory) is not Memory for memory in memories]):  # noqa: C419 - a third faster
+            return None
+        words, buffers = self._words.copy(), [NOTHING] * len(self.args)
+        for at, desc, engine, word, skipped in self._writes:
+            memory = memories[at]
+            if (buffer := _fitting(memory, desc, engine)) is None or buffer[2]:
+                return None
+            low, high, buffers[at] = memory._lo, memory._hi, buffer
+            for other, held in enumerate(memories):
+                if other != at and held._lo < high and low < held._hi:
+                    return None
+            if word >= 0:
+                words[word] = buffer[0] + skipped
+        for at, desc, engine, word, skipped in self._reads:
+            if (buffer := _fitting(memories[at], desc, engine)) is None:
+                return None
+            buffers[at] = buffer
+            if word >= 0:
+                words[word] = buffer[0] + skipped
+        call = self._executable.call
+        if call is None:
+            return self._submit(stream, buffers, deps)
+        packed = self._pack(*words, *self._scalars)
+        call(buffers[0][0], buffers[1][0], packed_address(packed))
+        return COMPLETED
+
+    def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Any]) -> Waitable:
+        """The same on a device."""
+        found = list(self._constants)
+        for rule in (*self._reads, *self._writes):
+            buffer = buffers[rule.at]
+            found[self._slots[rule.at]] = buffer.behind(rule.skipped) if rule.skipped else buffer
+        arguments = Arguments(tuple(found), self._scalars)
+        return self.engine.device.launch(self._executable, arguments, stream._queue, deps)
+
+
+def _fitting(memory: Any, desc: MemoryDesc, engine: Engine) -> Buffer | None:
+    """The buffer of a memory that is surely what it must be; None for others, and for those without one."""
+    if (
+        type(memory) is not Memory
+        or memory._engine is not engine
+        or memory._mapped
+        or (memory._desc is not desc and memory._desc != desc)
+    ):
+        return None
+    return memory._buffer

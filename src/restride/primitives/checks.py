@@ -1,0 +1,217 @@
+"""What is checked of the memories of an execution, before anything runs (R05 to R07, N9, N10, R33)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..desc.arguments import ARG_SCRATCHPAD, name_of
+from ..desc.factor import above_one, fits_extents
+from ..desc.layout import Layout
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments
+from ..plan.computation import OperandSource
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.overlap import share_bytes_at
+from ..runtime.stream import Stream
+
+_SCRATCHPAD = f"argument {name_of(ARG_SCRATCHPAD)}"
+
+
+class Names(NamedTuple):
+    """What errors call a primitive, or a function on arrays: the call, a source of it, its destination."""
+
+    call: str
+    one: str = "source"
+    dst: str = "dst"
+
+    def source(self, index: int) -> str:
+        """A source: `source 1`, `array 1`."""
+        return f"{self.one} {index}"
+
+    @property
+    def written(self) -> str:
+        """The destination in a sentence."""
+        return "the destination" if self.dst == "dst" else self.dst
+
+    def listed(self, srcs: Sequence[MemoryDesc]) -> str:
+        """The first few sources with their descriptors."""
+        shown = "; ".join(f"{self.source(i)} {md}" for i, md in enumerate(srcs[:4]))
+        return f"{shown}; ... {len(srcs)} {self.one}s" if len(srcs) > 4 else shown
+
+
+def share_bytes(one: Memory, other: Memory) -> bool:
+    """True where some byte belongs to both memories; a tensor without elements has none."""
+    is_near = one._lo < one._hi and one._lo < other._hi and other._lo < one._hi
+    return is_near and share_bytes_at(one.desc, one._address, other.desc, other._address)
+
+
+def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
+    """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38).
+
+    `call` is what the caller wrote, such as "Reorder.execute", and `name` what it calls the memory.
+    """
+    # No message is put together for a memory that will do: to print a descriptor takes 40 us.
+    if not isinstance(memory, Memory):
+        raise _unfit(
+            "RS-V08",
+            call,
+            name,
+            desc,
+            f"{type(memory).__name__} is no rs.Memory",
+            "pass rs.Memory(md, engine)",
+        )
+    if not memory:
+        raise _unfit("RS-M36", call, name, desc, "the memory is empty", "give it a descriptor and an engine")
+    if memory.desc != desc:
+        hint = "make the primitive from this memory's descriptor, or reorder into the primitive's"
+        raise _unfit("RS-R07", call, name, desc, "its descriptor is not the primitive's", hint, memory)
+    if memory.engine is not engine:
+        why = f"it is on engine {memory.engine}, and the call runs on {engine}"
+        raise _unfit("RS-R05", call, name, desc, why, f"make the memory on engine {engine}", memory)
+    if memory._mapped:
+        raise _unfit(
+            "RS-M38", call, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory
+        )
+    if memory._address == 0 and desc.nelems:
+        hint = "call set_data_handle, or leave data out to allocate"
+        raise _unfit("RS-M36", call, name, desc, "the memory has no buffer", hint, memory)
+
+
+def _unfit(
+    code: str, call: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
+) -> InvalidArguments:
+    is_other = memory is not None and memory.desc != desc
+    where = f"memory {memory.desc}; primitive {desc}" if memory and is_other else str(desc)
+    return InvalidArguments(f"{call}: {name} will not do", code=code, where=where, why=why, hint=hint)
+
+
+def check_destination(call: str, memory: Memory, name: str = "the destination") -> None:
+    """Raise InvalidArguments for a read-only destination."""
+    if memory.readonly:
+        raise InvalidArguments(
+            f"{call}: {name} is read-only",
+            code="RS-A08",
+            where=str(memory.desc),
+            why="its buffer must not be written",
+            hint="pass a writable buffer; read-only ones serve as sources",
+        )
+
+
+def check_stream(kind: str, stream: object, engine: Engine) -> None:
+    """Raise InvalidArguments unless `stream` belongs to `engine` (R05)."""
+    if not isinstance(stream, Stream):
+        why = f"{type(stream).__name__} is no rs.Stream"
+        raise InvalidArguments(
+            f"{kind}.execute: no stream", code="RS-V08", why=why, hint="pass rs.Stream(engine)"
+        )
+    if stream.engine is not engine:
+        raise InvalidArguments(
+            f"{kind}.execute: the stream is another engine's",
+            code="RS-R05",
+            why=f"the stream is on {stream.engine}, the primitive on {engine}",
+            hint=f'use rs.Stream(rs.Engine("{engine.name}", {engine.index}))',
+        )
+
+
+def check_operand(call: str, operand: OperandSource, memory: Memory, engine: Engine, dst: Memory) -> None:
+    """Raise InvalidArguments unless a memory is what the operand reads, apart from `dst` (R25 to R27)."""
+    name = f"argument {name_of(operand.arg)}"
+    wanted = operand.desc if operand.desc is not None else getattr(memory, "desc", MemoryDesc())
+    check_memory(call, name, memory, wanted, engine)
+    if operand.desc is None:
+        _check_values(call, name, operand, memory.desc)
+    if memory._lo < dst._hi and dst._lo < memory._hi:
+        raise InvalidArguments(
+            f"{call}: {name} overlaps the destination",
+            code="RS-N09",
+            where=f"{name} {memory.desc}; dst {dst.desc}",
+            why="it would be overwritten while it is read (N9)",
+            hint="use another buffer",
+        )
+
+
+def _check_values(call: str, name: str, operand: OperandSource, md: MemoryDesc) -> None:
+    """Scales and zero points: so many, of this shape and type, one after the other."""
+    if md.nelems != operand.count:
+        why = f"the mask stands for {operand.count} values, it has {md.nelems}"
+    elif md.data_type is not operand.data_type:
+        why = f"its values are {md.data_type}, the attribute says {operand.data_type}"
+    elif not _is_dense(md.layout):
+        why = "its values do not follow each other row by row"
+    elif not fits_extents(md.dims, operand.extents):
+        why = f"it is {_times(md.dims)}, the masked dims are {_times(above_one(operand.extents))}"
+    else:
+        return
+    raise InvalidArguments(
+        f"{call}: {name} will not do",
+        code="RS-R07",
+        where=f"{name} {md}",
+        why=why,
+        hint=f"pass a dense memory: rs.MemoryDesc(({operand.count},), {str(operand.data_type)!r}, 'a'), "
+        "with the values in the logical order of the masked dims",
+    )
+
+
+def _times(dims: Sequence[int]) -> str:
+    return " x ".join(map(str, dims))
+
+
+def _is_dense(layout: Layout) -> bool:
+    expected = 1
+    for extent, stride in zip(reversed(layout.dims), reversed(layout.strides), strict=True):
+        if extent > 1 and stride != expected:
+            return False
+        expected *= extent
+    return not layout.inner_blks
+
+
+def check_outputs(
+    call: str, descs: Mapping[int, MemoryDesc], others: Mapping[int, Memory], src: Memory, dst: Memory
+) -> None:
+    """Raise InvalidArguments unless the memories of the sums are right, writable and apart."""
+    engine: Engine = dst.engine
+    for arg, md in descs.items():
+        memory = others[arg]
+        check_memory(call, f"argument {name_of(arg)}", memory, md, engine)
+        check_destination(call, memory)
+    named = {"src": src, "dst": dst} | {name_of(arg): memory for arg, memory in others.items()}
+    for arg in descs:
+        name = name_of(arg)
+        sums = named.pop(name)
+        for at, other in named.items():
+            if sums._lo < other._hi and other._lo < sums._hi:
+                raise InvalidArguments(
+                    f"{call}: the sums {name} overlap {at}",
+                    code="RS-N09",
+                    where=f"{sums.desc}; {other.desc}",
+                    why="one would overwrite the other (N9)",
+                    hint="sums have a memory of their own, or lie behind the destination's md.size bytes",
+                )
+
+
+def check_scratchpad(
+    call: str, pad: Memory, wanted: MemoryDesc, engine: Engine, others: Mapping[str, Memory]
+) -> None:
+    """Raise InvalidArguments unless the scratchpad of an execution will do.
+
+    Any dense row of u8 that is long enough will: one may serve several primitives, one after the other.
+    """
+    will_do = isinstance(pad, Memory) and _is_long_enough(pad.desc, wanted)
+    check_memory(call, _SCRATCHPAD, pad, pad.desc if will_do else wanted, engine)
+    check_destination(call, pad)
+    for name, other in others.items():
+        if pad._lo < other._hi and other._lo < pad._hi:
+            raise InvalidArguments(
+                f"{call}: {_SCRATCHPAD} overlaps {name}",
+                code="RS-N09",
+                where=f"scratchpad {pad.desc}; {name} {other.desc}",
+                why="it is written while they are in use (N9)",
+                hint="give each execution that runs at the same time a scratchpad of its own",
+            )
+
+
+def _is_long_enough(md: MemoryDesc, wanted: MemoryDesc) -> bool:
+    is_row = md.data_type is wanted.data_type and md.ndims == 1 and md.strides == (1,)
+    return is_row and md.nelems >= wanted.nelems

@@ -1,0 +1,389 @@
+"""Primitives: what every one of them is, and how it runs (P01 to P09, R04 to R07, N9 to N12).
+
+A primitive is a handle of its descriptor's implementation. It holds no state of its runs but what has been
+checked before: any number of threads may execute one at once (N12).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from ..desc.arguments import ARG_SCRATCHPAD, NAMES, name_of
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments
+from ..runtime.alloc import Buffer
+from ..runtime.device import Waitable
+from ..runtime.engine import Engine
+from ..runtime.event import COMPLETED, Event
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
+from ..verbose import flags, write
+from .argument_map import parse_args
+from .base import PrimitiveDescBase
+from .call import MOST_CALLS, Call
+from .checks import (
+    Names,
+    check_destination,
+    check_memory,
+    check_operand,
+    check_outputs,
+    check_scratchpad,
+    check_stream,
+    share_bytes,
+)
+from .forms import own
+from .implementation import Implementation
+
+Memories = dict[int, Memory]
+
+
+class Primitive:
+    """What every primitive is: made of its descriptor, and executed with memories.
+
+    `Primitive(pd)`; without arguments it is empty and False, and executing it is an error.
+    """
+
+    kind: ClassVar[str]
+    PrimitiveDesc: ClassVar[type[PrimitiveDescBase]]
+    # How one makes it, for errors.
+    usage: ClassVar[str] = ""
+
+    __slots__ = (
+        "_calls",
+        "_direct",
+        "_dst",
+        "_dst_engine",
+        "_engine",
+        "_impl",
+        "_last",
+        "_pd",
+        "_src",
+        "_src_engine",
+        "_words",
+    )
+    _impl: Implementation | None
+    # Machine code that takes the addresses of source and destination, where there is nothing else to bring.
+    _direct: Callable[[int, int, int], None] | None
+    # What has been checked before, and the last of it: replaced as a whole, so that threads may share it.
+    _calls: dict[tuple[MemoryDesc, MemoryDesc], Call]
+    _last: Call | None
+
+    def __init_subclass__(cls) -> None:
+        # Python names a method by where it was written, which is a class that callers never see.
+        if "kind" in vars(cls):
+            own(cls, "__init__", cls.kind)
+            own(cls, "execute", f"{cls.kind}.execute")
+
+    def __init__(self, pd: Any = None) -> None:
+        self._take(_checked_desc(self.kind, self.PrimitiveDesc, pd), is_empty=pd is None)
+
+    def _take(self, pd: PrimitiveDescBase, *, is_empty: bool) -> None:
+        """Take a descriptor; compile what it describes, unless the primitive is to be empty."""
+        self._pd = pd
+        self._src, self._dst = pd._src, pd._dst
+        self._engine, self._src_engine, self._dst_engine = pd._engine, pd._src_engine, pd._dst_engine
+        self._impl = self._direct = self._last = None
+        self._words, self._calls = 0, {}
+        if is_empty:
+            return
+        self._impl = pd._implementation()
+        self._impl.executable.prepare()
+        if not pd._scratch_args():
+            self._direct, self._words = self._impl.direct_call()
+            if not self._impl.more_descs() and self._impl.executable.program.steps:
+                self._remember(self._impl, pd._tensors())
+
+    def __bool__(self) -> bool:
+        return self._impl is not None
+
+    def __repr__(self) -> str:
+        return f"restride.{self.kind}({self._pd!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
+        return type(self), ((self._pd,) if self else ())
+
+    def get_primitive_desc(self) -> Any:
+        """The primitive descriptor."""
+        return self._pd
+
+    def get_kind(self) -> str:
+        """The primitive kind, as its descriptor has it."""
+        return self._pd.get_kind()
+
+    # --- execution ------------------------------------------------------------------------------------------
+
+    def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
+        """`execute(stream, src, dst)` by place, what is read first, or `execute(stream, {number: memory})`.
+
+        Raises InvalidArguments, before anything is touched, for memories or streams that are not the
+        primitive's, for a read-only or mapped destination, and for source and destination that overlap
+        (N9, N10).
+        """
+        # Every condition under which the call is surely right; all else is sorted out by the slow form.
+        if (
+            self._direct is None
+            or dst is None
+            or type(src) is not Memory
+            or type(dst) is not Memory
+            or src._desc is not self._src
+            or dst._desc is not self._dst
+            or type(stream) is not Stream
+            or stream._engine is not self._engine
+            or src._engine is not self._src_engine
+            or dst._engine is not self._dst_engine
+            or src._mapped
+            or dst._mapped
+            or (read := src._buffer) is None
+            or (written := dst._buffer) is None
+            or written[2]
+            or (src._lo < dst._hi and dst._lo < src._hi)
+            or flags.profile_exec
+        ):
+            self._execute(stream, src, dst)
+            return
+        # The buffers are held by name: another thread may give the memories others meanwhile.
+        self._direct(read[0], written[0], self._words)
+
+    def execute_sycl(
+        self, stream: Stream, src: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
+    ) -> Any:
+        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
+
+        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
+        Raises InvalidArguments on every other engine, and for what is no event (P08).
+        """
+        self._check_usable()
+        check_has_events(self.kind, self._pd.get_engine())
+        return self._execute(stream, src, dst, checked_deps(self.kind, deps))
+
+    def _execute(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
+        call = self._last
+        if call is None or flags.profile_exec or flags.profile_create:
+            return self._execute_checked(stream, src, dst, deps)
+        if dst is not None:
+            memories: Sequence[Any] = (src, dst)
+        elif type(src) is dict and list(map(type, src)) == call.types:
+            memories = [src.get(arg) for arg in call.args]
+        else:
+            return self._execute_checked(stream, src, dst, deps)
+        event = self._repeated(call, stream, memories, deps)
+        return self._execute_checked(stream, src, dst, deps) if event is None else event
+
+    def _repeated(
+        self, call: Call, stream: Stream, memories: Sequence[Any], deps: Sequence[Any]
+    ) -> Waitable | None:
+        """Run what has been checked before, on memories in slots.
+
+        None, with nothing touched, where all has to be checked.
+        """
+        if len(memories) != len(call.args):
+            return None
+        src, dst = memories[0], memories[1]
+        if type(src) is not Memory or type(dst) is not Memory:
+            return None
+        if src._desc is not call.src or dst._desc is not call.dst:
+            found = self._calls.get((src._desc, dst._desc))
+            if found is None:
+                return None
+            call = found
+        if call.is_pair:
+            return COMPLETED if call.run_pair(stream, src, dst) else None
+        return call.run(stream, memories, deps)
+
+    def _execute_checked(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
+        """Check everything, run, and give the event; `src` and `dst` as `execute` takes them."""
+        impl, memories = self._check_usable(), self._parsed(src, dst)
+        check_stream(self.kind, stream, impl.engine)
+        impl = self._checked(impl, memories)
+        impl.executable.prepare()
+        start = time.perf_counter()
+        event = self._launched(impl, memories, stream, deps)
+        if flags.profile_exec:
+            event.wait()
+            write(self._pd._describe("exec", impl, (time.perf_counter() - start) * 1e3))
+        reads, written = self._pd._reads(), memories[self._pd._writes()]
+        if ARG_SCRATCHPAD not in memories and not any(share_bytes(memories[arg], written) for arg in reads):
+            self._remember(impl, {arg: memory.desc for arg, memory in memories.items()})
+        return event
+
+    def _parsed(self, src: Any, dst: Any) -> Memories:
+        """The memories of a call by argument."""
+        pd, impl = self._pd, self._check_usable()
+        reads, writes = pd._reads(), pd._writes()
+        args = src if dst is None else self._numbered(src, dst)
+        inputs = (*reads, *impl.computation.args, *pd._scratch_args())
+        outputs = (*impl.outputs(), writes)
+        found = parse_args(pd, args, inputs, outputs)
+        return dict(zip((*inputs, *outputs), found, strict=True))
+
+    def _numbered(self, src: Any, dst: Memory) -> dict[int, Any]:
+        """What is passed by place as arguments."""
+        return {self._pd._reads()[0]: src, self._pd._writes(): dst}
+
+    def _checked(self, impl: Implementation, memories: Memories) -> Implementation:
+        """Check the memories; the implementation for them, which may be another than for others."""
+        names, written = self._names(), memories[self._pd._writes()]
+        impl = self._check_tensors(impl, names, memories)
+        check_destination(names.call, written, names.written)
+        impl = self._check_overlaps(impl, names, memories)
+        reads = self._pd._reads()
+        for operand in impl.computation.operands:
+            if operand.values is None:
+                check_operand(names.call, operand, memories[operand.arg], impl.engine, written)
+        others = {arg: memory for arg, memory in memories.items() if arg not in self._pd._tensors()}
+        if outputs := impl.outputs():
+            sums = {arg: memory for arg, memory in others.items() if arg != ARG_SCRATCHPAD}
+            check_outputs(names.call, outputs, sums, memories[reads[0]], written)
+        if ARG_SCRATCHPAD in others:
+            pad = others.pop(ARG_SCRATCHPAD)
+            more = {name_of(arg): memories[arg] for arg in (*reads[1:], *others)}
+            named = {"src": memories[reads[0]], "dst": written} | more
+            check_scratchpad(names.call, pad, self._pd.scratchpad_desc(), impl.engine, named)
+        return self._adapted(impl, memories)
+
+    def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
+        """Check that the tensors are the primitive's; the implementation for them."""
+        pd = self._pd
+        for arg, desc in pd._tensors().items():
+            name = self._name_of(arg)
+            check_memory(names.call, name, memories[arg], desc, pd._engine_of(arg))
+        return impl
+
+    def _check_overlaps(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
+        """Raise InvalidArguments where writing could change a source before it is read.
+
+        The implementation for sources that lie in the destination.
+        """
+        written = memories[self._pd._writes()]
+        for arg in self._pd._reads():
+            if share_bytes(memories[arg], written):
+                self._check_overlap(memories[arg], written)
+        return impl
+
+    def _check_overlap(self, src: Memory, dst: Memory) -> None:
+        """Raise InvalidArguments where writing `dst`, which shares bytes with `src`, changes it early."""
+        raise InvalidArguments(
+            f"{self.kind}.execute: source and destination overlap",
+            code="RS-N09",
+            where=f"src {src.desc}; dst {dst.desc}",
+            why="elements would be written before they are read (N9)",
+            hint="use another buffer",
+        )
+
+    def _adapted(self, impl: Implementation, memories: Memories) -> Implementation:
+        """The implementation for operands as they lie: 4-bit values may begin in the upper half of a byte."""
+        return impl
+
+    def _launched(
+        self, impl: Implementation, memories: Memories, stream: Stream, deps: Sequence[Any]
+    ) -> Waitable:
+        pad = memories.get(ARG_SCRATCHPAD)
+        scratch = None if pad is None or pad._buffer is None else pad._buffer.behind(pad.desc.offset0)
+        return run(impl, memories, stream, deps, scratch)
+
+    def _remember(self, impl: Implementation, descs: Mapping[int, MemoryDesc]) -> None:
+        """Keep what lets executions with memories of these descriptors skip most checks."""
+        pd = self._pd
+        src, dst = pd._reads()[0], pd._writes()
+        engines = {arg: pd._engine_of(arg) for arg in (*pd._reads(), dst)}
+        devices = {engine.device for engine in engines.values()}
+        if len(devices) > 1 and not all(device.is_host for device in devices):
+            return
+        call = Call(impl, descs, engines)
+        others = self._calls if len(self._calls) < MOST_CALLS else {}
+        self._calls = {**others, (descs[src], descs[dst]): call}
+        self._last = call
+
+    # --- what errors say ------------------------------------------------------------------------------------
+
+    def _names(self) -> Names:
+        return Names(f"{self.kind}.execute")
+
+    def _name_of(self, arg: int) -> str:
+        """An argument's name as errors say it: `src`, `diff_dst`."""
+        return NAMES[arg].removeprefix("ARG_").lower()
+
+    def _check_usable(self) -> Implementation:
+        if self._impl is None:
+            raise InvalidArguments(
+                f"{self.kind}.execute: the primitive is empty",
+                code="RS-R04",
+                why="it was made without a primitive descriptor (R05)",
+                hint=f"make it with {self.usage or f'rs.{self.kind}(pd)'}",
+            )
+        return self._impl
+
+
+def run(
+    impl: Implementation,
+    memories: Mapping[int, Memory],
+    stream: Stream | None = None,
+    deps: Sequence[Any] = (),
+    scratch: Buffer | None = None,
+) -> Waitable:
+    """Run an implementation on checked memories: the event of its end. Without a stream it has ended."""
+    device = impl.engine.device
+    queue = None if stream is None else stream._queue
+    event = device.launch(impl.executable, impl.arguments(memories, scratch), queue, deps)
+    if stream is None:
+        event.wait()
+    return event
+
+
+def _checked_desc(kind: str, of: type[PrimitiveDescBase], pd: object) -> PrimitiveDescBase:
+    """A primitive descriptor of the right kind, empty for None. Raises InvalidArguments for another."""
+    if pd is None:
+        return of()
+    if isinstance(pd, of):
+        return pd
+    raise InvalidArguments(
+        f"{kind}: no primitive descriptor",
+        code="RS-V08",
+        why=f"{type(pd).__name__} is no rs.{kind}.PrimitiveDesc",
+        hint=f"make one with rs.{kind}.PrimitiveDesc",
+    )
+
+
+# --- events -------------------------------------------------------------------------------------------------
+
+
+def check_has_events(kind: str, engine: Engine) -> None:
+    """Raise InvalidArguments unless the engine is a device whose executions have events."""
+    if not engine.device.is_host:
+        return
+    raise InvalidArguments(
+        f"{kind}.execute_sycl: the engine is no SYCL device",
+        code="RS-P08",
+        where=f"engine {engine}",
+        why="only streams that are SYCL queues have events (P08)",
+        hint="use execute(stream, src, dst)",
+    )
+
+
+def checked_deps(kind: str, deps: Iterable[Any]) -> list[Any]:
+    """The events of dpctl among `deps`; the host's are over. Raises InvalidArguments for anything else.
+
+    An event is known by what dpctl gives it, so that dpctl is not imported to say that something is none.
+    """
+    if isinstance(deps, str | bytes) or not isinstance(deps, Iterable):
+        raise _no_events(kind, deps, "list of events")
+    found = []
+    for event in deps:
+        if isinstance(event, Event):
+            continue
+        if not (hasattr(event, "wait_for") and hasattr(event, "execution_status")):
+            raise _no_events(kind, event, "dpctl.SyclEvent")
+        found.append(event)
+    return found
+
+
+def _no_events(kind: str, wrong: object, wanted: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"{kind}.execute_sycl: deps are no events",
+        code="RS-P08",
+        why=f"{type(wrong).__name__} is no {wanted}",
+        hint="pass a list of what execute_sycl, or a queue of dpctl, returned",
+    )

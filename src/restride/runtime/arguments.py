@@ -1,0 +1,63 @@
+"""What an execution brings to an executable, on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..plan.program import Program
+from .alloc import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Buffers for the slots of a program, whose addresses are those of element offset 0, and its scalars.
+
+    `scratch`: memory for the program's temporaries, where the caller brings it.
+    """
+
+    buffers: tuple[Buffer, ...]
+    scalars: tuple[float, ...] = ()
+    scratch: Buffer | None = None
+
+
+class Executable(Protocol):
+    """A program compiled for a device. Threads may share it.
+
+    `name` and `why` say which kernels run and for what reason; `scratch_bytes` is how much memory its
+    temporaries take; `threads` how many may share a run, on a device the work-items.
+    """
+
+    @property
+    def program(self) -> Program:
+        """The program, in the steps that the device does."""
+
+    @property
+    def name(self) -> str:
+        """`jit:<instruction set>:<kind of kernel>`, or `ref:any`."""
+
+    @property
+    def why(self) -> str:
+        """The reason for these kernels."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of temporaries that an execution takes."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads, or work-items, may share a run."""
+
+    @property
+    def call(self) -> Callable[[int, int, int], None] | None:
+        """What runs in this process on the addresses of slots 0 and 1, and of words that hold those of the
+        other slots and then the scalars, as doubles. None where executables are launched otherwise.
+        """
+
+    @property
+    def lowered(self) -> Any:
+        """What the nest that does the work was lowered to; None where there is none."""
+
+    def prepare(self) -> Any:
+        """Compile."""

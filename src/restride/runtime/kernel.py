@@ -1,0 +1,162 @@
+"""Kernels of the CPU: machine code, kept, and run on one thread or on all of the pool's."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..emit.entry import ENTRY, WHOLE
+from ..loading import load_whole
+from ..plan.nest import LoopNest
+from ..targets.compilable import Compilable
+from .alloc import Array, address_of
+from .cache import LruCache, cache_level
+from .huge_pages import page_offsets
+from .pool import default_pool
+
+# Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
+_ALONE_BYTES = 1 << 18
+# One part moves about this much, so that Ctrl-C is never far.
+_PART_BYTES = 1 << 22
+_PARTS_PER_THREAD = 4
+# Jobs from here on are cut in pieces between which Python sees signals.
+SHORT_BYTES = 1 << 26
+# Below this many bytes (a few microseconds) to let go of Python's lock costs more than it gives others.
+LOCKED_BYTES = 1 << 16
+
+
+class LoweredWork(Compilable, Protocol):
+    """What was lowered, and how finely threads can share it."""
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels."""
+
+    @property
+    def steps(self) -> int:
+        """The finest pieces that threads can share."""
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The nests that write the destination here and there in it; none where it is written in order."""
+
+
+class Kernel:
+    """Machine code in this process. Holds no state of a run: threads may share it."""
+
+    __slots__ = ("_library", "_nests", "_pages", "address", "call", "steps", "whole", "work_bytes")
+
+    def __init__(self, lowered: LoweredWork, work_bytes: int) -> None:
+        # Linking, the store and native calls are loaded with the first kernel.
+        load_whole("restride.targets.objects")
+        from ..targets.objects import load_kernel
+
+        load_whole("restride.runtime.native")
+        from .native import native_call
+
+        self.steps, self.work_bytes = lowered.steps, work_bytes
+        self._nests = lowered.nests
+        self._pages: Array | None = None
+        self._library = load_kernel(lowered, lowered.kind)
+        self.address = self._library.address(ENTRY)
+        self.whole = self._library.address(WHOLE)
+        call = native_call(3, keep_lock=work_bytes < LOCKED_BYTES)
+        self.call: Callable[[int, int, int], None] = functools.partial(call, self.whole)
+
+    @property
+    def is_small(self) -> bool:
+        """True where the work is never worth a second thread."""
+        return is_small(self.steps, self.work_bytes)
+
+    def run(self, src: int, dst: int, params: int) -> None:
+        """Run on addresses that the caller has checked, with as many threads as the work is worth."""
+        self.run_in(src, dst, params, self.parts())
+
+    def parts(self) -> int:
+        """In how many parts a run is best done; 1 where one thread does it all."""
+        threads = default_pool().threads
+        if self.is_small or (threads == 1 and self.work_bytes < _PART_BYTES):
+            return 1
+        return min(self.steps, max(_PARTS_PER_THREAD * threads, self.work_bytes // _PART_BYTES))
+
+    def run_in(self, src: int, dst: int, params: int, parts: int) -> None:
+        """Run in so many parts."""
+        if parts == 1:
+            self.call(src, dst, params)
+        elif self.work_bytes < SHORT_BYTES:
+            default_pool().run(self.address, src, dst, params, parts)
+        else:
+            self._prefault(dst)
+            default_pool().run_long(self.address, src, dst, params, parts)
+
+    def _prefault(self, dst: int) -> None:
+        """Ask for the pages of the destination, so that no part of a long run waits for many of them."""
+        if self._pages is None:
+            self._pages = page_offsets(self._nests)
+        default_pool().prefault(dst, address_of(self._pages), len(self._pages))
+
+
+def is_small(steps: int, work_bytes: int) -> bool:
+    """True where work is never worth a second thread."""
+    return steps == 1 or work_bytes < _ALONE_BYTES
+
+
+_kernels: LruCache[Kernel] = cache_level("kernels")
+
+
+def kernel_of(lowered: LoweredWork, work_bytes: int) -> Kernel:
+    """The kernel of what was lowered, from the cache or compiled now."""
+    kernel, _ = _kernels.get_or_make(lowered.key, lambda: Kernel(lowered, work_bytes))
+    return kernel
+
+
+# --- what kernels read --------------------------------------------------------------------------------------
+
+
+class KernelParams:
+    """What a computation reads, where kernels read it: addresses of operands, then scalars as doubles.
+
+    Keep it alive while a kernel may run; the addresses are the caller's to keep.
+    """
+
+    __slots__ = ("_slots", "address")
+
+    def __init__(self, scalars: Sequence[float] = (), operands: Sequence[int] = ()) -> None:
+        packed = struct.pack(f"={len(operands)}Q{len(scalars)}d", *operands, *scalars)
+        self._slots = (ctypes.c_uint64 * max(len(packed) // 8, 1)).from_buffer_copy(packed or bytes(8))
+        self.address = ctypes.addressof(self._slots)
+
+
+@functools.cache
+def packer(operands: int, scalars: int) -> Callable[..., bytes]:
+    """A function that puts addresses and then scalars as `KernelParams` does, several times as fast.
+
+    `packed_address` says where they are, for as long as the result lives.
+    """
+    return struct.Struct(f"={operands}Q{scalars}d").pack
+
+
+def _packed_address(packed: bytes) -> int:
+    return id(packed) + _BYTES_AT
+
+
+# CPython keeps the bytes of a bytes object, and a zero behind them, at its end.
+_BYTES_AT = bytes.__basicsize__ - 1
+
+
+def _is_as_expected() -> bool:
+    if sys.implementation.name != "cpython":
+        return False
+    probe = bytes(range(64))
+    return ctypes.string_at(_packed_address(probe), len(probe)) == probe
+
+
+def _address_by_ctypes(packed: bytes) -> int:
+    return ctypes.cast(ctypes.c_char_p(packed), ctypes.c_void_p).value or 0
+
+
+packed_address: Callable[[bytes], int] = _packed_address if _is_as_expected() else _address_by_ctypes

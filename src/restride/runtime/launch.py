@@ -1,0 +1,263 @@
+"""Launches of the CPU: which kernel runs on which of a program's memory.
+
+A program's memory is a row of addresses (`Addresses`). A launch looks up its places there and calls its
+kernel; a list of launches can be done by one native call (`launch_list`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ..plan.machine import LINE
+from ..plan.program import NestStep, Place, SumStep
+from .alloc import Array, address_of
+from .kernel import Kernel, KernelParams, kernel_of, packed_address
+
+if TYPE_CHECKING:
+    from ..targets.cpu import Lowered
+    from ..targets.lowered import LoweredFusedSums, LoweredInterleaved
+    from .reduction import ReductionProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The memory of one run: addresses of all slots, of the temporaries, and the scalars."""
+
+    slots: Sequence[int]
+    temporaries: Sequence[int]
+    scalars: Sequence[float]
+
+    def at(self, place: Place) -> int:
+        """The address of a place."""
+        buffer, offset = place
+        return (self.slots[buffer] if buffer >= 0 else self.temporaries[~buffer]) + offset
+
+
+class Launch(Protocol):
+    """One launch of a program that has been compiled for the CPU."""
+
+    @property
+    def is_native(self) -> bool:
+        """True where the launch is one kernel and nothing else, so that a native list may have it."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel; empty where the launch only serves another one."""
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+
+    def prepare(self) -> None:
+        """Compile."""
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+
+
+@dataclass(slots=True, eq=False)
+class NestLaunch:
+    """A nest, scheduled for this CPU. `lower_unaligned`: without streaming stores, where it has some."""
+
+    step: NestStep
+    lowered: Lowered
+    lower_unaligned: Callable[[], Lowered] | None
+    _kernels: dict[bool, Kernel] = field(default_factory=dict)
+
+    @property
+    def is_native(self) -> bool:
+        """True where the execution brings all scalars."""
+        return not self.step.constants
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel; empty where the step only serves another one."""
+        return self.lowered.kind if self.step.is_named else ""
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return f"{self.lowered.why}; {self.step.note}" if self.step.note else self.lowered.why
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The operands."""
+        return self.step.operands
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that it takes."""
+        return self.step.work_bytes
+
+    def __str__(self) -> str:
+        return f"{self.lowered.kind}: {self.step.src} -> {self.step.dst}"
+
+    def prepare(self) -> None:
+        """Compile for a destination that is aligned, as most are."""
+        self.kernel(0)
+
+    def kernel(self, dst: int) -> Kernel:
+        """The kernel for a destination at this address: streaming stores need whole cache lines."""
+        is_aligned = self.lower_unaligned is None or not dst % LINE
+        found = self._kernels.get(is_aligned)
+        if found is None:
+            lowered = self.lowered if is_aligned or self.lower_unaligned is None else self.lower_unaligned()
+            # The first one stays: another thread may already hold its address, and no more than that.
+            found = self._kernels.setdefault(is_aligned, kernel_of(lowered, self.work_bytes))
+        return found
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        step = self.step
+        first, count = step.scalars
+        scalars = step.constants or memory.scalars[first : first + count]
+        params = KernelParams(scalars, [memory.at(place) for place in step.operands])
+        dst = memory.at(step.dst)
+        self.kernel(dst).run(memory.at(step.src), dst, params.address)
+
+
+@dataclass(slots=True, eq=False)
+class InterleavedLaunch:
+    """Nests of one destination, in step: the sources are read as operands."""
+
+    lowered: LoweredInterleaved
+    places: tuple[Place, ...]
+    dst: Place
+    work_bytes: int
+    _kernels: list[Kernel] = field(default_factory=list)
+
+    is_native = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel."""
+        return self.lowered.kind
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return self.lowered.why
+
+    def __str__(self) -> str:
+        return f"{self.lowered.kind}: {', '.join(map(str, self.places))} -> {self.dst}"
+
+    def prepare(self) -> None:
+        """Compile."""
+        self.kernel(0)
+
+    def kernel(self, dst: int) -> Kernel:
+        """The kernel, for any destination."""
+        if not self._kernels:
+            self._kernels.append(kernel_of(self.lowered, self.work_bytes))
+        return self._kernels[0]
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        params = KernelParams((), [memory.at(place) for place in self.places])
+        self.kernel(0).run(0, memory.at(self.dst), params.address)
+
+
+@dataclass(slots=True, eq=False)
+class SumLaunch:
+    """The sums of a tensor, found in one pass, and times a factor for each output."""
+
+    step: SumStep
+    reduction: ReductionProgram
+
+    is_native = False
+    kind = why = ""
+
+    def __str__(self) -> str:
+        return f"sums: {self.step.src} -> {', '.join(map(str, self.step.targets))}"
+
+    def prepare(self) -> None:
+        """Compile."""
+        self.reduction.prepare()
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        outputs = _Outputs(self.step, memory)
+        self.reduction.write_sums(memory.at(self.step.src), outputs.address, outputs.factor)
+        outputs.multiply()
+
+
+@dataclass(slots=True, eq=False)
+class FusedSumsLaunch:
+    """A nest whose destination is summed as it is written."""
+
+    nest: NestLaunch
+    sums: SumStep
+    lowered: LoweredFusedSums
+    _kernels: list[Kernel] = field(default_factory=list)
+
+    is_native = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel that the nest alone would be."""
+        return self.nest.kind
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return f"{self.nest.why}; {self.lowered.why}"
+
+    def __str__(self) -> str:
+        return f"{self.nest}, summed meanwhile -> {', '.join(map(str, self.sums.targets))}"
+
+    def prepare(self) -> None:
+        """Compile."""
+        if not self._kernels:
+            self._kernels.append(kernel_of(self.lowered, self.nest.work_bytes))
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        self.prepare()
+        step, outputs, reduction = self.nest.step, _Outputs(self.sums, memory), self.sums.reduction
+        first, count = step.scalars
+        params = KernelParams(
+            memory.scalars[first : first + count], [memory.at(place) for place in step.operands]
+        )
+        ends = memory.at(step.src), memory.at(step.dst), params.address
+        is_shared, parts = self.lowered.summed.is_shared, self._kernels[0].parts()
+        if not is_shared and outputs.address % 4 == 0:
+            ctypes.memset(outputs.address, 0, 4 * reduction.outputs)
+            self._call(ends, outputs.address, outputs.factor, parts)
+        else:
+            planes = np.zeros((parts if is_shared else 1, reduction.outputs), np.int32)
+            self._call(ends, address_of(planes), outputs.factor, parts)
+            found = np.add.reduce(planes, axis=0, dtype=np.int32)
+            ctypes.memmove(outputs.address, address_of(found), found.nbytes)
+        outputs.multiply()
+
+    def _call(self, ends: tuple[int, int, int], sums: int, factor: int, parts: int) -> None:
+        src, dst, params = ends
+        words = struct.pack("=QQq", params, sums, factor)
+        self._kernels[0].run_in(src, dst, packed_address(words), parts)
+
+
+class _Outputs:
+    """Where sums go. One output is found, the others are multiples of it, as -128 is of -1."""
+
+    __slots__ = ("_count", "_others", "address", "factor")
+
+    def __init__(self, step: SumStep, memory: Addresses) -> None:
+        *others, (place, self.factor) = step.outputs
+        self.address = memory.at(place)
+        self._others = [(memory.at(other), factor // self.factor) for other, factor in others]
+        self._count = step.reduction.outputs
+
+    def multiply(self) -> None:
+        """Write the others, modulo 2**32."""
+        for address, factor in self._others:
+            np.multiply(self._row(self.address), np.int32(factor), out=self._row(address))
+
+    def _row(self, address: int) -> Array:
+        row = (ctypes.c_int32 * self._count).from_address(address)
+        return np.frombuffer(memoryview(row), np.int32)

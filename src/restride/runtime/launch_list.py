@@ -1,0 +1,106 @@
+"""Lists of launches that one native call does: the workers of the pool stay in it from one to the next."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..emit.launches import LAUNCHES, launches_ir
+from ..plan.machine import LINE
+from ..plan.program import DST, SRC, Place
+from ..targets import jit, store
+from ..targets.isa import host_isa
+from .kernel import LOCKED_BYTES, Kernel
+from .launch import InterleavedLaunch, NestLaunch
+from .native import native_call
+from .pool import default_pool
+
+NativeLaunch = NestLaunch | InterleavedLaunch
+_SCRATCH = -1
+
+
+class LaunchList:
+    """Launches as the native code reads them, for so many threads as the pool has now.
+
+    `offsets`: where each temporary begins in scratch; `slots`: how many the program has; `dst`: an address
+    that is aligned to a cache line or not, as those of all destinations are.
+    """
+
+    __slots__ = ("_call", "_is_alone", "_table")
+
+    def __init__(
+        self, launches: Sequence[NativeLaunch], offsets: Sequence[int], slots: int, is_aligned: bool
+    ) -> None:
+        most = max((len(each.places) + _scalars(each)[1] for each in launches), default=0)
+        words = [len(launches), max(most, 1), slots - 2]
+        for launch in launches:
+            words += _launch_words(launch, offsets, is_aligned)
+        self._table = (ctypes.c_int64 * len(words))(*words)
+        keeps_lock = sum(launch.work_bytes for launch in launches) < LOCKED_BYTES
+        self._call = functools.partial(_native_list(keeps_lock).call, ctypes.addressof(self._table))
+        self._is_alone = all(_kernel(launch, is_aligned).parts() == 1 for launch in launches)
+
+    def run(self, src: int, dst: int, words: int, scratch: int) -> None:
+        """Run all launches; `words` is the address of the other slots' addresses and the scalars."""
+        # The local name keeps the team's memory alive while another thread resizes the pool.
+        team = None if self._is_alone else default_pool().native_team()
+        run, pool = (0, 0) if team is None else team.native_run
+        self._call(run, pool, scratch, src, dst, words)
+
+    def alone(self) -> Callable[[int, int, int], None]:
+        """`run` without scratch, for launches that one thread always does; good while this object lives."""
+        return functools.partial(self._call, 0, 0, 0)
+
+
+def _launch_words(launch: NativeLaunch, offsets: Sequence[int], is_aligned: bool) -> list[int]:
+    kernel, dst = _kernel(launch, is_aligned), _dst(launch)
+    first, count = _scalars(launch)
+    src = launch.step.src if isinstance(launch, NestLaunch) else Place(SRC)
+    places = [word for place in launch.places for word in _place_words(place, offsets)]
+    return [
+        kernel.address,
+        kernel.whole,
+        kernel.parts(),
+        *_place_words(src, offsets),
+        *_place_words(dst, offsets),
+        len(launch.places),
+        count,
+        first,
+        *places,
+    ]
+
+
+def _kernel(launch: NativeLaunch, is_aligned: bool) -> Kernel:
+    """The kernel of a launch, which may begin between two cache lines of an aligned destination."""
+    buffer, offset = _dst(launch)
+    return launch.kernel(0 if is_aligned and buffer <= DST and offset % LINE == 0 else 1)
+
+
+def _dst(launch: NativeLaunch) -> Place:
+    return launch.step.dst if isinstance(launch, NestLaunch) else launch.dst
+
+
+def _scalars(launch: NativeLaunch) -> tuple[int, int]:
+    return launch.step.scalars if isinstance(launch, NestLaunch) else (0, 0)
+
+
+def _place_words(place: Place, offsets: Sequence[int]) -> tuple[int, int]:
+    buffer, offset = place
+    return (buffer, offset) if buffer >= 0 else (_SCRATCH, offsets[~buffer] + offset)
+
+
+class _NativeList(NamedTuple):
+    """The code that goes through a list, called, and the library that it is in."""
+
+    call: Callable[..., None]
+    library: jit.Library
+
+
+@functools.cache
+def _native_list(keeps_lock: bool) -> _NativeList:
+    isa = host_isa()
+    library = jit.load(store.object_code(launches_ir(), isa))
+    call = functools.partial(native_call(7, keep_lock=keeps_lock), library.address(LAUNCHES))
+    return _NativeList(call, library)

@@ -1,0 +1,65 @@
+"""Memories between the host and devices: in place where bytes can be reached, copied where they cannot."""
+
+from __future__ import annotations
+
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments
+from .alloc import extent
+from .engine import Engine
+from .memory import Memory
+
+_CPU = Engine("cpu")
+
+
+def from_host(md: MemoryDesc, engine: Engine, data: object) -> Memory:
+    """A memory of an engine with the bytes of `data`, which is on the host: over them, or over a copy."""
+    if engine.device.is_host:
+        return Memory(md, engine, data)
+    return to_engine(Memory(md, _CPU, data), engine)
+
+
+def to_host(memory: Memory) -> Memory:
+    """The memory itself on the host; of a device a copy there, once nothing works on it."""
+    device = memory.engine.device
+    if device.is_host or memory._buffer is None:
+        return memory
+    return Memory(memory.desc, _CPU, device.download(memory._buffer))
+
+
+def to_engine(memory: Memory, engine: Engine) -> Memory:
+    """The memory itself where the engine's device reaches it; else a copy there, once nothing works on it."""
+    device = engine.device
+    if memory.engine.device is device or (device.is_host and memory.engine.device.is_host):
+        return memory
+    read, made = to_host(memory), Memory(memory.desc, engine)
+    if read._buffer is not None and made._buffer is not None:
+        device.upload(read._buffer, made._buffer, extent(memory.desc).high)
+    return made
+
+
+def share_with(memory: Memory, engine: Engine) -> Memory:
+    """The same bytes as a memory of another engine of the host; a memory of or for a device as it is."""
+    is_same = memory.engine is engine or memory._mapped
+    if is_same or not (engine.device.is_host and memory.engine.device.is_host):
+        return memory
+    return Memory(memory.desc, engine, memory)
+
+
+def settle(*memories: Memory) -> None:
+    """Block until nothing submitted works on these memories."""
+    for memory in memories:
+        if memory._buffer is not None:
+            memory.engine.device.settle(memory._buffer)
+
+
+def refuse_host_out(what: str, out: object, engine: Engine) -> None:
+    """Raise InvalidArguments for an `out` of the host in a call that a device runs."""
+    if isinstance(out, Memory) or engine.device.is_host:
+        return
+    raise InvalidArguments(
+        what,
+        code="RS-P08",
+        where=f"out {type(out).__name__}",
+        why=f"it is memory of the host, and {engine} runs the call",
+        hint="leave out out, and take result.to_numpy(); or pass a rs.Memory of that engine",
+    )

@@ -1,0 +1,140 @@
+"""Pictures of the studies: speed over size, and one transpose step by step. Needs matplotlib, an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from restride.targets.isa import CacheSizes, host_caches
+
+from .ladder import Rung
+from .roofline import MEMCPY, Point
+from .studies import Studies, size_words
+
+_COLOURS = ("#c1272d", "#1f5fa8", "#3a8f4a", "#e08b00")
+_DARK, _PALE, _GREY = "#333333", "#e6e6e6", "#7d8a96"
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "restride",
+}
+
+
+def draw(found: Studies, folder: Path) -> list[Path]:
+    """Write `roofline` and `ladder` as .png and .svg into `folder`. Raises ImportError without matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures: dict[str, Callable[[Any, Studies], Any]] = {}
+    if found.roofline.points:
+        pictures["roofline"] = _roofline
+    if found.ladder:
+        pictures["ladder"] = _ladder
+    written = []
+    with pyplot.rc_context(_STYLE):
+        for name, picture in pictures.items():
+            written += _save(picture(pyplot, found), folder / name)
+            pyplot.close()
+    return written
+
+
+def _save(figure: Any, stem: Path) -> list[Path]:
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
+    for path in paths:
+        undated = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, dpi=140, bbox_inches="tight", metadata=undated)
+    return paths
+
+
+def _roofline(pyplot: Any, found: Studies) -> Any:
+    points = found.roofline.points
+    counts = sorted({point.threads for point in points})
+    figure, axes = pyplot.subplots(
+        1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
+    )
+    for axis, count in zip(axes[0], counts, strict=True):
+        _draw_sizes(axis, [point for point in points if point.threads == count])
+        axis.set_title(f"{count} thread{'s' * (count > 1)}", loc="left")
+    # Only now do the axes, which share their height, know it.
+    axes[0][0].set_ylim(bottom=0)
+    for axis in axes[0]:
+        _draw_caches(axis, host_caches())
+    axes[0][0].set_ylabel("GB/s, bytes read and written")
+    handles, words = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, words, loc="lower center", ncols=3, frameon=False, bbox_to_anchor=(0.5, -0.12))
+    figure.suptitle(_title("Speed over size", found), x=0.07, ha="left")
+    return figure
+
+
+def _draw_sizes(axis: Any, points: Sequence[Point]) -> None:
+    kernels = [name for name in dict.fromkeys(point.kernel for point in points) if name != MEMCPY]
+    colours = {MEMCPY: _DARK, **dict(zip(kernels, _COLOURS, strict=False))}
+    for name, colour in colours.items():
+        of = [point for point in points if point.kernel == name]
+        sizes, width = [point.moved for point in of], 2.2 if name == MEMCPY else 1.4
+        axis.plot(sizes, [p.rate / 1e9 for p in of], "o-", color=colour, linewidth=width, ms=3.5, label=name)
+        low, high = ([p.moved / end(p) / 1e9 for p in of] for end in (_slowest, _fastest))
+        axis.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
+        _draw_foretold(axis, of, colour)
+    axis.plot([], [], ":", color=_GREY, label="foretold")
+    axis.set_xscale("log")
+    axis.grid(axis="y", color=_PALE, linewidth=0.8)
+    axis.set_xlabel("bytes moved")
+    axis.xaxis.set_major_formatter(lambda size, _: size_words(size))
+
+
+def _slowest(point: Point) -> float:
+    return point.seconds.high
+
+
+def _fastest(point: Point) -> float:
+    return point.seconds.low
+
+
+def _draw_foretold(axis: Any, points: Sequence[Point], colour: str) -> None:
+    told = [(point.moved, point.moved / point.predicted / 1e9) for point in points if point.predicted]
+    if told:
+        axis.plot(*zip(*told, strict=True), ":", color=colour, linewidth=0.9, alpha=0.7)
+
+
+def _draw_caches(axis: Any, caches: CacheSizes) -> None:
+    """Where bytes read and written together fill a cache."""
+    top = axis.get_ylim()[1]
+    for name, size in (("L1", caches.l1d), ("L2", caches.l2), ("L3", caches.l3)):
+        axis.axvline(size, color=_GREY, linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
+        axis.text(size, top, f" {name}", color=_GREY, va="top", fontsize=8)
+
+
+def _ladder(pyplot: Any, found: Studies) -> Any:
+    rungs = found.ladder
+    figure, axis = pyplot.subplots(figsize=(9.5, 0.42 * len(rungs) + 1.2))
+    for line, rung in enumerate(rungs):
+        colour = _rung_colour(rung)
+        axis.barh(line, rung.rate / 1e9, color=colour, height=0.62, alpha=0.6 if rung.threads > 1 else 1)
+        ends = [rung.moved / end / 1e9 for end in (rung.seconds.high, rung.seconds.low)]
+        axis.plot(ends, [line, line], color=_DARK, linewidth=1)
+        axis.text(max(ends), line, f"  {rung.rate / 1e9:.1f}", va="center")
+    axis.set_yticks(range(len(rungs)), [rung.name for rung in rungs])
+    axis.invert_yaxis()
+    axis.tick_params(axis="y", length=0)
+    axis.set_xlabel("GB/s, bytes read and written")
+    axis.set_title(_title(f"f32 nchw→nhwc, {size_words(rungs[0].moved)} moved", found), loc="left")
+    return figure
+
+
+def _rung_colour(rung: Rung) -> str:
+    if rung.name.startswith("memcpy"):
+        return _DARK
+    return _GREY if rung.name.startswith("NumPy") else _COLOURS[0]
+
+
+def _title(words: str, found: Studies) -> str:
+    machine = found.about.get("machine", {})
+    where = f"{machine.get('processor', '?')}, {machine.get('instructions', '?')}"
+    return f"{words}  ({'QUICK RUN, not to be quoted' if found.is_quick else where})"

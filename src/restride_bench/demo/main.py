@@ -1,0 +1,118 @@
+"""The main job on real data: photographs and a model's weights into other formats and types, and back.
+
+Photographs come from scikit-image (pip install 'restride[demo]'), weights from the silero-vad wheel, which is
+read, not installed (pip download --no-deps silero-vad -d .demo; `make demo` does both). What is missing is
+replaced by generated data, and said so. Every answer is checked element by element; speed is in 1e9 bytes
+read and written per second, the median of a few rounds, beside NumPy's best way and memcpy of as many bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from restride import get_num_threads
+from restride.cli.output import Answer, is_terminal, tell
+from restride.cli.usage import Parser
+from restride.view.names import aligned
+
+from ..array_peers import NumPy
+from ..peers import Restride
+from .data import Data, convolutions, photograph
+from .jobs import Lab, Trip, TripRow, photo_trips, weight_trips
+
+_VIEWS, _ROUNDS = 8, 7
+_QUICK_VIEWS, _QUICK_ROUNDS = 1, 3
+_NEXT = """\
+What to try next:
+  restride show nChw16c 1x17x2x2         what a blocked layout looks like in memory
+  restride explain OIhw4i16o4i 64x64x3x3 its strides, padding and offset formula
+  restride reorder in.npy out.npy --dst nhwc --dtype s8 --scale 127
+  python -c "import numpy as np, restride as rs; print(rs.reorder(np.ones((1, 3, 4, 4), 'f4'), 'nChw16c'))"
+  make bench                             the whole comparison, with torch and oneDNN"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Where the wheel lies, and less work."""
+    parser.add_argument(
+        "--data", type=Path, default=Path(".demo"), metavar="FOLDER", help="where the silero_vad wheel lies"
+    )
+    parser.add_argument("--quick", action="store_true", help="one picture, few rounds: figures not to quote")
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Status 1 where an answer was wrong."""
+    sources = {
+        "photo": photograph("astronaut", (512, 512)),
+        "photo / 255": photograph("chelsea", (300, 451)),
+        "weights": convolutions(options.data),
+    }
+    lab = Lab(
+        Restride(get_num_threads()), NumPy(get_num_threads()), _QUICK_ROUNDS if options.quick else _ROUNDS
+    )
+    rows = _measured(lab, list(_trips(sources, _QUICK_VIEWS if options.quick else _VIEWS)))
+    values = {
+        "data": {name: {"origin": data.origin, "real": data.is_real} for name, data in sources.items()},
+        "threads": get_num_threads(),
+        "quick": options.quick,
+        "rows": [row.values() for row in rows],
+    }
+    return Answer(_text(sources, rows), values, int(any(row.wrong for row in rows)))
+
+
+def _trips(sources: Mapping[str, Data], views: int) -> Iterator[Trip]:
+    yield from photo_trips(sources["photo"], sources["photo / 255"], views)
+    yield from weight_trips(sources["weights"])
+
+
+def _measured(lab: Lab, trips: list[Trip]) -> list[TripRow]:
+    """All rows, with a word of progress before each trip."""
+    rows: list[TripRow] = []
+    for number, trip in enumerate(trips, 1):
+        _progress(f"[{number}/{len(trips)}] {trip.name}, and back")
+        rows += lab.run(trip)
+    _progress("")
+    return rows
+
+
+def _progress(text: str) -> None:
+    """What is measured now; on a terminal the next line takes its place."""
+    if is_terminal(sys.stderr):
+        tell(f"\r\x1b[K{text}", end="")
+    elif text:
+        tell(text)
+
+
+def _text(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
+    titles = ("", "tensor", "MB moved", "restride", "NumPy", "memcpy", "x NumPy", "of memcpy", "checked")
+    table = aligned([titles, *map(_cells, rows)], "<<>>>>>><")
+    origins = aligned([(name, data.origin) for name, data in sources.items()], "<<")
+    return "\n".join(
+        ["Data", *(f"  {line}" for line in origins), "", *table, "", _verdict(sources, rows), "", _NEXT]
+    )
+
+
+def _cells(row: TripRow) -> tuple[str, ...]:
+    rates = (f"{rate:.1f}" for rate in (row.restride, row.numpy, row.memcpy))
+    ratios = (f"{row.restride / row.numpy:.1f}", f"{row.restride / row.memcpy:.0%}")
+    return (
+        row.name,
+        row.tensors,
+        f"{row.moved / 1e6:.1f}",
+        *rates,
+        *ratios,
+        row.wrong or f"right: {row.check}",
+    )
+
+
+def _verdict(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
+    wrong = [row for row in rows if row.wrong]
+    if wrong:
+        return f"WRONG: {len(wrong)} of {len(rows)} rows. Please report this."
+    made = [name for name, data in sources.items() if not data.is_real]
+    note = f" Generated data stood in for {', '.join(made)}." if made else ""
+    return (
+        f"All {len(rows)} rows are right. Speed is in GB/s: bytes read and written, padding included.{note}"
+    )

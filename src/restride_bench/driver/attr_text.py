@@ -1,0 +1,241 @@
+"""Attributes as the command line writes them: scales, zero points, post-ops, compensation (spec 3.1).
+
+Each value prints as it is written, so that a reproducer line gives the same case again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from restride.cli.usage import UsageError, wrong_usage
+from restride.desc.post_ops import BINARY, ELTWISE
+
+from .type_names import TYPES
+
+_ARG = re.compile(r"(src|dst|wei|bia|src[0-9]+|msrc[0-9]+|attr_post_op_[0-9]+)\Z")
+_POLICY = re.compile(r"(common|host_scalar|per_tensor|per_oc|per_ocic|per_dim_[0-9]+|[0-9]+)\Z")
+_ONE_VALUE = ("common", "host_scalar")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
+_GROUPS = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*\Z")
+_ABSENT_ELTWISE = ("eltwise_undef", "exp_dst", "logistic_dst", "sqrt_dst", "tanh_dst", "elu_dst", "relu_dst")
+_ABSENT = (*_ABSENT_ELTWISE, "clip_v2_dst", "prelu", "dw", "select")
+
+
+def number_text(value: float) -> str:
+    """A number in its shortest spelling that reads back: `2`, `0.25`, `4294967295`."""
+    if value == value and abs(value) < 2**63 and value == int(value):
+        return str(int(value))
+    # A plus sign stands between the parts of an attribute.
+    return repr(value).replace("e+", "e")
+
+
+@dataclass(frozen=True, slots=True)
+class FactorText:
+    """The scales or zero points of one argument: `src:common:0.25`, `src:per_tensor:bf16:8x1`.
+
+    `value` is there for the policies `common` and `host_scalar` only, which are one; the values of the others
+    are made up when the case is run.
+    """
+
+    arg: str
+    policy: str
+    value: float | None = None
+    data_type: str = ""
+    groups: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [self.arg, self.policy]
+        parts += [] if self.value is None else [number_text(self.value)]
+        parts += [self.data_type] if self.data_type else []
+        parts += ["x".join(map(str, self.groups))] if self.groups else []
+        return ":".join(parts)
+
+    def mask(self, ndims: int) -> int:
+        """Bit i for dim i. `per_oc` is dim 1, as for a source or destination of activations."""
+        if self.policy == "per_tensor":
+            return (1 << ndims) - 1
+        if self.policy.isdigit():
+            return int(self.policy)
+        if self.policy.startswith("per_dim_"):
+            return sum(1 << int(digit) for digit in set(self.policy.removeprefix("per_dim_")))
+        return {"per_oc": 2, "per_ocic": 3}.get(self.policy, 0)
+
+
+Factors = tuple[FactorText, ...]
+
+
+def parse_scales(text: str) -> Factors:
+    """`src:per_dim_1+dst:common:2`; nothing for none. Raises UsageError."""
+    return _parse_factors("--attr-scales", text, is_whole=False)
+
+
+def parse_zero_points(text: str) -> Factors:
+    """`src:common:-1+dst:common:2`; nothing for none. Raises UsageError."""
+    return _parse_factors("--attr-zero-points", text, is_whole=True)
+
+
+def parse_output_scale(text: str) -> Factors:
+    """`common:2` or `per_dim_1`: the scales of the source by the name that they had in version 2."""
+    return _parse_factors("--attr-oscale", f"src:{text}" if text else "", is_whole=False)
+
+
+def _parse_factors(knob: str, text: str, is_whole: bool) -> Factors:
+    found = tuple(_parse_factor(knob, part, is_whole) for part in text.split("+")) if text else ()
+    args = [factor.arg for factor in found]
+    if len(set(args)) < len(args):
+        raise wrong(knob, text, "one argument is named twice", "name each once")
+    return found
+
+
+def _parse_factor(knob: str, text: str, is_whole: bool) -> FactorText:
+    arg, *rest = text.split(":")
+    rest[:1] = [policy.lower() for policy in rest[:1]]
+    if not _ARG.match(arg) or not rest or not _POLICY.match(rest[0]):
+        hint = "ARG:POLICY[:VALUE][:TYPE[:GROUPS]] with src or dst, and common, per_dim_0, …, per_tensor"
+        raise wrong(knob, text, "no argument and policy", hint)
+    policy, *rest = rest
+    if policy in ("per_oc", "per_ocic"):
+        raise wrong(knob, text, f"a reorder has no {policy}", "please use per_dim_0 or per_dim_1")
+    value, rest = _take_value(knob, text, policy, rest, is_whole)
+    data_type, groups = _take_type(knob, text, rest)
+    return FactorText("src" if arg == "src0" else arg, policy, value, data_type, groups)
+
+
+def _take_value(
+    knob: str, text: str, policy: str, rest: list[str], is_whole: bool
+) -> tuple[float | None, list[str]]:
+    """The one value. That of a policy with many is read over, and so is the `*` of version 2."""
+    if rest and (number := _number(rest[0].removesuffix("*"))) is not None:
+        if is_whole and not _is_whole(number):
+            raise wrong(knob, text, f"{rest[0]} is no whole number", "zero points are integers")
+        return (number if policy in _ONE_VALUE else None), rest[1:]
+    if policy in _ONE_VALUE:
+        raise wrong(knob, text, f"the policy {policy} needs a value", f"for example src:{policy}:2")
+    return None, rest
+
+
+def _is_whole(number: float) -> bool:
+    return math.isfinite(number) and number == int(number)
+
+
+def _take_type(knob: str, text: str, rest: list[str]) -> tuple[str, tuple[int, ...]]:
+    data_type, groups = (*rest, "", "")[:2]
+    if data_type and data_type not in TYPES:
+        raise wrong(knob, text, f"{data_type!r} is no data type", f"there are {', '.join(TYPES)}")
+    if len(rest) > 2 or (groups and not _GROUPS.match(groups)):
+        raise wrong(knob, text, "no groups", "groups are of the last two dims, as 8x1")
+    return data_type, tuple(map(int, groups.split("x"))) if groups else ()
+
+
+@dataclass(frozen=True, slots=True)
+class PostOpText:
+    """One post-op: `sum:0.5`, `relu:0.1`, `add:f32:per_dim_1`; `fields` are what follows the name."""
+
+    name: str
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ":".join((self.name, *self.fields))
+
+    @property
+    def kind(self) -> str:
+        """`sum`, `eltwise`, `binary`, or the empty string for what restride does not have."""
+        if self.name == "sum":
+            return "sum"
+        kinds = (("eltwise", ELTWISE), ("binary", BINARY))
+        return next((kind for kind, names in kinds if self.name in names), "")
+
+    def number(self, index: int, default: float) -> float:
+        """Field `index` as a number; `default` where it is left out."""
+        found = _number(self.fields[index]) if index < len(self.fields) else None
+        return default if found is None else found
+
+
+PostOpTexts = tuple[PostOpText, ...]
+
+
+def parse_post_ops(text: str) -> PostOpTexts:
+    """`sum:0.5+relu+add:f32:per_dim_1`; nothing for none. Raises UsageError."""
+    return tuple(_parse_post_op(part) for part in text.split("+")) if text else ()
+
+
+def _parse_post_op(text: str) -> PostOpText:
+    name, *fields = text.split(":")
+    op = PostOpText(name, tuple(fields))
+    if not op.kind and name not in _ABSENT and not re.match(r"dw_?k[0-9]+s[0-9]+p[0-9]+\Z", name):
+        raise wrong("--attr-post-ops", text, f"there is no post-op {name!r}", "sum, relu, add:f32, …")
+    checks = {"sum": _check_sum, "eltwise": _check_eltwise, "binary": _check_binary}
+    if op.kind:
+        checks[op.kind](op)
+    return op
+
+
+def _check_sum(op: PostOpText) -> None:
+    _check_numbers(op, op.fields[:2])
+    if not _is_whole(op.number(1, 0)):
+        raise wrong(
+            "--attr-post-ops", str(op), f"{op.fields[1]} is no whole number", "zero points are integers"
+        )
+    if len(op.fields) > 3 or (op.fields[2:] and op.fields[2] not in TYPES[: TYPES.index("undef")]):
+        raise wrong("--attr-post-ops", str(op), "it is sum[:SCALE[:ZERO_POINT[:TYPE]]]", "")
+
+
+def _check_eltwise(op: PostOpText) -> None:
+    _check_numbers(op, op.fields)
+    if len(op.fields) > 3:
+        raise wrong("--attr-post-ops", str(op), f"it is {op.name}[:ALPHA[:BETA[:SCALE]]]", "")
+
+
+def _check_binary(op: PostOpText) -> None:
+    is_right = 1 <= len(op.fields) <= 3 and op.fields[0] in TYPES
+    if not is_right or (op.fields[1:] and not _POLICY.match(op.fields[1].lower())):
+        raise wrong("--attr-post-ops", str(op), f"it is {op.name}:TYPE[:MASK_OR_POLICY[:TAG]]", "")
+
+
+def _check_numbers(op: PostOpText, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        if _number(field) is None:
+            raise wrong("--attr-post-ops", str(op), f"{field!r} is no number", "")
+
+
+@dataclass(frozen=True, slots=True)
+class FlagText:
+    """One kind of compensation: `s8s8_comp:1`, `zp_comp:3`."""
+
+    kind: str
+    mask: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.mask}"
+
+
+Flags = tuple[FlagText, ...]
+
+
+def parse_flags(text: str) -> Flags:
+    """`s8s8_comp:1+zp_comp:1`; nothing for none. Raises UsageError."""
+    return tuple(_parse_flag(part) for part in text.split("+")) if text else ()
+
+
+def _parse_flag(text: str) -> FlagText:
+    kind, _, mask = text.partition(":")
+    if kind not in ("s8s8_comp", "zp_comp") or not re.match(r"[0-9]{1,4}\Z", mask or "0"):
+        raise wrong("--oflag", text, "no kind and mask", "s8s8_comp:MASK or zp_comp:MASK, or both with a +")
+    return FlagText(kind, int(mask or "0"))
+
+
+def _number(text: str) -> float | None:
+    """A decimal number, exact where it is whole; None for anything else."""
+    if _WHOLE.match(text):
+        return int(text)
+    if not re.match(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z|[+-]?(inf|nan)\Z", text):
+        return None
+    return float(text)
+
+
+def wrong(knob: str, text: str, why: str, hint: str) -> UsageError:
+    """The usage error of a knob's value."""
+    shown = text if len(text) <= 80 else text[:80] + "..."
+    return wrong_usage(f"{knob}: {shown!r} cannot be read", why=why, hint=hint)

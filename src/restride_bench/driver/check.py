@@ -1,0 +1,124 @@
+"""Is an answer right? Elements beside the reference engine's, padding, gaps, and the bytes around (N14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+import restride as rs
+from restride.runtime.alloc import allocate
+
+from .fill import Array, Bytes
+from .work import CaseOperand
+
+GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alignment stays
+_CANARY = 0xC7
+_SHOWN = 10
+_NAMES = {rs.ARG_DST: "DST", rs.ARG_DST_1: "DST_1", rs.ARG_DST_2: "DST_2", rs.ARG_DIFF_SRC: "DIFF_SRC"}
+
+
+class GuardedStorage:
+    """Storage between canaries."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.whole: Bytes = allocate(nbytes + 2 * GUARD).bytes()
+        self.whole[:GUARD] = _CANARY
+        self.whole[GUARD + nbytes :] = _CANARY
+        self.bytes: Bytes = self.whole[GUARD : GUARD + nbytes]
+
+    def is_intact(self) -> bool:
+        """False where something was written beside the storage."""
+        edges = self.whole[:GUARD], self.whole[GUARD + self.bytes.size :]
+        return all(bool((edge == _CANARY).all()) for edge in edges)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found: why it is wrong, or the empty string; how many elements of how many; some of them."""
+
+    reason: str = ""
+    errors: int = 0
+    total: int = 0
+    lines: tuple[str, ...] = ()
+    zeros: float = 0.0
+
+
+def judge(
+    operand: CaseOperand, got: GuardedStorage, wanted: GuardedStorage, before: Callable[[], Bytes]
+) -> Verdict:
+    """Compare an answer with the reference's, bit by bit. `before` makes the storage as it was."""
+    found, right = _logical(operand.md, got.bytes), _logical(operand.md, wanted.bytes)
+    differ = np.flatnonzero(_words(found) != _words(right))
+    lines = tuple(_line(operand, i, found, right) for i in differ[:_SHOWN].tolist())
+    zeros = float(np.mean(_words(found) == 0)) if found.size else 0.0
+    reason = "" if differ.size else _outside(operand, got, before)
+    return Verdict(reason, int(differ.size), int(found.size), lines, zeros)
+
+
+def _logical(md: rs.MemoryDesc, storage: Bytes) -> Array:
+    """The elements in row-major order."""
+    return rs.Memory(md, rs.Engine("cpu"), storage).to_numpy()
+
+
+def _words(values: Array) -> Array:
+    return values.reshape(-1).view(f"u{values.itemsize}")
+
+
+def _line(operand: CaseOperand, index: int, found: Array, right: Array) -> str:
+    place = ":".join(map(str, np.unravel_index(index, found.shape)))
+    got, exp = float(found.reshape(-1)[index]), float(right.reshape(-1)[index])
+    diff = abs(got - exp)
+    rdiff = diff / abs(exp) if exp else diff
+    name = _NAMES.get(operand.arg, str(operand.arg))
+    return (
+        f"[{index:4d}][{name}][{place}] exp_f32:{exp:12.6g} exp:{exp:12.6g} got:{got:12.6g} "
+        f"diff:{diff:8.6g} rdiff:{rdiff:8.6g}"
+    )
+
+
+def _outside(operand: CaseOperand, got: GuardedStorage, before: Callable[[], Bytes]) -> str:
+    """What is wrong beside the elements."""
+    if not got.is_intact():
+        return "canaries: bytes beside the destination were written"
+    if not _has_zero_padding(operand, got.bytes):
+        return "padding is not zero"
+    if not _keeps_gaps(operand, got.bytes, before):
+        return "gaps between elements were written"
+    return ""
+
+
+def _has_zero_padding(operand: CaseOperand, storage: Bytes) -> bool:
+    md = operand.md
+    if md.padded_dims == md.dims or not md.nelems:
+        return True
+    whole = _logical(rs.MemoryDesc(md.padded_dims, md.data_type, operand.format), storage).copy()
+    bits = whole.view(f"u{whole.itemsize}")
+    bits[tuple(slice(n) for n in md.dims)] = 0
+    return not bits.any()
+
+
+def _keeps_gaps(operand: CaseOperand, storage: Bytes, before: Callable[[], Bytes]) -> bool:
+    """True where every bit that belongs to no element is as it was, half bytes too."""
+    if not has_gaps(operand.md):
+        return True
+    return not ((storage ^ before()) & ~_bits_of_elements(operand)).any()
+
+
+def has_gaps(md: rs.MemoryDesc) -> bool:
+    """True where some bits of the storage belong to no element, and not to the padding."""
+    return bool(md.nelems) and prod(md.padded_dims) * md.data_type.bits != md.size * 8
+
+
+def _bits_of_elements(operand: CaseOperand) -> Bytes:
+    """A mask of the storage: ones where elements or padding lie."""
+    md = operand.md
+    # In the same format with a byte for each element, byte i is element i of the storage.
+    twin = rs.MemoryDesc(md.dims, "u8", operand.format)
+    held = np.zeros(md.size * 8 // md.data_type.bits, np.uint8)
+    rs.Memory(twin, rs.Engine("cpu"), held[: twin.size]).physical()[...] = 1
+    if md.data_type.bits == 4:
+        return np.asarray(held[::2] * 0x0F | held[1::2] * 0xF0, np.uint8)
+    return np.repeat(held * np.uint8(0xFF), md.data_type.bits // 8)

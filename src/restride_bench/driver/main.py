@@ -1,0 +1,105 @@
+"""Run problems as oneDNN's benchdnn does, on restride: `restride bench --reorder|--shuffle [KNOBS] PROBLEMS`.
+
+A knob holds for the problems behind it; lists are separated by commas, and all combinations are run:
+
+  restride bench --reorder --sdt=f32,bf16 --dtag=nChw16c 2x64x56x56
+  restride bench --mode=P --perf-template=%prb%,%-Gbw% --reorder --dtag=axb 8x64x112x112
+  restride bench --shuffle --batch=FILE
+
+The knobs are listed in docs/bench.md.
+Exit status: 0, 1 where a test failed or was refused, 2 for a wrong command.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from restride.cli.output import Answer, is_terminal, say, tell
+
+from .expand import Expansion, Test, expand
+from .jobs import processes, results
+from .knobs import DRIVERS
+from .report import DriverReport
+
+_PROGRESS_S = 0.2
+
+
+def is_driver(arguments: Sequence[str]) -> bool:
+    """True for a command line of the driver."""
+    return any(word == f"--{name}" for word in arguments for name in DRIVERS)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command line; the exit status. Raises UsageError where it cannot be read."""
+    if "--help" in arguments or "-h" in arguments:
+        say(Answer(str(__doc__).rstrip()), as_json=False)
+        return 0
+    expansion = expand(arguments)
+    return _run(expansion)
+
+
+def _run(expansion: Expansion) -> int:
+    tests, common = expansion.tests, expansion.common
+    count = processes(tests, common.jobs)
+    report, start = DriverReport(common.json, count, len(tests), unused_peers(tests)), time.perf_counter()
+    for notice in report.notices:
+        tell(f"notice: {notice}")
+    try:
+        _report_all(tests, count, report, common.json)
+    finally:
+        # Also of a run that was interrupted: what is known by then.
+        seconds = time.perf_counter() - start
+        closing = "\n".join(report.closing(common, seconds))
+        say(Answer(closing, report.values(seconds)), common.json)
+    return report.exit_status
+
+
+def unused_peers(tests: Sequence[Test]) -> list[str]:
+    """What is said of peers that are named where nothing is measured."""
+    unused = dict.fromkeys((t.common.mode, t.common.peers) for t in tests if not t.common.times)
+    return [
+        f"--peers={','.join(peers)} is SKIPPED in mode {mode}, which measures nothing"
+        for mode, peers in unused
+        if peers
+    ]
+
+
+def _report_all(tests: Sequence[Test], count: int, report: DriverReport, is_json: bool) -> None:
+    progress = _Progress(len(tests))
+    found = results(tests, count)
+    for index, test in enumerate(tests):
+        if test.common.verbose and not is_json:
+            # Before it runs, so that it is known should it bring the process down.
+            say(Answer(f"run: {test.repro}"), as_json=False)
+        lines = list(report.add(index, test, next(found)))
+        progress.clear()
+        if not is_json:
+            say(Answer("\n".join(lines)), as_json=False)
+        progress.show(index + 1)
+    progress.clear()
+
+
+class _Progress:
+    """How far a run is: the last line of a terminal."""
+
+    def __init__(self, tests: int) -> None:
+        self._tests, self._start, self._shown = tests, time.perf_counter(), 0.0
+        self._is_open = False
+        self._is_wanted = is_terminal(sys.stderr)
+
+    def show(self, done: int) -> None:
+        """Say it, a few times a second at most."""
+        now = time.perf_counter()
+        if not self._is_wanted or now - self._shown < _PROGRESS_S:
+            return
+        self._shown, self._is_open = now, True
+        left = (now - self._start) / done * (self._tests - done)
+        tell(f"\r\x1b[K[{done}/{self._tests}] about {left:.0f} s left", end="")
+
+    def clear(self) -> None:
+        """Leave nothing of it."""
+        if self._is_open:
+            tell("\r\x1b[K", end="")
+            self._is_open = False

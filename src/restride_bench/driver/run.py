@@ -1,0 +1,275 @@
+"""Running one test: create, fill, execute, check, time. However it ends, it ends as a status (spec 3.2)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import restride as rs
+from restride import Error, InvalidArguments, OutOfMemory, Unimplemented
+
+from . import check, fill
+from .check import GuardedStorage
+from .expand import Test
+from .fill import Bytes
+from .peers import beside
+from .placed import BoundPrimitive, Engines, Execute, place
+from .result import Outcome, Perf, Result, Stages
+from .skips import why_skipped, why_too_large
+from .timing import measure
+from .work import CaseOperand, CaseWork, make_work
+
+_MISTRUSTED_ZEROS = 0.8
+_LEAST_TRUSTED = 10  # elements; of fewer, many may be zero by chance
+
+
+def execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
+    """Run a primitive. What the driver tests goes through here; the tests of the driver pass a wrong one."""
+    primitive.execute(stream, args)
+
+
+def run(test: Test, execute: Execute = execute) -> Result:
+    """Run one test. Never raises for what the test is about."""
+    if test.common.mode == "L":
+        return Result(Outcome.LISTED)
+    reason = why_skipped(test)
+    if reason:
+        return Result(Outcome.SKIPPED, reason)
+    stages = Stages()
+    made = _created(test, stages)
+    found = made if isinstance(made, Result) else _TestRun(test, made, stages, execute).result()
+    return replace(found, stages=stages.items())
+
+
+def create(test: Test) -> None:
+    """Make the primitive of a test and let go of it: it stays in the cache of primitives."""
+    if test.common.mode != "L" and not why_skipped(test):
+        _created(test, Stages())
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadyPrimitive:
+    """A primitive, ready to run, and what it is for."""
+
+    work: CaseWork
+    engines: Engines
+    pd: Any
+    primitive: Any
+
+    @property
+    def impl(self) -> str:
+        return str(self.pd.impl_info_str)
+
+
+def _created(test: Test, stages: Stages) -> _ReadyPrimitive | Result:
+    common, case = test.common, test.case
+    engine = rs.Engine(common.engine_kind, common.engine_index)
+    engines = Engines.of(engine, getattr(case, "cross_engine", "none"))
+    try:
+        with _threads(case.ctx_init):
+            with stages.timed("create_pd"):
+                work = make_work(case)
+                pd = work.create(engines.src, engines.dst)
+            hit = _filtered(test, str(pd.impl_info_str), work)
+            too_large = why_too_large(work, common)
+            if hit or too_large:
+                return Result(Outcome.SKIPPED, hit or too_large, impl=str(pd.impl_info_str))
+            with stages.timed("create_prim"):
+                return _ReadyPrimitive(work.with_scratchpad(pd), engines, pd, work.primitive(pd))
+    except Unimplemented as error:
+        return Result(Outcome.UNIMPLEMENTED, _why(error))
+    except OutOfMemory as error:
+        return Result(Outcome.SKIPPED, f"Not enough RAM: {_why(error)}")
+    except InvalidArguments as error:
+        return Result(Outcome.INVALID_ARGUMENTS, _why(error))
+    except Exception as error:
+        return Result(Outcome.FAILED, f"creation raised {_why(error)}")
+
+
+def _filtered(test: Test, impl: str, work: CaseWork) -> str:
+    """Why an implementation is not the one that is wanted."""
+    case, common = test.case, test.common
+    for knob, names in (("skip-impl", case.skip_impl), ("global-skip-impl", common.global_skip_impl)):
+        if names and any(name and name in impl for name in names.split(",")):
+            return f"Skip-impl option hit: --{knob}={names}, {impl}"
+    for knob, names in (("impl", case.impl), ("global-impl", common.global_impl)):
+        if names and not any(name and name in impl for name in names.split(",")):
+            return f"Skip-impl option hit: --{knob}={names}, {impl}"
+    return ""
+
+
+@contextlib.contextmanager
+def _threads(context: str) -> Iterator[None]:
+    """So many threads as a threading context says."""
+    count = context.partition(":")[0]
+    if count == "auto":
+        yield
+        return
+    before = rs.get_num_threads()
+    rs.set_num_threads(int(count))
+    try:
+        yield
+    finally:
+        rs.set_num_threads(before)
+
+
+def _why(error: BaseException) -> str:
+    text = f"{error.what}: {error.why}" if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())
+
+
+class _TestRun:
+    """One test from its primitive on."""
+
+    def __init__(self, test: Test, made: _ReadyPrimitive, stages: Stages, execute: Execute) -> None:
+        self.test, self.common, self.made, self.stages = test, test.common, made, stages
+        self.work, self._execute = made.work, execute
+
+    def result(self) -> Result:
+        found = self._checked_impl() or self._outcome()
+        return replace(found, impl=self.made.impl)
+
+    def _checked_impl(self) -> Result | None:
+        """What --check-ref-impl and --attr-same-pd-check find."""
+        impl = self.made.impl
+        if (
+            self.common.check_ref_impl
+            and impl.startswith("ref")
+            and self.made.engines.runs.kind != "reference"
+        ):
+            return Result(Outcome.FAILED, f"--check-ref-impl: the implementation is {impl}")
+        if self.common.attr_same_pd_check and impl.startswith("ref") and self._is_fast_without_attr():
+            return Result(Outcome.FAILED, f"--attr-same-pd-check: attributes lead to {impl}")
+        return Result(Outcome.INITIALIZED) if self.common.mode == "I" else None
+
+    def _is_fast_without_attr(self) -> bool:
+        case = self.test.case
+        plain = replace(case, attr_scales=(), attr_zero_points=(), attr_post_ops=())
+        _, src, dst = self.made.engines
+        return not str(make_work(plain).create(src, dst).impl_info_str).startswith("ref")
+
+    def _outcome(self) -> Result:
+        try:
+            with _threads(self.test.case.ctx_exe):
+                return self._executed()
+        except OutOfMemory as error:
+            return Result(Outcome.SKIPPED, f"Not enough RAM: {_why(error)}")
+        except Exception as error:
+            return Result(Outcome.FAILED, f"execution raised {_why(error)}")
+
+    def _executed(self) -> Result:
+        with self.stages.timed("fill"):
+            given = self._inputs()
+            outputs = self._outputs(fill.POISON)
+        bound = self._bound(given, outputs)
+        with self.stages.timed("execute"):
+            bound.call()
+        bound.fetch()
+        found = self._judged(given, outputs) if self.common.checks else Result(Outcome.EXECUTED)
+        if self.common.mode == "B":
+            found = self._repeated(given, outputs)
+        if not self.common.times or found.status.is_failure:
+            return found
+        return self._timed(found, bound, given, outputs)
+
+    def _inputs(self) -> dict[int, GuardedStorage]:
+        return {one.arg: _filled(one) for one in (self.work.src, *self.work.inputs, *self.work.scratchpads)}
+
+    def _outputs(self, poison: int) -> dict[int, GuardedStorage]:
+        """Storage for what is written: poisoned, or with an old destination to be summed."""
+        return {one.arg: self._output(one, poison) for one in (self.work.dst, *self.work.more)}
+
+    def _output(self, operand: CaseOperand, poison: int) -> GuardedStorage:
+        is_read = self.work.sums and operand.arg == self.work.dst.arg
+        return _filled(operand) if is_read else _poisoned(operand, poison)
+
+    def _initial(self, operand: CaseOperand) -> Bytes:
+        """What a storage held before the run."""
+        return self._output(operand, fill.POISON).bytes
+
+    def _bound(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> BoundPrimitive:
+        placed = place(self.work, self.made.engines, {**inputs, **outputs}, self.common)
+        made = self.made
+        return BoundPrimitive(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
+
+    def _judged(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> Result:
+        with self.stages.timed("compute_ref"):
+            wanted = self._reference(inputs)
+        with self.stages.timed("compare"):
+            return self._compared(inputs, outputs, wanted)
+
+    def _reference(self, inputs: dict[int, GuardedStorage]) -> dict[int, GuardedStorage]:
+        """What the reference engine answers into storage with another poison."""
+        engines, outputs = Engines.of(rs.Engine("reference")), self._outputs(fill.OTHER_POISON)
+        pd = self.work.create(engines.src, engines.dst)
+        work = self.work.with_scratchpad(pd)
+        scratchpads = {one.arg: _filled(one) for one in work.scratchpads}
+        placed = place(work, engines, {**inputs, **outputs, **scratchpads}, self.common)
+        BoundPrimitive(work.primitive(pd), engines, placed, execute).call()
+        return outputs
+
+    def _compared(
+        self,
+        inputs: dict[int, GuardedStorage],
+        outputs: dict[int, GuardedStorage],
+        wanted: dict[int, GuardedStorage],
+    ) -> Result:
+        operands = (self.work.dst, *self.work.more)
+        verdicts = [
+            check.judge(one, outputs[one.arg], wanted[one.arg], partial(self._initial, one))
+            for one in operands
+        ]
+        errors, total = sum(v.errors for v in verdicts), sum(v.total for v in verdicts)
+        lines = tuple(line for v in verdicts for line in v.lines)
+        reason = next((v.reason for v in verdicts if v.reason), "")
+        if not all(storage.is_intact() for storage in inputs.values()):
+            reason = reason or "canaries: bytes beside an input were written"
+        if errors or reason:
+            return Result(Outcome.FAILED, reason, errors, total, lines)
+        is_empty = verdicts[0].zeros > _MISTRUSTED_ZEROS and verdicts[0].total > _LEAST_TRUSTED
+        return Result(Outcome.MISTRUSTED if is_empty else Outcome.PASSED, errors=0, total=total)
+
+    def _repeated(self, inputs: dict[int, GuardedStorage], first: dict[int, GuardedStorage]) -> Result:
+        """A second run has to give the same bits."""
+        again = self._outputs(fill.POISON)
+        bound = self._bound(inputs, again)
+        bound.call()
+        bound.fetch()
+        for arg, storage in first.items():
+            differ = int((storage.bytes != again[arg].bytes).sum())
+            if differ:
+                return Result(Outcome.FAILED, "a second run gave other bits", differ, storage.bytes.size)
+        return Result(Outcome.PASSED)
+
+    def _timed(
+        self,
+        found: Result,
+        bound: BoundPrimitive,
+        inputs: dict[int, GuardedStorage],
+        outputs: dict[int, GuardedStorage],
+    ) -> Result:
+        work, common, call = self.work, self.common, bound.call
+        spent = [self.stages.seconds[stage] * 1e3 for stage in ("create_pd", "create_prim")]
+        times = measure(call, common)
+        sizes = int(work.src.md.size), int(work.dst.md.size)
+        perf = Perf(*times, spent[0], spent[1], *sizes)
+        storages = inputs[work.src.arg].bytes, outputs[work.dst.arg].bytes
+        peers = beside(self.test.case, common, call, work.src.md, storages) if common.peers else ()
+        return replace(found, perf=perf, peers=peers)
+
+
+def _filled(operand: CaseOperand) -> GuardedStorage:
+    assert operand.data is not None
+    values = operand.data(operand.md.size)
+    stored = GuardedStorage(values.size)
+    stored.bytes[...] = values
+    return stored
+
+
+def _poisoned(operand: CaseOperand, poison: int) -> GuardedStorage:
+    stored = GuardedStorage(operand.md.size)
+    stored.bytes[...] = poison
+    return stored

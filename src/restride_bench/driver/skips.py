@@ -1,0 +1,148 @@
+"""Why a test is not run: what restride, or this machine, cannot do. Nothing is left out in silence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import restride as rs
+from restride import DataType
+from restride.plan.contract import PROVIDED
+from restride.runtime.pool import MOST_THREADS
+
+from .attr_text import PostOpText
+from .cases import Case, ReorderCase
+from .check import has_gaps
+from .common import CommonKnobs
+from .expand import Test
+from .placed import USM_KINDS
+from .work import CaseWork
+
+_OURS = tuple(kind.name for kind in PROVIDED)
+_MOST_OF_MEMORY = 0.75
+_USUAL_TAG = "abx"
+
+
+def why_skipped(test: Test) -> str:
+    """The reason, in the words of the report; the empty string where the test is to be run."""
+    reasons = [*_of_common(test.common), *_of_case(test.case)]
+    if isinstance(test.case, ReorderCase):
+        reasons += [*_of_types((test.case.sdt, test.case.ddt)), *_of_reorder(test.case)]
+        reasons += _of_crossing(test.case, test.common)
+    else:
+        reasons += _of_types((getattr(test.case, "dt", "f32"),))
+    return reasons[0] if reasons else ""
+
+
+def _of_types(names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        if name not in _OURS:
+            yield f"Data type not supported: {name}"
+
+
+def _no(what: str) -> str:
+    return f"Case not supported: {what}"
+
+
+def _of_common(common: CommonKnobs) -> Iterator[str]:
+    yield from _of_engine(common)
+    if common.num_streams > 1:
+        yield _no(f"--num-streams={common.num_streams}, a run uses one stream")
+    if common.cold_cache not in ("none", "all"):
+        yield _no(f"--cold-cache={common.cold_cache}, there are none and all")
+    if common.cpu_isa_hints == "prefer_ymm":
+        yield _no("--cpu-isa-hints=prefer_ymm, RESTRIDE_MAX_CPU_ISA=avx2 keeps to narrower registers")
+    if common.execution_mode == "graph":
+        yield _no("--execution-mode=graph, there are no graphs to record")
+    if common.buffer_prefix:
+        yield _no("--buffer-prefix, data is made up")
+
+
+def _of_engine(common: CommonKnobs) -> Iterator[str]:
+    if common.engine_index >= rs.Engine.get_count(common.engine_kind):
+        yield _no(f"there is no engine {common.engine}")
+    if common.memory_kind not in USM_KINDS:
+        yield _no(f"--memory-kind={common.memory_kind}, memory of SYCL is USM")
+    if not common.has_queues and common.memory_kind != "usm":
+        yield _no(f"--memory-kind={common.memory_kind} is for SYCL engines")
+    if not common.has_queues and common.stream_kind == "out_of_order":
+        yield _no("--stream-kind=out_of_order, streams of the CPU are in order")
+
+
+def _of_case(case: Case) -> Iterator[str]:
+    if case.attr_fpmath.partition(":")[0] != "strict":
+        yield _no(f"--attr-fpmath={case.attr_fpmath}, arithmetic is strict")
+    if case.attr_acc_mode != "strict":
+        yield _no(f"--attr-acc-mode={case.attr_acc_mode}, arithmetic is strict")
+    if case.attr_rounding_mode and not case.attr_rounding_mode.endswith(":environment"):
+        yield _no(f"--attr-rounding-mode={case.attr_rounding_mode}, rounding is half to even")
+    if case.attr_dropout:
+        yield _no("--attr-dropout")
+    if case.attr_precomputed_reductions:
+        yield _no("--attr-precomputed-reductions")
+    for op in case.attr_post_ops:
+        if not op.kind:
+            yield _no(f"post-op {op.name}")
+        if op.kind == "binary" and _mask_of(op) >> len(case.dims):
+            yield f"Invalid case: the mask of {op} names dims that are not there"
+    for context in (case.ctx_init, case.ctx_exe):
+        threads = context.partition(":")[0]
+        if threads != "auto" and int(threads) > MOST_THREADS:
+            yield _no(f"threading context {context}, there are at most {MOST_THREADS} threads")
+        if context.partition(":")[2].replace("auto", "").strip(":"):
+            yield _no(f"threading context {context}, kinds of cores are not chosen")
+
+
+def _mask_of(op: PostOpText) -> int:
+    policy = op.fields[1] if len(op.fields) > 1 else ""
+    return int(policy) if policy.isdigit() else 0
+
+
+def _of_reorder(case: ReorderCase) -> Iterator[str]:
+    sides = (("src", case.strides.src, case.stag), ("dst", case.strides.dst, case.dtag))
+    for name, strides, tag in sides:
+        if strides and tag != _USUAL_TAG:
+            yield f"Invalid case: strides and a tag, {tag}, for {name}"
+    for factor in case.attr_zero_points:
+        name = {"src": case.sdt, "dst": case.ddt}.get(factor.arg, "s32")
+        if not DataType.parse(name if name in _OURS else "s32").is_integral:
+            yield f"Invalid case: zero points of {factor.arg}, which is {name}"
+    if case.oflag and case.ddt not in ("s8", "u8", "s32", "s4", "u4"):
+        yield f"Invalid case: compensation of {case.ddt}"
+    if len({flag.mask for flag in case.oflag}) > 1:
+        yield _no("two kinds of compensation with different masks")
+
+
+def _of_crossing(case: ReorderCase, common: CommonKnobs) -> Iterator[str]:
+    if case.cross_engine != "none" and not common.has_queues:
+        yield _no(f"--cross-engine={case.cross_engine}, it is from or to a SYCL engine, which --engine names")
+
+
+def why_too_large(work: CaseWork, common: CommonKnobs) -> str:
+    """The reason where the memory of this machine does not do; the empty string where it does."""
+    if not common.mem_check or common.mode == "I":
+        return ""
+    src, dst = int(work.src.md.size), int(work.dst.md.size)
+    needed = src + _held(work, common) * dst
+    if needed <= _MOST_OF_MEMORY * _available():
+        return ""
+    return f"Not enough RAM: {needed / 1e9:.1f} GB are needed"
+
+
+def _held(work: CaseWork, common: CommonKnobs) -> int:
+    """How many times the bytes of the destination are held."""
+    if not common.checks:
+        return 2 if common.mode == "B" else 1
+    # A second answer, and both answers in logical order; where there are gaps, what was there, and masks.
+    return 11 if has_gaps(work.dst.md) else 5
+
+
+def _available() -> float:
+    """Bytes that the system could give, or infinity where it does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found = next(line for line in lines if line.startswith("MemAvailable:"))
+        return float(found.split()[1]) * 1024
+    except (OSError, StopIteration, ValueError):
+        pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+        return float(pages * os.sysconf("SC_PAGE_SIZE")) if pages else float("inf")

@@ -1,0 +1,66 @@
+"""What a measurement was taken on: processor, caches, system and versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from restride.runtime.pool import available_processors
+from restride.targets.isa import host_isa
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_BUSY_LOAD = 0.5
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def describe() -> dict[str, str]:
+    """The machine in words."""
+    cache, memory = last_level_cache(), _memory()
+    return {
+        "processor": _processor(),
+        "instructions": host_isa().name,
+        "cores": str(available_processors()),
+        "last-level cache": "unknown" if cache is None else f"{cache / (1 << 20):.0f} MiB",
+        "memory": "unknown" if memory is None else f"{memory / (1 << 30):.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "load before the run": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+    }
+
+
+def is_busy() -> bool:
+    """Whether other processes have lately kept half a core or more at work."""
+    return os.getloadavg()[0] > _BUSY_LOAD
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that the core needs."""
+    return {"Python": platform.python_version(), "llvmlite": metadata.version("llvmlite")}
+
+
+def last_level_cache() -> int | None:
+    """Bytes of the largest cache that the first core sees, where the system tells."""
+    sizes = [_bytes(path.read_text().strip()) for path in _CACHES.glob("index*/size")]
+    return max(sizes, default=None)
+
+
+def _bytes(text: str) -> int:
+    unit = _UNITS.get(text[-1:], 1)
+    return int(text.rstrip("KMG")) * unit
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None

@@ -1,0 +1,121 @@
+"""Timing that compares: each candidate in turn, round after round, so that a change of the machine meets all.
+
+A ratio is taken within each round and its median over the rounds is reported with the quartiles; the same for
+the times themselves. A pause before each call lets the worker threads of the one before come to rest: some
+runtimes keep them spinning for milliseconds, which would be charged to the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+Call = Callable[[], object]
+
+SETTLE = 0.008  # seconds; libgomp's workers spin for about 5 ms
+_BATCH = 1e-3  # seconds that one sample of a short call should last
+
+
+@dataclass(frozen=True)
+class Quartiles:
+    """Median and quartiles of a sample."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Quartiles:
+        """The spread of `values` (one value has none)."""
+        if len(values) < 2:
+            return cls(values[0], values[0], values[0])
+        low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+        return cls(median, low, high)
+
+    @property
+    def relative(self) -> float:
+        """Interquartile range as a part of the median."""
+        return (self.high - self.low) / self.median if self.median else 0.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call, one value per round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def spread(self) -> Quartiles:
+        """Median and quartiles over the rounds."""
+        return Quartiles.of(list(self.seconds))
+
+    def times_faster_than(self, other: Timing) -> Quartiles:
+        """How many times longer `other` took in the same round."""
+        return Quartiles.of([b / a for a, b in zip(self.seconds, other.seconds, strict=True)])
+
+
+def alternate(
+    calls: Mapping[str, Call],
+    *,
+    rounds: int = 15,
+    warmup: int = 2,
+    settle: float = SETTLE,
+    number: int = 1,
+    before: Mapping[str, Call] = MappingProxyType({}),
+) -> dict[str, Timing]:
+    """Time every one of `calls` once per round, a sample of `number` calls, starting with another each round.
+
+    `before` holds what to do, untimed, ahead of the samples of that name.
+    """
+    names = list(calls)
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    with _no_collection():
+        for turn in range(warmup + rounds):
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
+                before.get(name, _nothing)()
+                time.sleep(settle)
+                taken[name].append(_sample(calls[name], number))
+    return {name: Timing(tuple(values[warmup:])) for name, values in taken.items()}
+
+
+def batch_size(call: Call, seconds: float = _BATCH) -> int:
+    """How many times to call `call`, once warm, so that one sample lasts about `seconds`."""
+    _sample(call, 3)
+    number = 1
+    while (once := _sample(call, number) * number) < seconds:
+        number = max(number * 2, int(number * seconds / max(once, 1e-9)) + 1)
+    return number
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    """The geometric mean, or None of nothing."""
+    return statistics.geometric_mean(values) if values else None
+
+
+def _sample(call: Call, number: int) -> float:
+    begin = time.perf_counter_ns()
+    for _ in itertools.repeat(None, number):
+        call()
+    return (time.perf_counter_ns() - begin) / (number * 1e9)
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -1,0 +1,289 @@
+"""A real oneDNN, if the environment has one: the outside oracle of the tests, a peer in the benchmarks.
+
+Its C API through ctypes: descriptors, memories and reorders, every status checked, every object destroyed
+with its Python twin. Numbers of format tags are asked of the library itself, so no headers are needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from restride import Status
+
+from .onednn_library import DriverNaming, OneDNNLibrary, failure
+
+_CPU, _IN_ORDER, _ALLOCATE = 1, 1, -1
+_ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
+_FORWARD = 64
+_QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
+_QUERY_PADDED_DIMS, _QUERY_INNER_NBLKS, _QUERY_INNER_BLKS, _QUERY_INNER_IDXS = 260, 263, 264, 265
+_FLOATS = {"f16": 1, "bf16": 2, "f32": 3, "f64": 7, "f8_e5m2": 9, "f8_e4m3": 10}
+_DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8, "s4": 11, "u4": 12}
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class _Handle:
+    """An opaque pointer of the library, destroyed with the object. `keeps` must outlive it."""
+
+    def __init__(self, library: OneDNNLibrary, kind: str, pointer: ctypes.c_void_p, *keeps: object) -> None:
+        self.library, self.pointer, self._keeps = library, pointer, keeps
+        destroy = getattr(library.dnnl, f"dnnl_{kind}_destroy")
+        # At exit the SYCL runtime may be gone before us: what lives until then is left to the system.
+        weakref.finalize(self, destroy, pointer).atexit = False
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """What oneDNN says of a descriptor: extents and strides in elements, `size` in bytes."""
+
+    dims: tuple[int, ...]
+    padded_dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    inner_blks: tuple[int, ...]
+    inner_idxs: tuple[int, ...]
+    offset0: int
+    size: int
+
+
+class OneDNNDesc(_Handle):
+    """A memory descriptor (`dnnl_memory_desc_t`)."""
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the storage, padding included, offset0 left out."""
+        return int(self.library.dnnl.dnnl_memory_desc_get_size(self.pointer))
+
+    @cached_property
+    def blocking(self) -> Blocking:
+        """The fields of the descriptor, as the library answers them."""
+        ndims = self._scalar(_QUERY_NDIMS, ctypes.c_int)
+        blocks = self._scalar(_QUERY_INNER_NBLKS, ctypes.c_int)
+        return Blocking(
+            self._list(_QUERY_DIMS, ndims),
+            self._list(_QUERY_PADDED_DIMS, ndims),
+            self._list(_QUERY_STRIDES, ndims),
+            self._list(_QUERY_INNER_BLKS, blocks),
+            self._list(_QUERY_INNER_IDXS, blocks),
+            self._scalar(_QUERY_OFFSET, ctypes.c_int64),
+            self.size,
+        )
+
+    def submemory(self, dims: Sequence[int], offsets: Sequence[int]) -> OneDNNDesc:
+        """The descriptor of the box of `dims` elements at `offsets` in this one (`submemory_desc`)."""
+        new = ctypes.c_void_p()
+        call = "dnnl_memory_desc_create_submemory"
+        self.library.check(call, ctypes.byref(new), self.pointer, _int64s(dims), _int64s(offsets))
+        return OneDNNDesc(self.library, "memory_desc", new)
+
+    def _scalar(self, what: int, ctype: Any) -> int:
+        value = ctype()
+        self.library.check("dnnl_memory_desc_query", self.pointer, what, ctypes.byref(value))
+        return int(value.value)
+
+    def _list(self, what: int, count: int) -> tuple[int, ...]:
+        start = ctypes.POINTER(ctypes.c_int64)()
+        self.library.check("dnnl_memory_desc_query", self.pointer, what, ctypes.byref(start))
+        return tuple(start[:count])
+
+
+class OneDNNMemory(_Handle):
+    """A memory object; `bytes` is a view of its storage."""
+
+    bytes: Bytes
+
+
+class _ExecArgument(ctypes.Structure):
+    """`dnnl_exec_arg_t`."""
+
+    _fields_ = [("arg", ctypes.c_int), ("memory", ctypes.c_void_p)]
+
+
+class OneDNNPrimitive(_Handle):
+    """A primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
+
+    impl: str
+    stream: ctypes.c_void_p
+
+    def bind_all(self, memories: dict[int, OneDNNMemory]) -> Callable[[], None]:
+        """A function of no arguments that runs the primitive on these arguments and waits for its end."""
+        arguments = (_ExecArgument * len(memories))()
+        for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
+            slot.arg, slot.memory = arg, memory.pointer.value
+        execute, wait = self.library.dnnl.dnnl_primitive_execute, self.library.dnnl.dnnl_stream_wait
+        pointer, stream, count = self.pointer, self.stream, len(memories)
+
+        def run(_keep: object = (self, memories)) -> None:
+            status = execute(pointer, stream, count, arguments) or wait(stream)
+            if status:
+                raise failure("dnnl_primitive_execute", status)
+
+        return run
+
+
+class OneDNNReorder(OneDNNPrimitive):
+    """A reorder primitive."""
+
+    scale: OneDNNMemory | None
+
+    def bind(self, src: OneDNNMemory, dst: OneDNNMemory) -> Callable[[], None]:
+        """A function of no arguments that runs the reorder and waits for its end."""
+        memories = {_ARG_SRC: src, _ARG_DST: dst}
+        if self.scale is not None:
+            memories[_ARG_SRC_SCALE] = self.scale
+        return self.bind_all(memories)
+
+
+P = TypeVar("P", bound=OneDNNPrimitive)
+
+
+class OneDNN:
+    """The library with one CPU engine and one in-order stream.
+
+    `prefix` is the environment that holds it (default: the running one). Raises OneDNNError where it is
+    missing or its engine cannot be opened.
+    """
+
+    def __init__(self, prefix: str | os.PathLike[str] = sys.prefix) -> None:
+        self.library = OneDNNLibrary(prefix)
+        self.library.dnnl.dnnl_memory_desc_get_size.restype = ctypes.c_size_t
+        self.engine, self.stream = ctypes.c_void_p(), ctypes.c_void_p()
+        with DriverNaming(self.library.driver):
+            self._check("dnnl_engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
+        self._check("dnnl_stream_create", ctypes.byref(self.stream), self.engine, _IN_ORDER)
+
+    @cached_property
+    def version(self) -> str:
+        """Version of the library, as "3.13.2"."""
+        ask = self.library.dnnl.dnnl_version
+        ask.restype = ctypes.POINTER(ctypes.c_int)
+        return ".".join(str(number) for number in ask()[:3])
+
+    @cached_property
+    def tags(self) -> dict[str, int]:
+        """Every format tag that the library knows by its canonical name ("aBcd16b"), with its number."""
+        name_of = self.library.dnnl.dnnl_fmt_tag2str
+        name_of.restype = ctypes.c_char_p
+        names: dict[str, int] = {}
+        for number in range(2, 1 << 16):
+            name = name_of(number).decode()
+            if not name.isalnum():
+                break
+            names[name] = number
+        return names
+
+    def desc(self, dims: Sequence[int], data_type: str, layout: str | Sequence[int]) -> OneDNNDesc:
+        """A descriptor of `dims`; `layout` is a tag of `self.tags` or the strides in elements."""
+        new, kind = ctypes.c_void_p(), _DATA_TYPES[data_type]
+        common = ctypes.byref(new), len(dims), _int64s(dims), kind
+        if not isinstance(layout, str):
+            self._check("dnnl_memory_desc_create_with_strides", *common, _int64s(layout))
+        elif layout in self.tags:
+            self._check("dnnl_memory_desc_create_with_tag", *common, self.tags[layout])
+        else:
+            raise failure(f"format tag {layout!r}", Status.unimplemented)
+        return OneDNNDesc(self.library, "memory_desc", new)
+
+    def memory(self, desc: OneDNNDesc, data: npt.NDArray[Any] | None = None) -> OneDNNMemory:
+        """A memory over contiguous `data` (in place; the caller sizes it), or over storage of its own."""
+        new, handle = ctypes.c_void_p(), ctypes.c_void_p(_ALLOCATE if data is None else data.ctypes.data)
+        self._check("dnnl_memory_create", ctypes.byref(new), desc.pointer, self.engine, handle)
+        memory = OneDNNMemory(self.library, "memory", new, desc, data)
+        memory.bytes = self._storage(new, desc.size) if data is None else data.reshape(-1).view(np.uint8)
+        return memory
+
+    def reorder(
+        self,
+        src: OneDNNDesc,
+        dst: OneDNNDesc,
+        *,
+        alpha: float | None = None,
+        beta: float = 0.0,
+        attr: _Handle | None = None,
+    ) -> OneDNNReorder:
+        """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op; or with
+        other attributes, whose memories `bind_all` takes.
+        """
+        attr = attr or self._attr(alpha is not None, beta)
+        both = src.pointer, self.engine, dst.pointer, self.engine
+        chosen = self._chosen("dnnl_reorder_primitive_desc_create", *both, attr.pointer)
+        primitive = self._primitive(OneDNNReorder, chosen)
+        primitive.scale = None if alpha is None else self._scale(alpha)
+        return primitive
+
+    def shuffle(
+        self, desc: OneDNNDesc, axis: int, group_size: int, *, backward: bool = False
+    ) -> OneDNNPrimitive:
+        """A shuffle of `desc`, forward (arguments 1 and 17) or backward (145 and 129)."""
+        both, how = (desc.pointer, desc.pointer), (axis, ctypes.c_int64(group_size))
+        call = "dnnl_shuffle_{}_primitive_desc_create"
+        chosen = self._chosen(call.format("forward"), self.engine, _FORWARD, *both, *how, None)
+        if backward:
+            chosen = self._chosen(call.format("backward"), self.engine, *both, *how, chosen.pointer, None)
+        return self._primitive(OneDNNPrimitive, chosen)
+
+    def set_num_threads(self, count: int) -> None:
+        """Let at most `count` threads work from now on."""
+        self.library.limit_threads(count)
+
+    def _chosen(self, call: str, *arguments: object) -> _Handle:
+        """The primitive descriptor that a call of the library creates."""
+        pd = ctypes.c_void_p()
+        self._check(call, ctypes.byref(pd), *arguments)
+        return _Handle(self.library, "primitive_desc", pd)
+
+    def _primitive(self, kind: type[P], chosen: _Handle) -> P:
+        new = ctypes.c_void_p()
+        self._check("dnnl_primitive_create", ctypes.byref(new), chosen.pointer)
+        primitive = kind(self.library, "primitive", new)
+        primitive.stream, primitive.impl = self.stream, self._impl(chosen)
+        return primitive
+
+    def _check(self, call: str, *arguments: object) -> None:
+        self.library.check(call, *arguments)
+
+    def _storage(self, memory: ctypes.c_void_p, size: int) -> Bytes:
+        handle = ctypes.c_void_p()
+        self._check("dnnl_memory_get_data_handle", memory, ctypes.byref(handle))
+        if not size or not handle.value:
+            return np.empty(0, np.uint8)
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(handle.value))
+
+    def _scale(self, value: float) -> OneDNNMemory:
+        memory = self.memory(self.desc((1,), "f32", "a"))
+        memory.bytes.view(np.float32)[0] = value
+        return memory
+
+    def _attr(self, scaled: bool, beta: float) -> _Handle:
+        new, chain = ctypes.c_void_p(), ctypes.c_void_p()
+        self._check("dnnl_primitive_attr_create", ctypes.byref(new))
+        attr = _Handle(self.library, "primitive_attr", new)
+        if scaled:
+            self._check("dnnl_primitive_attr_set_scales_mask", new, _ARG_SRC, 0)
+        if not beta:
+            return attr
+        self._check("dnnl_post_ops_create", ctypes.byref(chain))
+        post_ops = _Handle(self.library, "post_ops", chain)
+        self._check("dnnl_post_ops_append_sum", chain, ctypes.c_float(beta), 0, 0)
+        self._check("dnnl_primitive_attr_set_post_ops", new, post_ops.pointer)
+        return attr
+
+    def _impl(self, descriptor: _Handle) -> str:
+        name = ctypes.c_char_p()
+        call = "dnnl_primitive_desc_query"
+        self._check(call, descriptor.pointer, _QUERY_IMPL, 0, ctypes.byref(name))
+        return (name.value or b"?").decode()
+
+
+def _int64s(values: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    return (ctypes.c_int64 * max(len(values), 1))(*values)

@@ -1,0 +1,169 @@
+"""What lies behind the table: speed over size, one transpose step by step, instructions; a page and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import instructions, ladder, roofline
+from .figures import BenchSetup
+from .instructions import Counts
+from .ladder import Rung
+from .report import table
+from .roofline import Point, Roofline
+
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
+STUDIES = ("roofline", "ladder", "instructions")
+
+
+@dataclass
+class Studies:
+    """What one run found, on which machine, versions and settings."""
+
+    about: dict[str, dict[str, str]] = field(default_factory=dict)
+    roofline: Roofline = field(default_factory=Roofline)
+    ladder: Sequence[Rung] = ()
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was studied."""
+        return not (self.roofline.points or self.roofline.left_out or self.ladder or self.counts != Counts())
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the figures are not to be quoted."""
+        return "quick" in self.about.get("settings", {})
+
+    @property
+    def wrong(self) -> list[str]:
+        """Every wrong answer."""
+        points = [f"{p.kernel}, {p.moved} bytes moved: {p.wrong}" for p in self.roofline.points if p.wrong]
+        return points + [f"{rung.name}: {rung.wrong}" for rung in self.ladder if rung.wrong]
+
+    def run(self, name: str, setting: BenchSetup) -> None:
+        """Study one of STUDIES."""
+        if name == "roofline":
+            self.roofline = roofline.measure(setting)
+        elif name == "ladder":
+            self.ladder = ladder.measure(setting)
+        else:
+            self.counts = instructions.measure()
+
+
+def write(found: Studies, folder: Path, name: str = "inside") -> list[Path]:
+    """Write `<name>.json` and `<name>.md` into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "json": json.dumps(as_json(found), indent=1, ensure_ascii=False) + "\n",
+        "md": as_markdown(found),
+    }
+    paths = [folder / f"{name}.{suffix}" for suffix in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+def as_json(found: Studies) -> dict[str, Any]:
+    """Plain values: seconds as quartiles, bytes, instructions."""
+    parts = {
+        "roofline": [asdict(point) for point in found.roofline.points],
+        "left_out": [{"moved": moved, "why": why} for moved, why in found.roofline.left_out],
+        "ladder": [asdict(rung) for rung in found.ladder],
+        "instructions": [asdict(kernel) for kernel in found.counts.kernels],
+        "uncounted": list(found.counts.missing),
+    }
+    return {**found.about, **parts}
+
+
+def as_markdown(found: Studies) -> str:
+    """One page."""
+    sections = {
+        "Speed over size": _roofline(found.roofline),
+        "One transpose, step by step": _ladder(found.ladder),
+        "Instructions": _instructions(found.counts),
+        "Wrong answers": "\n".join(f"- {line}" for line in found.wrong),
+    }
+    parts = ["# Looking inside", _facts(found)]
+    parts += [f"## {title}\n\n{body}" for title, body in sections.items() if body]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _facts(found: Studies) -> str:
+    lines = [f"- {name}: {value}" for part in found.about.values() for name, value in part.items()]
+    return "\n".join(lines)
+
+
+def _roofline(found: Roofline) -> str:
+    counts = sorted({point.threads for point in found.points})
+    parts = [_over_size([p for p in found.points if p.threads == count]) for count in counts]
+    parts += [f"Left out: {size_words(moved)}, {why}." for moved, why in found.left_out]
+    error = roofline.mean_error(found.points)
+    if error:
+        parts.append(
+            f"GB/s, and in brackets what was foretold. Predictions are off by a factor of {error:.2f}."
+        )
+    return "\n\n".join(parts)
+
+
+def _over_size(points: Sequence[Point]) -> str:
+    kernels = list(dict.fromkeys(point.kernel for point in points))
+    rows = [
+        [size_words(same[0].moved), *(_cell(point) for point in same), f"{_spread(same):.0%}"]
+        for same in _by_size(points, len(kernels))
+    ]
+    threads = points[0].threads
+    head = [f"moved, {threads} thread{'s' * (threads > 1)}", *kernels, "±"]
+    return table(head, rows)
+
+
+def _by_size(points: Sequence[Point], kernels: int) -> list[Sequence[Point]]:
+    return [points[i : i + kernels] for i in range(0, len(points), kernels)]
+
+
+def _cell(point: Point) -> str:
+    foretold = f" ({point.moved / point.predicted / 1e9:.0f})" if point.predicted else ""
+    return f"{point.rate / 1e9:.1f}{foretold}" if not point.wrong else "**wrong**"
+
+
+def size_words(nbytes: float) -> str:
+    """A number of bytes in decimal units, such as "103 MB"."""
+    unit, name = next(((u, n) for u, n in _UNITS if nbytes >= u), (1.0, "B"))
+    return f"{nbytes / unit:.3g} {name}"
+
+
+def _spread(points: Sequence[Point]) -> float:
+    """Half the distance of the quartiles, of the one where it is largest."""
+    return max(point.seconds.relative for point in points) / 2
+
+
+def _ladder(rungs: Sequence[Rung]) -> str:
+    rows = [
+        [rung.name, str(rung.threads), f"{rung.rate / 1e9:.1f}", f"{rung.seconds.relative / 2:.0%}"]
+        for rung in rungs
+    ]
+    about = f"{ladder.WORK.name}, {size_words(rungs[0].moved)} moved.\n\n" if rungs else ""
+    return about + table(["with", "threads", "GB/s", "±"], rows)
+
+
+def _instructions(found: Counts) -> str:
+    rows = [
+        [
+            each.name,
+            each.kernel,
+            f"{each.moved}",
+            *("–" if count is None else str(count) for count in (each.stepped, each.emulated)),
+            f"{each.bytes_each:.1f}",
+            f"{each.instructions / each.elements:.3f}",
+        ]
+        for each in found.kernels
+    ]
+    head = ["row", "kernel", "bytes", "stepped", "callgrind", "bytes/instruction", "instructions/element"]
+    missing = "".join(f"\n\nNot counted by {why}." for why in found.missing)
+    return table(head, rows) + missing
+
+
+__all__ = ["STUDIES", "Studies", "as_json", "as_markdown", "size_words", "write"]

@@ -1,0 +1,138 @@
+"""What `docs/how-to/extend.md` says: a type and a primitive are added to a copy, in the files it lists."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+_ROOT = Path(__file__).parents[1]
+_PAGE = _ROOT / "docs" / "how-to" / "extend.md"
+_ADDITIONS = _ROOT / "tests" / "additions"
+_COPIED = ("src/restride", "tests/support", "docs/reference")
+_COPIED_FILES = (
+    "pyproject.toml",
+    *("tests/conftest.py", "tests/test_dtypes.py", "tests/test_docs_reference.py", "tests/test_contract.py"),
+)
+
+
+class _Edit(NamedTuple):
+    """Text to write behind a line that stands in a file once."""
+
+    file: str
+    line: str
+    added: str
+
+
+_S16 = (
+    _Edit(
+        "src/restride/dtypes.py",
+        '    "f4_e3m0": _Row(15, 4, "float", None),\n',
+        '    "s16": _Row(16, 16, "int", _twin(np.int16)),\n',
+    ),
+    _Edit("src/restride/dtypes.py", '    "int32": "s32",\n', '    "int16": "s16",\n'),
+    _Edit("src/restride/dtypes.py", "    f4_e3m0 = 15\n", "    s16 = 16\n"),
+    _Edit("src/restride/__init__.py", "s32 = DataType.s32\n", "s16 = DataType.s16\n"),
+    _Edit("src/restride/__init__.py", '    "s8",\n', '    "s16",\n'),
+    _Edit("tests/test_dtypes.py", '    "f4_e3m0": (15, 4, None),\n', '    "s16": (16, 16, np.int16),\n'),
+    _Edit("docs/reference/descriptors.md", "             restride.s32\n", "             restride.s16\n"),
+    _Edit("docs/reference/descriptors.md", "[32, 8, 8, 4, 4, 8]\n", ">>> rs.s16.bits\n16\n"),
+)
+_FLIP = (
+    _Edit(
+        "src/restride/__init__.py",
+        "    from .primitives.concat import Concat\n",
+        "    from .primitives.flip import Flip\n",
+    ),
+    _Edit("src/restride/__init__.py", '    "Event",\n', '    "Flip",\n'),
+    _Edit(
+        "src/restride/__init__.py", '    "Concat": "primitives.concat",\n', '    "Flip": "primitives.flip",\n'
+    ),
+    _Edit(
+        "docs/reference/primitives.md",
+        ">>> stream = rs.Stream(engine)\n",
+        """\
+>>> rs.Flip.PrimitiveDesc(engine, *[rs.MemoryDesc((2, 3), "f32")] * 2, axis=1).get_axis()
+1
+""",
+    ),
+    _Edit(
+        "docs/reference/primitives.md", ".. autoclass:: restride.Concat\n", ".. autoclass:: restride.Flip\n"
+    ),
+)
+_FLIP_FILES = {
+    "src/restride/plan/flip_problem.py": "flip_problem.py",
+    "src/restride/primitives/flip.py": "flip.py",
+    "tests/test_flip.py": "check_flip.py",
+}
+_NEW = re.compile(r"<\w+>")
+
+
+def _files(heading: str) -> list[str]:
+    """The files of the first table under a heading of the page."""
+    section = _PAGE.read_text("utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    table = section.split("| --- | --- |\n")[1].split("\n\n")[0]
+    return re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what the additions touch, and of what checks them."""
+    for folder in _COPIED:
+        shutil.copytree(_ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in _COPIED_FILES:
+        shutil.copy(_ROOT / file, tmp_path / file)
+    return tmp_path
+
+
+def _apply(tree: Path, edits: tuple[_Edit, ...]) -> set[str]:
+    """Make small changes to files that are there; their names."""
+    for file, line, added in edits:
+        text = (tree / file).read_text("utf-8")
+        assert text.count(line) == 1, f"{line!r} is not there once in {file}"
+        (tree / file).write_text(text.replace(line, line + added), "utf-8")
+    return {edit.file for edit in edits}
+
+
+def _test(tree: Path, *words: str) -> None:
+    """Run tests in the copy, in a process of its own, with the library of the copy."""
+    paths = os.pathsep.join(str(tree / folder) for folder in ("src", "tests"))
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *words],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_data_type_takes_the_files_that_the_page_lists(tree: Path) -> None:
+    assert _apply(tree, _S16) == set(_files("A data type"))
+    shutil.copy(_ADDITIONS / "check_s16.py", tree / "tests" / "test_s16.py")
+    words = "s16 or no_other_types"
+    _test(tree, "tests/test_s16.py", "tests/test_docs_reference.py", "tests/test_contract.py", "-k", words)
+    _test(tree, "tests/test_dtypes.py::test_there_are_no_other_types")
+
+
+def test_a_primitive_takes_the_files_that_the_page_lists(tree: Path) -> None:
+    touched = _apply(tree, _FLIP)
+    for file, source in _FLIP_FILES.items():
+        assert not (tree / file).exists()
+        shutil.copy(_ADDITIONS / source, tree / file)
+    assert touched | _FLIP_FILES.keys() == {_NEW.sub("flip", file) for file in _files("A primitive")}
+    _test(tree, "tests/test_flip.py", "tests/test_docs_reference.py", "-k", "Flip or flip")
+
+
+@pytest.mark.parametrize("heading", ["A data type", "A primitive", "An attribute", "An engine"])
+def test_files_that_the_page_lists_are_there(heading: str) -> None:
+    found = _files(heading)
+    assert len(set(found)) == len(found) > 0
+    assert not [file for file in found if not (_ROOT / file).exists() and not _NEW.search(file)]

@@ -1,0 +1,56 @@
+"""Launches: which kernel runs, and that the first one stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.plan.compute import linear
+from restride.plan.program import DST, SRC, NestStep, Place
+from restride.plan.reorder import reorder_nest
+from restride.primitives.base import DEFAULT_ATTR
+from restride.primitives.checks import Names
+from restride.primitives.concat import concat_problem
+from restride.runtime import launch
+from restride.runtime.alloc import address_of
+from restride.runtime.executable import CpuExecutable
+from restride.runtime.kernel import Kernel, kernel_of, packed_address, packer
+from restride.runtime.launch import NestLaunch
+from restride.targets.cpu import lower
+from restride.targets.isa import CacheSizes, host_isa
+from support.kernels import TINY
+
+
+def test_two_threads_that_compile_at_once_use_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whoever is first may hold the address of the kernel's code already, and nothing that keeps it there.
+    nest = reorder_nest(MemoryDesc((5, 7), "f32", "ab"), MemoryDesc((5, 7), "s8", "ba"), linear())
+    step = NestStep(nest, Place(SRC), Place(DST), 175, (0, 35), (0, 35))
+    made = NestLaunch(step, lower(nest, host_isa(), CacheSizes()), None)
+    others: list[Kernel] = []
+
+    def slow(lowered: object, work_bytes: int) -> Kernel:
+        monkeypatch.setattr(launch, "kernel_of", lambda *_: Kernel(made.lowered, work_bytes))
+        others.append(made.kernel(0))
+        return kernel_of(made.lowered, work_bytes)
+
+    monkeypatch.setattr(launch, "kernel_of", slow)
+    assert made.kernel(0) is others[0] is made.kernel(0)
+
+
+@pytest.mark.parametrize("start", [0, 4, 64])
+@pytest.mark.parametrize("width", [160, 163])
+def test_launches_between_cache_lines_stream_nothing(width: int, start: int) -> None:
+    # The second source begins in the midst of a line of a destination that begins at one, or the first does.
+    srcs = MemoryDesc((1, width), "f32", "ab"), MemoryDesc((64, width), "f32", "ab")
+    dst = MemoryDesc((65, width), "f32", "ab")
+    problem = concat_problem(0, srcs, dst, DEFAULT_ATTR, Names("concat"))
+    executable = CpuExecutable(problem.program(), host_isa(), TINY)
+    executable.prepare()
+    x, y = np.ones((1, width), np.float32), np.arange(64.0 * width, dtype=np.float32).reshape(64, width)
+    room = np.zeros(dst.size + 128, np.uint8)
+    first = -address_of(room) % 64 + start
+    out = room[first : first + dst.size]
+    words = packer(1, 0)(address_of(y))
+    executable.call(address_of(x), address_of(out), packed_address(words))
+    np.testing.assert_array_equal(out.view(np.float32).reshape(65, width), np.concatenate([x, y]))
