@@ -5,7 +5,8 @@ What is remembered are descriptors and machine code, no memory and no value: it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
@@ -29,7 +30,6 @@ class _MemoryRule(NamedTuple):
     `skipped`: how many bytes of it kernels skip.
     """
 
-    at: int
     desc: MemoryDesc
     engine: Engine
     word: int
@@ -50,17 +50,19 @@ class Call:
         "_direct",
         "_executable",
         "_keeps",
+        "_more",
+        "_outputs",
         "_pack",
         "_params",
-        "_reads",
+        "_rules",
         "_scalars",
         "_slots",
         "_words",
-        "_writes",
         "args",
         "dst",
         "engine",
         "is_pair",
+        "memories",
         "src",
         "types",
     )
@@ -72,22 +74,22 @@ class Call:
         self.engine, self._executable = impl.engine, impl.executable
         brought = [(slot, arg) for slot, arg in enumerate(impl.args) if arg is not None]
         self.args = tuple(arg for _, arg in brought)
+        # The memories of an argument map, in that order.
+        self.memories: Callable[[Mapping[int, Any]], tuple[Any, ...]] = itemgetter(*self.args)
         self.types: list[type] = [int] * len(brought)
         self.src, self.dst = descs[self.args[0]], descs[self.args[1]]
-        rules = [
+        self._rules = [
             _MemoryRule(
-                at,
                 descs[arg],
                 engines.get(arg, impl.engine),
                 slot - 2 if slot > 1 else -1,
                 skipped_bytes(impl.operands[slot], descs[arg]),
             )
-            for at, (slot, arg) in enumerate(brought)
+            for slot, arg in brought
         ]
-        self._reads = tuple(
-            rule for rule, (slot, _) in zip(rules, brought, strict=True) if not slots[slot][1]
-        )
-        self._writes = tuple(rule for rule, (slot, _) in zip(rules, brought, strict=True) if slots[slot][1])
+        self._more = list(enumerate(self._rules))[2:]
+        # Which of the memories beside the destination are written.
+        self._outputs = [at for at, (slot, _) in enumerate(brought) if slots[slot][1] and at != 1]
         self._slots = tuple(slot for slot, _ in brought)
         self._constants = [constant or NOTHING for constant in impl.constants]
         # The words behind source and destination: addresses of constants, 0 where one of a memory goes.
@@ -106,8 +108,8 @@ class Call:
             self._direct is None
             or type(stream) is not Stream
             or stream._engine is not self.engine
-            or src._engine is not self._reads[0].engine
-            or dst._engine is not self._writes[0].engine
+            or src._engine is not self._rules[0].engine
+            or dst._engine is not self._rules[1].engine
             or src._mapped
             or dst._mapped
             or (read := src._buffer) is None
@@ -121,55 +123,62 @@ class Call:
         return True
 
     def run(self, stream: Stream, memories: Sequence[Any], deps: Sequence[Any] = ()) -> Waitable | None:
-        """Run on memories in the order of `args`, and give the event.
+        """Run on memories in the order of `args`, the first two of `src` and `dst`; give the event.
 
         None, with nothing touched, where all has to be checked.
         """
-        if type(stream) is not Stream or stream._engine is not self.engine:
+        src, dst = memories[0], memories[1]
+        low, high = dst._lo, dst._hi
+        if (
+            type(stream) is not Stream
+            or stream._engine is not self.engine
+            or src._engine is not self._rules[0].engine
+            or dst._engine is not self._rules[1].engine
+            or src._mapped
+            or dst._mapped
+            or (read := src._buffer) is None
+            or (written := dst._buffer) is None
+            or written[2]
+            or (src._lo < high and low < src._hi)
+        ):
             return None
-        if any([type(memory) is not Memory for memory in memories]):  # noqa: C419 - a third faster
-            return None
-        words, buffers = self._words.copy(), [NOTHING] * len(self.args)
-        for at, desc, engine, word, skipped in self._writes:
+        # Buffers are held: another thread may give the memories others meanwhile.
+        words, buffers = self._words.copy(), [read, written]
+        for at, (desc, engine, word, skipped) in self._more:
             memory = memories[at]
-            if (buffer := _fitting(memory, desc, engine)) is None or buffer[2]:
+            if (
+                type(memory) is not Memory
+                or memory._engine is not engine
+                or memory._mapped
+                or (memory._desc is not desc and memory._desc != desc)
+                or (buffer := memory._buffer) is None
+                or (memory._lo < high and low < memory._hi)
+            ):
                 return None
-            low, high, buffers[at] = memory._lo, memory._hi, buffer
-            for other, held in enumerate(memories):
-                if other != at and held._lo < high and low < held._hi:
-                    return None
-            if word >= 0:
-                words[word] = buffer[0] + skipped
-        for at, desc, engine, word, skipped in self._reads:
-            if (buffer := _fitting(memories[at], desc, engine)) is None:
-                return None
-            buffers[at] = buffer
-            if word >= 0:
-                words[word] = buffer[0] + skipped
+            buffers.append(buffer)
+            words[word] = buffer[0] + skipped
+        if self._outputs and not self._are_apart(memories, buffers):
+            return None
         call = self._executable.call
         if call is None:
             return self._submit(stream, buffers, deps)
         packed = self._pack(*words, *self._scalars)
-        call(buffers[0][0], buffers[1][0], packed_address(packed))
+        call(read[0], written[0], packed_address(packed))
         return COMPLETED
+
+    def _are_apart(self, memories: Sequence[Memory], buffers: Sequence[Buffer]) -> bool:
+        """True where what is written beside the destination is writable, and apart from all else."""
+        for at in self._outputs:
+            low, high = memories[at]._lo, memories[at]._hi
+            others = (memory for other, memory in enumerate(memories) if other != at)
+            if buffers[at][2] or any(other._lo < high and low < other._hi for other in others):
+                return False
+        return True
 
     def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Any]) -> Waitable:
         """The same on a device."""
         found = list(self._constants)
-        for rule in (*self._reads, *self._writes):
-            buffer = buffers[rule.at]
-            found[self._slots[rule.at]] = buffer.behind(rule.skipped) if rule.skipped else buffer
+        for slot, rule, buffer in zip(self._slots, self._rules, buffers, strict=True):
+            found[slot] = buffer.behind(rule.skipped) if rule.skipped else buffer
         arguments = Arguments(tuple(found), self._scalars)
         return self.engine.device.launch(self._executable, arguments, stream._queue, deps)
-
-
-def _fitting(memory: Any, desc: MemoryDesc, engine: Engine) -> Buffer | None:
-    """The buffer of a memory that is surely what it must be; None for others, and for those without one."""
-    if (
-        type(memory) is not Memory
-        or memory._engine is not engine
-        or memory._mapped
-        or (memory._desc is not desc and memory._desc != desc)
-    ):
-        return None
-    return memory._buffer

@@ -92,7 +92,9 @@ class Primitive:
         self._impl.executable.prepare()
         if not pd._scratch_args():
             self._direct, self._words = self._impl.direct_call()
-            if not self._impl.more_descs() and self._impl.executable.program.steps:
+            # Tensors that are all there is make a call already, where machine code cannot just be called.
+            is_call = self._direct is None and not self._impl.more_descs()
+            if is_call and self._impl.executable.program.steps:
                 self._remember(self._impl, pd._tensors())
 
     def __bool__(self) -> bool:
@@ -166,7 +168,10 @@ class Primitive:
         if dst is not None:
             memories: Sequence[Any] = (src, dst)
         elif type(src) is dict and list(map(type, src)) == call.types:
-            memories = [src.get(arg) for arg in call.args]
+            try:
+                memories = call.memories(src)
+            except KeyError:
+                return self._execute_checked(stream, src, dst, deps)
         else:
             return self._execute_checked(stream, src, dst, deps)
         event = self._repeated(call, stream, memories, deps)
