@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import restride as rs
-from restride.targets.files import make_private
 from restride.targets.store import ObjectStore
+from restride.targets.store_files import make_private
 from support.engines import KINDS, open_engine
 from support.golden import Golden
 

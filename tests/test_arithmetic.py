@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from restride.dtypes import DataType
-from restride.emit.arithmetic import VectorArithmetic
 from restride.emit.builder import Builder, Value
+from restride.emit.compute import VectorArithmetic
 from restride.plan.arithmetic import Arithmetic, NumpyArithmetic, Term, V
 from restride.targets.isa import Isa
 from support.formulas import ISAS, TYPES, Compiled, Formula, Reals, unlike

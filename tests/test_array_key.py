@@ -11,7 +11,7 @@ import pytest
 
 import restride as rs
 from restride import arrays, shuffles
-from restride.frameworks.array_key import read_from, write_to
+from restride.frontend.array_key import read_from, write_to
 from restride.joining import _JoiningCall
 
 CPU = rs.Engine("cpu")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.compute import Compute, linear
-from restride.plan.nest import LoopNest
+from restride.plan.nest import Compute, LoopNest, linear
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
@@ -55,7 +54,7 @@ def test_blocks_write_what_the_interpreter_writes(name: str, start: int) -> None
 def test_boxes_that_do_not_all_stream_are_poured_in_blocks(name: str) -> None:
     lowered = cpu.lower(_nest(*CASES[name]), Isa.for_name("avx512"), _SMALL)
     assert lowered.blocks is not None
-    assert lowered.blocks.poured
+    assert lowered.blocks.scratch_elements
     assert lowered.steps == lowered.blocks.count
     assert not lowered.streams, "pouring asks for no aligned destination"
     assert "poured in runs" in str(lowered)

@@ -8,7 +8,7 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.compute import Compute, Step, linear
+from restride.plan.nest import Compute, Step, linear
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu
 from restride.targets.isa import Isa
@@ -22,14 +22,14 @@ def _ir(*steps: Step, data_type: str = "f32") -> str:
 
 def test_each_step_knows_its_first_scalar() -> None:
     chain = Compute((Step("mul"), Step("sum_shifted"), Step("relu"), Step("add", 0), Step("accumulate", 1)))
-    assert [first for _, first in chain.numbered()] == [0, 1, 3, 6, 6]
+    assert [first for _, first in chain.steps_with_scalars()] == [0, 1, 3, 6, 6]
     assert chain.scalars == 7
-    assert chain.summed
+    assert chain.reads_destination
     assert not chain.is_move
 
 
 def test_a_sum_from_an_operand_does_not_read_the_destination() -> None:
-    assert not Compute((Step("sum", 0),)).summed
+    assert not Compute((Step("sum", 0),)).reads_destination
     assert Compute((Step("sum", 0),)).steps[0].is_sum
     assert Compute().is_move
 

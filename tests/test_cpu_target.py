@@ -13,7 +13,7 @@ import pytest
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.compute import Compute, linear
+from restride.plan.nest import Compute, linear
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu, jit, objects
 from restride.targets.isa import CacheSizes, Isa

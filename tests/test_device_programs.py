@@ -13,7 +13,7 @@ from restride.plan.reorder_problem import ReorderProblem
 from restride.plan.shuffle_problem import ShuffleProblem
 from restride.plan.sum_problem import SumProblem
 from restride.runtime.sycl_executable import SyclExecutable
-from restride.targets.spirv import Spirv
+from restride.targets.spirv import LoweredSpirv
 
 
 class NoDevice:
@@ -25,7 +25,7 @@ class NoDevice:
         self.has_double, self.texts = has_double, list[str]()
 
     def kernel(self, plan):
-        self.texts.append(Spirv(plan).ir())
+        self.texts.append(LoweredSpirv(plan).ir())
 
 
 def compiled(program: Program, device: NoDevice) -> SyclExecutable:

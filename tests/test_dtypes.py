@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.contract import PROVIDED
+from restride.plan.conversion import PROVIDED
 from support.by_offset import attr_of, check_reorder
 from support.values import patterns
 

@@ -18,7 +18,12 @@ _ADDITIONS = _ROOT / "tests" / "additions"
 _COPIED = ("src/restride", "tests/support", "docs/reference")
 _COPIED_FILES = (
     "pyproject.toml",
-    *("tests/conftest.py", "tests/test_dtypes.py", "tests/test_docs_reference.py", "tests/test_contract.py"),
+    *(
+        "tests/conftest.py",
+        "tests/test_dtypes.py",
+        "tests/test_docs_reference.py",
+        "tests/test_conversion.py",
+    ),
 )
 
 
@@ -118,7 +123,7 @@ def test_a_data_type_takes_the_files_that_the_page_lists(tree: Path) -> None:
     assert _apply(tree, _S16) == set(_files("A data type"))
     shutil.copy(_ADDITIONS / "check_s16.py", tree / "tests" / "test_s16.py")
     words = "s16 or no_other_types"
-    _test(tree, "tests/test_s16.py", "tests/test_docs_reference.py", "tests/test_contract.py", "-k", words)
+    _test(tree, "tests/test_s16.py", "tests/test_docs_reference.py", "tests/test_conversion.py", "-k", words)
     _test(tree, "tests/test_dtypes.py::test_there_are_no_other_types")
 
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from restride.desc.factor import Factor
+from restride.desc.attr_value import Factor
 from restride.desc.factor_parse import (
     RUNTIME_F32_VAL,
     RUNTIME_S32_VAL,

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.dtypes import DataType
-from restride.plan.compute import Compute
-from restride.plan.nest import Axis, LoopNest
+from restride.plan.nest import Axis, Compute, LoopNest
 from restride.plan.reorder import reorder_nest
 from restride.runtime import huge_pages
 from restride.runtime.huge_pages import page_offsets

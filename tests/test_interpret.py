@@ -11,10 +11,9 @@ from hypothesis import given, settings
 
 from restride.dtypes import DataType
 from restride.plan import interpret as module
-from restride.plan.compute import linear
-from restride.plan.contract import Array, Inputs, convert
+from restride.plan.conversion import Array, Inputs, convert
 from restride.plan.interpret import interpret
-from restride.plan.nest import Axis, Bound, LoopNest
+from restride.plan.nest import Axis, Bound, LoopNest, linear
 from support.kernels import factors_of
 from support.nests import buffers, nests
 

@@ -242,7 +242,7 @@ def test_blocks_that_were_cut_stay_apart_and_their_table_reaches_no_object_code(
         # A division is what changes a function before its blocks would be merged.
         at = builder.advance(Value("ptr", "%dst"), builder.op("urem", step, Value("i64", "%parts")))
         for place in range(3):
-            builder.cut()
+            builder.start_block()
             builder.line(f"store i8 {place}, {builder.advance(at, 64 * place)}, align 1")
     builder.line("ret void")
     text = module_text(builder)

@@ -14,8 +14,7 @@ import pytest
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.compute import Compute, linear
-from restride.plan.nest import Axis, LoopNest
+from restride.plan.nest import Axis, Compute, LoopNest, linear
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu, jit
 from restride.targets.isa import Isa, host_isa
@@ -186,7 +185,7 @@ def test_streaming_stores_write_the_same(name: str) -> None:
     nest = reorder_nest(src, dst, Compute())
     for isa in runnable():
         lowered = compiled(nest, isa, True, TINY).lowered
-        # What is poured finds its whole lines by itself, wherever the destination begins.
+        # What is flushed finds its whole lines by itself, wherever the destination begins.
         is_past = lowered.streams or lowered.blocks is not None
         assert ("!nontemporal" in cpu.lower(nest, isa, TINY).ir()) == is_past
     check(nest, random_source(src, 4), destination(dst), runnable(), may_stream=True, caches=TINY, parts=3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.compute import linear
+from restride.plan.nest import linear
 from restride.plan.program import DST, SRC, NestStep, Place
 from restride.plan.reorder import reorder_nest
 from restride.primitives.base import DEFAULT_ATTR

@@ -20,8 +20,8 @@ _ROOT = Path(restride.__file__).parent
 _BENCH = Path(restride_bench.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
-_FOR_TORCH = {"torch", *(f"frameworks.torch_{name}" for name in ("gradients", "kernels", "modes"))}
-_FOR_JAX = {"jax", "frameworks.jax_kernels"}
+_FOR_TORCH = {"torch", *(f"frontend.torch_{name}" for name in ("gradients", "kernels", "modes"))}
+_FOR_JAX = {"jax", "frontend.jax_kernels"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
     "torch",
@@ -54,7 +54,7 @@ _ROWS = (
         "torch",
         "jax",
         "about",
-        "frameworks",
+        "frontend",
     ),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "view", "__main__"),
@@ -252,7 +252,7 @@ def test_code_generation_never_sees_a_descriptor(top: str) -> None:
     assert not [pair for pair in seen if (_own(pair[1]) or "").split(".")[0] == "desc"]
 
 
-@pytest.mark.parametrize("name", ["nest", "schedule", "interpret", "contract", "machine"])
+@pytest.mark.parametrize("name", ["nest", "schedule", "interpret", "conversion", "machine"])
 def test_only_the_planners_know_descriptors_among_the_plan_modules(name: str) -> None:
     (module,) = [m for m in _modules() if m.name == f"plan.{name}"]
     assert not [i for i in module.imports if (_own(i.target) or "").split(".")[0] == "desc"]
@@ -309,7 +309,7 @@ def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
 
 def test_descriptors_know_the_row_that_draws_them_by_a_registered_name_only() -> None:
     above = {f"restride.{m.name}" for m in _modules() if m.top == "view"}
-    (registered,) = viewer._registered
+    (registered,) = viewer._viewer_modules
     assert registered in above
     sources = [path for path in (_ROOT / "desc").glob("*.py") if "restride.view" in path.read_text("utf-8")]
     assert not sources

@@ -467,7 +467,7 @@ def test_huge_overlapping_strides_are_decided_quickly() -> None:
 
 
 def test_search_among_overlapping_strides_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("restride.desc.inverse._MAX_STEPS", 3)
+    monkeypatch.setattr("restride.desc.layout._MAX_STEPS", 3)
     md = MemoryDesc.from_strides((9,) * 4, "u8", (7, 11, 13, 17))
     assert not md.is_injective()
     with pytest.raises(Unimplemented, match="overlapping"):

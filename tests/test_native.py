@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from restride.emit.call import call_ir
+from restride.emit.python_call import call_ir
 from restride.runtime import native
 from restride.runtime.native import native_call
 from restride.targets import jit

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 
 from restride.dtypes import DataType
-from restride.plan.compute import Compute, linear
-from restride.plan.nest import Axis, Bound, LoopNest
+from restride.plan.nest import Axis, Bound, Compute, LoopNest, as_int, highest, linear, lowest
 from support.nests import nests
+
+# --- nest --------------------------------------------------------------------
 
 _F32, _S8 = DataType.f32, DataType.s8
 
@@ -110,3 +111,31 @@ def test_verify_refuses_what_is_ill_formed(bad: LoopNest) -> None:
 @given(nests())
 def test_verify_returns_what_is_well_formed(nest: LoopNest) -> None:
     assert nest.verify() is nest
+
+
+# --- stride ------------------------------------------------------------------
+# How far one axis moves one operand, by a stride or by a table.
+
+
+@pytest.mark.parametrize(
+    ("stride", "extent", "ends"),
+    [
+        (3, 4, (0, 9)),
+        (-3, 4, (-9, 0)),
+        (0, 7, (0, 0)),
+        (5, 1, (0, 0)),
+        ((0, 4, -2), 3, (-2, 4)),
+        ((7,), 1, (7, 7)),
+    ],
+    ids=["forwards", "backwards", "still", "one position", "a table", "a table of one"],
+)
+def test_an_axis_reaches_from_its_lowest_to_its_highest_offset(
+    stride: int | tuple[int, ...], extent: int, ends: tuple[int, int]
+) -> None:
+    assert (lowest(stride, extent), highest(stride, extent)) == ends
+
+
+def test_only_a_stride_is_an_integer() -> None:
+    assert as_int(-4) == -4
+    with pytest.raises(AssertionError):
+        as_int((0, 1))

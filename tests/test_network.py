@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from restride.emit.network import NOTHING, Lanes, Recipe, exchange, merge
-from restride.emit.shape import TileAxis, layout, piece, prefix, recipe
+from restride.emit.network import NOTHING, Lanes, RegisterPermutation, exchange, merge
+from restride.emit.tile_shape import TileAxis, piece, prefix, recipe, tile_layout
 
 _JUNK = -2
 
 
-def _run(plan: Recipe) -> list[Lanes]:
+def _run(plan: RegisterPermutation) -> list[Lanes]:
     """All registers in the order in which they come to be; a lane picked by nothing holds junk."""
     registers = list(plan.loads)
     for step in plan.shuffles:
@@ -24,7 +24,7 @@ def _run(plan: Recipe) -> list[Lanes]:
     return registers
 
 
-def _check(plan: Recipe) -> None:
+def _check(plan: RegisterPermutation) -> None:
     """Every store finds the elements that it names; no shuffle uses a register that is not there yet."""
     for number, step in enumerate(plan.shuffles):
         assert 0 <= step.a < len(plan.loads) + number
@@ -43,7 +43,9 @@ def _elements(registers: tuple[Lanes, ...]) -> list[int]:
 # --- exchange ----------------------------------------------------------------------------------------------
 
 
-def _check_exchange(lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter: int) -> Recipe:
+def _check_exchange(
+    lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter: int
+) -> RegisterPermutation:
     plan = exchange(lane, wanted, bits, quarter)
     _check(plan)
     every = list(range(1 << bits))
@@ -212,7 +214,7 @@ def test_a_tile_stores_each_of_its_elements_once(
 
 @given(_tiles())
 def test_layout_numbers_the_first_axis_fastest(axes: tuple[TileAxis, ...]) -> None:
-    places = layout(axes)
+    places = tile_layout(axes)
     positions = [p[::-1] for p in product(*(range(axis.template) for axis in reversed(axes)))]
     for number, at in enumerate(positions):
         steps = list(zip(axes, at, strict=True))
@@ -223,7 +225,7 @@ def test_layout_numbers_the_first_axis_fastest(axes: tuple[TileAxis, ...]) -> No
 
 
 def test_a_tile_of_no_axes_is_one_element() -> None:
-    assert layout(()).dst == (0,)
+    assert tile_layout(()).dst == (0,)
     assert recipe((), 16, 4, 1).loads == ((0,),)
 
 

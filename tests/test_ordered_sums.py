@@ -9,7 +9,7 @@ import restride as rs
 from restride.desc.attr import Compensation
 from restride.plan.compensation import sum_steps
 from restride.plan.program import NestStep, Program, Slot, SumStep
-from restride.runtime.kernel import KernelParams
+from restride.runtime.kernel import KernelWords
 from support.programs import compiled_program
 
 DIMS = (72, 70, 3, 3)
@@ -102,7 +102,7 @@ def _check(program: Program, held: rs.Memory, wanted: np.ndarray) -> None:
     executable = compiled_program(program)
     for shift in (0, 1):
         room = np.full(4 * wanted.size + 8, 0x55, np.uint8)
-        params = KernelParams((), [room.ctypes.data + shift])
+        params = KernelWords((), [room.ctypes.data + shift])
         executable.call(0, held.get_data_handle(), params.address)
         end = shift + 4 * wanted.size
         np.testing.assert_array_equal(room[shift:end].copy().view(np.int32), wanted)

@@ -12,8 +12,8 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit.network import NOTHING
 from restride.emit.pack import can_pack, packed_order, parts_of
-from restride.emit.shape import TileAxis, recipe
-from restride.plan.compute import Compute, linear
+from restride.emit.tile_shape import TileAxis, recipe
+from restride.plan.nest import Compute, linear
 from restride.plan.reorder import reorder_nest
 from support.kernels import check, destination, elements, room, runnable
 from support.values import patterns

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from restride.desc.memory_desc import MemoryDesc
 from restride.desc.tags import Tag
 from restride.dtypes import DataType
-from restride.plan.compute import Compute, linear
-from restride.plan.contract import storage_dtype
+from restride.plan.conversion import storage_dtype
 from restride.plan.interpret import interpret
-from restride.plan.nest import Axis, Bound, LoopNest
+from restride.plan.nest import Axis, Bound, Compute, LoopNest, linear
 from restride.plan.reorder import reorder_nest
 from restride.plan.rewrites import normalise, peel
 from support.descriptors import crowded, pairs

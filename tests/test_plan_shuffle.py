@@ -7,10 +7,10 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.compute import Compute
 from restride.plan.interpret import interpret
+from restride.plan.nest import Compute
 from restride.plan.reorder import reorder_nest
-from restride.plan.shuffle import shuffle_chain, shuffle_nest, widened
+from restride.plan.shuffle import shuffle_in_stages, shuffle_nest, widen
 from support.by_offset import every_index
 from support.errors import refused
 from support.shuffles import shuffled
@@ -99,21 +99,21 @@ def test_groups_that_cut_blocks_are_runs_in_a_table() -> None:
     nest = shuffle_nest(md, md, 1, 2)
     tables = [axis for axis in nest.axes if not axis.is_linear]
     assert [axis.extent for axis in tables] == [128]
-    assert shuffle_chain(md, md, 1, 2) is not None
+    assert shuffle_in_stages(md, md, 1, 2) is not None
 
 
 def test_what_is_a_copy_has_no_stages() -> None:
     md = MemoryDesc((2, 244, 5), "f32", "aBc16b")
-    assert shuffle_chain(md, md, 1, 1) is None
-    assert shuffle_chain(md, md, 1, 244) is None
+    assert shuffle_in_stages(md, md, 1, 1) is None
+    assert shuffle_in_stages(md, md, 1, 244) is None
 
 
 def test_a_chain_needs_elements_and_whole_blocks_of_the_other_axes() -> None:
     empty = MemoryDesc((0, 12, 3), "f32", "aBc16b")
     partial, whole = (MemoryDesc((size, 36), "f32", "AB16b16a") for size in (20, 32))
-    assert shuffle_chain(empty, empty, 1, 3) is None
-    assert shuffle_chain(partial, partial, 1, 4) is None
-    assert shuffle_chain(whole, whole, 1, 4) is not None
+    assert shuffle_in_stages(empty, empty, 1, 3) is None
+    assert shuffle_in_stages(partial, partial, 1, 4) is None
+    assert shuffle_in_stages(whole, whole, 1, 4) is not None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_blocks_of_other_axes_are_positions_or_a_part_of_each(
     tag: str, outer: int, along: int, row: int
 ) -> None:
     md = MemoryDesc((32, 36, 4, 3), "f32", tag)
-    chain = shuffle_chain(md, md, 1, 9)
+    chain = shuffle_in_stages(md, md, 1, 9)
     assert chain is not None
     assert [axis.extent for axis in chain.outer] == [outer] * bool(outer)
     assert (chain.along.extent, chain.row) == (along, row)
@@ -137,7 +137,7 @@ def test_blocks_of_other_axes_are_positions_or_a_part_of_each(
 
 def test_a_position_that_is_too_long_is_a_part_of_its_block() -> None:
     md = MemoryDesc((32, 9600), "f32", "AB16b16a")
-    chain = shuffle_chain(md, md, 1, 6)
+    chain = shuffle_in_stages(md, md, 1, 6)
     assert chain is not None
     assert (chain.along.extent, chain.row, chain.run) == (16, 9600, 0)
 
@@ -158,7 +158,7 @@ def test_elements_that_move_together_are_one(
     dims: tuple[int, ...], data_type: str, tag: str, wide: MemoryDesc
 ) -> None:
     md = MemoryDesc(dims, data_type, tag)
-    made, same = widened(md, md, 1)
+    made, same = widen(md, md, 1)
     assert made == same
     assert (made.dims, made.data_type, made.layout.inner_blks) == (wide.dims, wide.data_type, wide.inner_blks)
     for index in every_index(wide.dims):
@@ -181,7 +181,7 @@ def test_elements_stay_as_they_are_where_nothing_wider_holds_them(
     dims: tuple[int, ...], data_type: str, tag: str
 ) -> None:
     md = MemoryDesc(dims, data_type, tag)
-    made = widened(md, md, 1)
+    made = widen(md, md, 1)
     assert made[0] is md
     assert made[1] is md
 
@@ -190,9 +190,9 @@ def test_only_what_both_sides_hold_together_is_wider() -> None:
     dims = (16, 24, 3)
     blocked, plain, other = (MemoryDesc(dims, "u8", tag) for tag in ("ABc8b8a", "abc", "ABc8b4a"))
     window = MemoryDesc((16, 48, 3), "u8", "ABc8b8a").submemory_desc(dims, (0, 8, 0))
-    assert widened(blocked, plain, 1) == (blocked, plain)
-    assert widened(blocked, other, 1) == (blocked, other)
-    made = widened(window, blocked, 1)
+    assert widen(blocked, plain, 1) == (blocked, plain)
+    assert widen(blocked, other, 1) == (blocked, other)
+    made = widen(window, blocked, 1)
     assert made[0].offset0 * 8 == window.offset0 > 0
 
 

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 import restride as rs
-from restride.plan.compute import Compute, Step, linear
 from restride.plan.machine import DeviceFacts
+from restride.plan.nest import Compute, Step, linear
 from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
 from restride.targets.ptx import lower, ptx_text

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.contract import storage_dtype
+from restride.plan.conversion import storage_dtype
 from restride.plan.machine import Machine
 from restride.plan.reduction import Op, ReductionAxis, interpret, reduction_of
 from restride.plan.reduction_schedule import schedule_reduction
 from restride.runtime.reduction import amax, min_max, reduction_program, sum_over
 from restride.targets import jit, objects
+from restride.targets.cpu_kernels import lower_reduction
 from restride.targets.isa import Isa
-from restride.targets.lowered import lower_reduction
 from support.descriptors import shapes, sources
 from support.kernels import COMMON, isa_id, runnable
 from support.reductions import CASES, NO_CACHE, Reduced, compiled, expected, same, source
@@ -106,9 +106,9 @@ def test_loops_of_a_plan_run_over_every_tile_once(case: Reduced, caches: object)
     for plan in schedule_reduction(case.reduction, machine):
         axes = plan.box.axes
         looped = {i for i in range(len(axes)) if axes[i].extent > plan.chunk(i)}
-        assert sorted([*plan.walk, *plan.held]) == sorted(looped)
+        assert sorted([*plan.loop_axes, *plan.register_axes]) == sorted(looped)
         assert {loop.axis for loop in plan.grid} <= looped
-        assert not any(axes[i].is_kept for i in plan.held)
+        assert not any(axes[i].is_kept for i in plan.register_axes)
         assert plan.planes == math.prod(plan.turns(g) for g in plan.grid if not axes[g.axis].is_kept)
 
 

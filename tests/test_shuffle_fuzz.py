@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.contract import storage_dtype
+from restride.plan.conversion import storage_dtype
 from restride.targets.isa import Isa
 from support.descriptors import destinations, sources
 from support.kernels import COMMON, TINY, destination, random_source, runnable

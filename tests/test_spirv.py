@@ -7,10 +7,10 @@ import struct
 import pytest
 
 import restride as rs
-from restride.plan.compute import Compute, Step, linear
 from restride.plan.machine import DeviceFacts
+from restride.plan.nest import Compute, Step, linear
 from restride.plan.reorder import reorder_nest
-from restride.targets.spirv import has_unique_numbers, lower, renumbered, spirv_code
+from restride.targets.spirv import has_unique_numbers, lower, renumber, spirv_code
 
 MAGIC = 0x07230203
 DIMS = (2, 17, 33, 40)
@@ -65,6 +65,6 @@ def test_clashing_numbers_are_seen(instructions, is_sound):
 
 def test_blocks_get_numbers_of_their_own():
     clashing = module((5, 2, 7), (21, 2, 32, 0), (248, 2), (250, 6, 2, 3), (248, 3), (249, 2))
-    mended = renumbered(clashing)
+    mended = renumber(clashing)
     assert has_unique_numbers(mended)
     assert mended == module((21, 2, 32, 0), (248, 9), (250, 6, 9, 10), (248, 10), (249, 9), bound=11)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.contract import storage_dtype
+from restride.plan.conversion import storage_dtype
 from restride.plan.machine import Machine
 from restride.plan.nest import LoopNest
-from restride.plan.shuffle import shuffle_chain, shuffle_nest
-from restride.plan.staged import LONGEST_ROW, Run, linear_chain, runs_of, stage
+from restride.plan.shuffle import shuffle_in_stages, shuffle_nest
+from restride.plan.staged import LONGEST_ROW, StridedRun, one_stage, runs_of, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
 from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
@@ -34,11 +34,11 @@ def test_stages_mean_what_the_nest_means(case: ShuffleCase) -> None:
     wanted = _wanted(case, src, dst)
     chain = case.chain
     assert chain is not None
-    for poured in (False, True)[: 1 + can_pour(case)]:
+    for through_scratch in (False, True)[: 1 + can_pour(case)]:
         for chunk in {1, 3, chain.along.extent}:
             got = dst.copy()
-            run_stages(chain, chunk, src.view(kind), got.view(kind), poured=poured)
-            assert not difference(got, wanted, case.dst.data_type), (poured, chunk)
+            run_stages(chain, chunk, src.view(kind), got.view(kind), through_scratch=through_scratch)
+            assert not difference(got, wanted, case.dst.data_type), (through_scratch, chunk)
 
 
 @each_case
@@ -63,33 +63,36 @@ def _nest(dims: tuple[int, ...], tag: str, group: int, data_type: str = "f32") -
 
 
 def test_runs_that_follow_each_other_are_one() -> None:
-    assert runs_of([Run(4, 30), Run(5, 6), Run(6, 1)]) == (Run(120, 1),)
-    assert runs_of([Run(4, 100), Run(5, 6), Run(6, 1)]) == (Run(30, 1), Run(4, 100))
-    assert runs_of([Run(3, 7)]) == (Run(3, 7),)
+    assert runs_of([StridedRun(4, 30), StridedRun(5, 6), StridedRun(6, 1)]) == (StridedRun(120, 1),)
+    assert runs_of([StridedRun(4, 100), StridedRun(5, 6), StridedRun(6, 1)]) == (
+        StridedRun(30, 1),
+        StridedRun(4, 100),
+    )
+    assert runs_of([StridedRun(3, 7)]) == (StridedRun(3, 7),)
 
 
 def test_chunks_are_one_run_of_the_source_where_there_are_such() -> None:
     nest, _ = _nest((64, 96, 7, 7), "abcd", 4)
-    chain = linear_chain(nest)
+    chain = one_stage(nest)
     assert chain is not None
-    assert chain.pour(5).ahead == (Run(5 * 4 * 49, 1),)
-    assert [axis.extent for axis in chain.pour(5).loops] == [4]
-    assert chain.pour(5).length == 5 * 49
+    assert chain.flush(5).ahead == (StridedRun(5 * 4 * 49, 1),)
+    assert [axis.extent for axis in chain.flush(5).loops] == [4]
+    assert chain.flush(5).length == 5 * 49
 
 
 @pytest.mark.parametrize(("dims", "tag", "group"), [((2, 4000, 3), "abc", 2000), ((9, 64, 500), "aBc16b", 8)])
 def test_there_is_no_chain_of_one_stage_with_short_runs(dims: tuple[int, ...], tag: str, group: int) -> None:
     nest, _ = _nest(dims, tag, group)
     assert nest.bounds == ()
-    assert linear_chain(nest) is None
+    assert one_stage(nest) is None
 
 
 @pytest.mark.parametrize(("pixels", "chunk"), [(12, 6), (60, 6), (784, 8), (49, 7), (131, 8)])
 def test_chunks_divide_the_axis_evenly_if_they_can(pixels: int, chunk: int) -> None:
     md = MemoryDesc((4, 244, pixels), "f32", "aBc16b")
-    chain = shuffle_chain(md, md, 1, 2)
+    chain = shuffle_in_stages(md, md, 1, 2)
     assert chain is not None
-    staged = stage(chain, Machine(), poured=True)
+    staged = stage(chain, Machine(), through_scratch=True)
     assert staged is not None
     assert staged.chunk == chunk
     assert (staged.rest is None) == (pixels % chunk == 0)
@@ -97,7 +100,7 @@ def test_chunks_divide_the_axis_evenly_if_they_can(pixels: int, chunk: int) -> N
 
 def _kind(dims: tuple[int, ...], tag: str, group: int, caches: CacheSizes, *, may_stream: bool = True) -> str:
     nest, md = _nest(dims, tag, group)
-    chain = shuffle_chain(md, md, 1, group)
+    chain = shuffle_in_stages(md, md, 1, group)
     return cpu.lower(nest, Isa.for_name("avx512"), caches, may_stream=may_stream, chain=chain).kind
 
 
@@ -124,32 +127,32 @@ def test_whole_lines_are_streamed_and_cut_ones_poured() -> None:
         ((8, 244, 7, 7), True, False),
     ):
         nest, md = _nest(dims, "aBcd8b", 2)
-        chain = shuffle_chain(md, md, 1, 2)
+        chain = shuffle_in_stages(md, md, 1, 2)
         lowered = cpu.lower(nest, avx512, small, may_stream=may_stream, chain=chain)
         assert lowered.staged is not None
         assert lowered.streams == streams
-        assert (lowered.staged.whole.pour is None) == streams
+        assert (lowered.staged.whole.flush is None) == streams
         assert "!nontemporal" in lowered.ir()
         assert "prefetch" in lowered.ir()
 
 
 def test_a_lowered_chain_says_what_it_does() -> None:
     nest, md = _nest((8, 244, 7, 7), "aBcd8b", 2)
-    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_chain(md, md, 1, 2))
+    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
     assert lowered.staged is not None
     assert lowered.steps == 8 * lowered.staged.chunks
     assert str(lowered).startswith("staged (groups cut blocks")
     assert "pour runs of" in str(lowered)
     nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
-    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_chain(md, md, 1, 2))
+    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
     assert "streaming stores in the last" in str(lowered)
 
 
 def test_scratch_stays_as_small_as_is_promised_of_a_thread_s_stack() -> None:
     # 31 positions of 6000 bytes: a little more than the limit, but no longer small.
     md = MemoryDesc((16, 6000, 31, 1), "u8", "aBcd4b")
-    chain = shuffle_chain(md, md, 1, 10)
+    chain = shuffle_in_stages(md, md, 1, 10)
     assert chain is not None
-    made = stage(chain, Machine(vector_bytes=64, registers=32), poured=False)
+    made = stage(chain, Machine(vector_bytes=64, registers=32), through_scratch=False)
     assert made is not None
     assert made.scratch <= LONGEST_ROW

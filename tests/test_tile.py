@@ -9,7 +9,7 @@ import pytest
 
 from restride.emit.network import NOTHING, Lanes
 from restride.emit.tile import _wanted_part
-from restride.plan.contract import PROVIDED
+from restride.plan.conversion import PROVIDED
 from support.compiling import Move, overdue
 
 _LEVELS = ("avx512", "avx512+vbmi", "avx2", "sse41", "generic", "neon")

@@ -1,7 +1,7 @@
 """Functions on the arrays that people hold: dims stay logical, memory changes underneath.
 
 A warm call costs one look-up: what depends only on shapes, strides, types and formats is worked out by the
-first call, and kept (`frameworks/binder.py`); later ones bring addresses and values.
+first call, and kept (`frontend/binder.py`); later ones bring addresses and values.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
 from .errors import InvalidArguments
-from .frameworks.arithmetic import Arithmetic, Bound, bind
-from .frameworks.array_key import read_from, write_to
-from .frameworks.binder import BoundCall, CallWords, SignedCall, find_call, keep_call
-from .frameworks.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
-from .frameworks.nibbles import as_bytes, is_nibbles
-from .frameworks.results import maker_of
-from .frameworks.signature import NO_VALUES, Values, read_values
-from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
+from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
+from .frontend.array_key import read_from, write_to
+from .frontend.binder import BoundCall, CallWords, SignedCall, find_call, keep_call
+from .frontend.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
+from .frontend.nibbles import as_bytes, is_nibbles
+from .frontend.results import maker_of
+from .frontend.signature import NO_VALUES, Values, read_values
+from .frontend.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .primitives.reorder import Reorder, overlaps
 from .runtime.alloc import Array
 from .runtime.describe import SOURCE, TARGET, describe
@@ -102,7 +102,7 @@ def reorder(
                 return call.into_new(source, values)
             elif call.into(source, target, values):
                 return out
-    arithmetic = Arithmetic(scale, zero_point, axis, beta, post_ops)
+    arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
     return _general(x, dst, src, dtype, arithmetic, out, engine, signed)
 
 
@@ -114,7 +114,7 @@ def _general(
     dst: Any,
     src: Any,
     dtype: Any,
-    given: Arithmetic,
+    given: CallArithmetic,
     out: Any,
     engine: Engine | str | None,
     signed: SignedCall | None = None,
@@ -154,17 +154,17 @@ def _general(
     return np.asarray(target) if is_array and target.engine.device.is_host else target
 
 
-def _by_way_of(device: Engine, source: Memory, target: Memory, given: Arithmetic, out: Any) -> Any:
+def _by_way_of(device: Engine, source: Memory, target: Memory, given: CallArithmetic, out: Any) -> Any:
     """Done on a device for memories of the host: `out` is brought there, written, and brought back."""
     there = Memory(target.desc, device)
-    _general(target, None, None, None, Arithmetic(), there, device)
+    _general(target, None, None, None, CallArithmetic(), there, device)
     _general(source, None, None, None, given, there, device)
-    _general(there, None, None, None, Arithmetic(), target, device)
+    _general(there, None, None, None, CallArithmetic(), target, device)
     return out
 
 
 def _of_others(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Any, engine: Engine | str | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
     target = None if out is None else as_target(out, "reorder: out")
@@ -191,7 +191,7 @@ register_mover(_moved)
 
 
 def _into_nibbles(
-    x: Any, dst: Any, src: Any, dtype: Any, given: Arithmetic, out: Array, engine: Engine | str | None
+    x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Array, engine: Engine | str | None
 ) -> Array:
     """Pack, and give NumPy its elements one to a byte."""
     kind = DataType.parse(out.dtype)
@@ -214,13 +214,13 @@ def _into_nibbles(
             why="its memory must not be written" if fits else f"its shape is {out.shape}",
             hint="pass a writable array of the dims of x",
         )
-    _general(out, None, None, None, Arithmetic(), packed, engine)
+    _general(out, None, None, None, CallArithmetic(), packed, engine)
     _general(x, dst, src, None, given, packed, engine)
     out[...] = packed.to_numpy()
     return out
 
 
-def _execute(source: Memory, target: Memory, bound: Bound, engine: Engine) -> Reorder:
+def _execute(source: Memory, target: Memory, bound: BoundAttributes, engine: Engine) -> Reorder:
     """Run the primitive, to its end."""
     if overlaps(source, target):
         raise InvalidArguments(
@@ -238,7 +238,9 @@ def _execute(source: Memory, target: Memory, bound: Bound, engine: Engine) -> Re
     return primitive
 
 
-def _remember(signed: SignedCall, primitive: Reorder, source: Memory, target: Memory, bound: Bound) -> None:
+def _remember(
+    signed: SignedCall, primitive: Reorder, source: Memory, target: Memory, bound: BoundAttributes
+) -> None:
     """Let later calls of the same signature go straight to the machine code."""
     impl, values = primitive._check_usable(), signed.values
     words = CallWords(impl.computation)

@@ -14,13 +14,13 @@ import jax
 import numpy as np
 
 from .arrays import reorder as reorder_array
-from .desc.aliases import LETTERS
+from .desc.tag_text import LETTERS
 from .dtypes import DataType
 from .errors import InvalidArguments
-from .frameworks.formats import parse_type, plain_order, tag_text
-from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frameworks.jax_arrays import check_width
-from .frameworks.jax_kernels import check_type, factor_of, reorder_p, shuffle_p
+from .frontend.formats import parse_type, plain_order, tag_text
+from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
+from .frontend.jax_arrays import check_width
+from .frontend.jax_kernels import check_type, factor_of, reorder_p, shuffle_p
 
 __all__ = ["channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 

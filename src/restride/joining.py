@@ -15,14 +15,14 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
-from .frameworks.array_key import read_from, write_to
-from .frameworks.binder import BoundCall, SignedCall, find_call, keep_call
-from .frameworks.carriers import NumpyType, carried, unnamed_type
-from .frameworks.formats import format_key, type_key
-from .frameworks.listed import listed, on_engine
-from .frameworks.nibbles import as_bytes, is_nibbles
-from .frameworks.results import maker_of
-from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
+from .frontend.array_key import read_from, write_to
+from .frontend.binder import BoundCall, SignedCall, find_call, keep_call
+from .frontend.carriers import NumpyType, carried, unnamed_type
+from .frontend.formats import format_key, type_key
+from .frontend.listed import listed, on_engine
+from .frontend.nibbles import as_bytes, is_nibbles
+from .frontend.results import maker_of
+from .frontend.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .plan.concat_problem import ConcatProblem
 from .plan.sum_problem import SumProblem
 from .primitives.base import DEFAULT_ATTR

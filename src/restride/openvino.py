@@ -30,9 +30,9 @@ import numpy as np
 from .desc.parse import parse_int, parse_ints, short_repr
 from .desc.tags import MAX_NDIMS
 from .errors import Error, InvalidArguments
-from .frameworks.groups import by_count
-from .frameworks.openvino_ir import Port, RawLayer, find_layers, to_int
-from .frameworks.xml_source import opened
+from .frontend.groups import by_count
+from .frontend.openvino_ir import Port, RawLayer, find_layers, to_int
+from .frontend.xml_source import opened
 from .runtime.memory import Memory
 from .shuffles import shuffle_channels
 

@@ -15,10 +15,10 @@ from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .errors import InvalidArguments, OutOfMemory, Unimplemented
-from .frameworks.arithmetic import Arithmetic, Bound, bind
-from .frameworks.formats import check_out, out_desc, target_desc, wanted_of_out
-from .frameworks.tensors import as_numpy, as_target
-from .plan.cost import Prediction, Work, predict
+from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
+from .frontend.formats import check_out, out_desc, target_desc, wanted_of_out
+from .frontend.tensors import as_numpy, as_target
+from .plan.cost import KernelWork, Prediction, predict
 from .plan.reorder_problem import ReorderProblem
 from .primitives.implementation import compiled
 from .primitives.reorder import Reorder, check_reorder
@@ -29,8 +29,8 @@ from .runtime.memory import Memory
 from .runtime.stream import Stream
 from .runtime.timing import Measured, available_memory, quartiles, time_call
 from .targets.compile_pool import assembly
-from .targets.cpu import Lowered, machine_of
-from .targets.spirv import Spirv
+from .targets.cpu import LoweredNest, machine_of
+from .targets.spirv import LoweredSpirv
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
 
@@ -45,7 +45,7 @@ class _Job:
 
     problem: ReorderProblem
     engine: Engine
-    bound: Bound
+    bound: BoundAttributes
     executable: Executable
     log: list[Measured] = field(default_factory=list)
 
@@ -101,7 +101,7 @@ class Plan:
     why: str
     threads: int
     nest: str
-    _lowered: Lowered | Spirv | None = field(repr=False)
+    _lowered: LoweredNest | LoweredSpirv | None = field(repr=False)
     _job: _Job = field(repr=False, compare=False)
 
     @property
@@ -111,11 +111,13 @@ class Plan:
         Foretold by `plan/cost.py` from rates of another machine: for comparing plans, not for quoting.
         """
         lowered, job = self._lowered, self._job
-        if not isinstance(lowered, Lowered):
+        if not isinstance(lowered, LoweredNest):
             return None
         written = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
         functions = job.problem.work_bytes - self.bytes_moved
-        work = Work(lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, written)
+        work = KernelWork(
+            lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, written
+        )
         return predict(work, machine_of(lowered.isa, lowered.caches))
 
     @property
@@ -155,7 +157,7 @@ class Plan:
     @property
     def asm(self) -> str:
         """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
-        if not isinstance(self._lowered, Lowered):
+        if not isinstance(self._lowered, LoweredNest):
             return ""
         return assembly(self.ir, self._lowered.isa, self._lowered.is_swept)
 
@@ -233,7 +235,7 @@ def plan(
         _concrete(dst, "dst")
     target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
     device = engine_of(x, out, engine)
-    bound = bind(Arithmetic(scale, zero_point, axis, beta, post_ops), source, target, device)
+    bound = bind(CallArithmetic(scale, zero_point, axis, beta, post_ops), source, target, device)
     problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
     executable = compiled(problem, device)
     job = _Job(problem, device, bound, executable)

@@ -12,8 +12,8 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
-from .frameworks.formats import parse_type
-from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign
+from .frontend.formats import parse_type
+from .frontend.tensors import as_numpy, as_target, back_to, is_foreign
 from .primitives.checks import check_memory
 from .runtime.alloc import Array
 from .runtime.describe import Subject, describe

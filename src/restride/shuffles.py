@@ -12,13 +12,13 @@ from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.memory_desc import MemoryDesc
 from .errors import InvalidArguments
 from .foreign import is_masked
-from .frameworks.array_key import read_from, write_to
-from .frameworks.binder import BoundCall, SignedCall, find_call, keep_call
-from .frameworks.carriers import carried
-from .frameworks.formats import target_desc
-from .frameworks.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frameworks.results import maker_of
-from .frameworks.tensors import as_numpy, as_target, back_to, is_foreign, written
+from .frontend.array_key import read_from, write_to
+from .frontend.binder import BoundCall, SignedCall, find_call, keep_call
+from .frontend.carriers import carried
+from .frontend.formats import target_desc
+from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
+from .frontend.results import maker_of
+from .frontend.tensors import as_numpy, as_target, back_to, is_foreign, written
 from .plan.shuffle_problem import ShuffleProblem
 from .primitives.checks import check_destination, check_memory, share_bytes
 from .primitives.implementation import Implementation

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from .frameworks.formats import tag_text
-from .frameworks.tensors import check_strided
-from .frameworks.torch_gradients import (
+from .frontend.formats import tag_text
+from .frontend.tensors import check_strided
+from .frontend.torch_gradients import (
     Reordered,
     Shuffled,
     axis_of_all,
@@ -23,7 +23,7 @@ from .frameworks.torch_gradients import (
     shuffled,
     tag_of_all,
 )
-from .frameworks.torch_kernels import (
+from .frontend.torch_kernels import (
     dtype_of,
     empty,
     order_of,
@@ -33,7 +33,7 @@ from .frameworks.torch_kernels import (
     shuffle_new,
     tag_of,
 )
-from .frameworks.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
+from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
 
 __all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 

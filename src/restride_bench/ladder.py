@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 import restride as rs
-from restride.plan.compute import linear
+from restride.plan.nest import linear
 from restride.plan.reorder import reorder_nest
 from restride.runtime.kernel import Kernel
-from restride.targets.cpu import Lowered, lower
+from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import Isa, host_caches, host_isa
 
 from .array_peers import NumPy
@@ -84,7 +84,7 @@ def _ways(problem: PeerProblem, source: Bytes, target: Bytes, threads: int) -> I
         yield _Way(f"memcpy, {count} thread{'s' * (count > 1)}", count, copy, is_copy=True)
 
 
-def variants(problem: PeerProblem) -> dict[str, Lowered]:
+def variants(problem: PeerProblem) -> dict[str, LoweredNest]:
     """The kernels, each with one thing more."""
     sides = ((problem.src_type, problem.src_tag), (problem.dst_type, problem.dst_tag))
     src, dst = (rs.MemoryDesc(problem.dims, *side) for side in sides)
@@ -103,7 +103,7 @@ def variants(problem: PeerProblem) -> dict[str, Lowered]:
     return found
 
 
-def _with(lowered: Lowered, **changes: Any) -> Lowered:
+def _with(lowered: LoweredNest, **changes: Any) -> LoweredNest:
     return replace(lowered, schedules=tuple(replace(plan, **changes) for plan in lowered.schedules))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.contract import PROVIDED
+from restride.plan.conversion import PROVIDED
 from support.engines import allocated, memory_over, storage
 from support.packed import bytes_of, elements_of, values_of
 from support.values import patterns

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.memory_desc import MemoryDesc
 from .computation import NOTHING, Computation
-from .compute import Compute
-from .digits import levels, offsets
-from .nest import Axis, LoopNest
+from .nest import Axis, Compute, LoopNest
 from .program import DST, SRC, NestStep, Place, Program, Slot
-from .reorder import common_digits, nest_of
+from .reorder import common_digits, index_digits, nest_of, offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,8 @@ class FlipProblem:
         src, dst, axis = self.src, self.dst, self.axis
         size, padded = dst.dims[axis], dst.padded_dims[axis]
         dims = [common_digits(src, dst, dim) for dim in range(dst.ndims)]
-        read = offsets(levels(src, axis), [max(size - 1 - i, 0) for i in range(padded)])
-        dims[axis] = [Axis(padded, read, offsets(levels(dst, axis), range(padded)), step=1)]
+        read = offsets(index_digits(src, axis), [max(size - 1 - i, 0) for i in range(padded)])
+        dims[axis] = [Axis(padded, read, offsets(index_digits(dst, axis), range(padded)), step=1)]
         return nest_of(src, dst, Compute(), dims)
 
     def program(self) -> Program:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.compute import Compute, Step, linear
-from restride.plan.reorder import Tensor, reorder_nest
-from restride.targets.cpu import Lowered, lower
+from restride.plan.nest import Compute, Step, linear
+from restride.plan.reorder import TensorOperand, reorder_nest
+from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import compile_ir
 
@@ -86,17 +86,17 @@ def _main(isa: Isa) -> None:
         compile_ir(text, isa)
 
 
-def _moved(src: MemoryDesc, dst: MemoryDesc, isa: Isa, compute: Compute = _MOVE) -> Lowered:
+def _moved(src: MemoryDesc, dst: MemoryDesc, isa: Isa, compute: Compute = _MOVE) -> LoweredNest:
     return lower(reorder_nest(src, dst, compute), isa, CacheSizes())
 
 
-def _scaled(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
+def _scaled(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> LoweredNest:
     return _moved(src, dst, isa, linear(scaled=True, summed=True))
 
 
-def _added(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
+def _added(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> LoweredNest:
     compute = Compute((Step("mul"), Step("accumulate", 0)))
-    return lower(reorder_nest(src, dst, compute, [Tensor.of_desc(src)]), isa, CacheSizes())
+    return lower(reorder_nest(src, dst, compute, [TensorOperand.of_desc(src)]), isa, CacheSizes())
 
 
 _LOWERED = {"move": _moved, "scaled": _scaled, "added": _added}

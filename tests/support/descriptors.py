@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from restride.desc.memory_desc import MemoryDesc
 from restride.desc.tags import Tag
 from restride.dtypes import DataType
-from restride.plan.contract import PROVIDED
+from restride.plan.conversion import PROVIDED
 
 TYPES = PROVIDED
 # Extents around the sizes of registers, tiles and blocks, where tails begin.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from restride.emit.arithmetic import VectorArithmetic
 from restride.emit.builder import Builder, Value, i64, vector
+from restride.emit.compute import VectorArithmetic
 from restride.targets.cpu_ir import style_of
 from restride.targets.isa import Isa
 from support.kernels import runnable

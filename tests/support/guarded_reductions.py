@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from restride.plan.reduction import Op
-from restride.plan.reduction_planes import finish, new_planes
+from restride.plan.reduction_schedule import finish, new_planes
 from restride.targets.isa import CacheSizes, Isa
 
 from .guarded import Guarded

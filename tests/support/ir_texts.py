@@ -29,8 +29,8 @@ import numpy as np
 
 import restride as rs
 from restride.emit import entry
-from restride.emit.call import call_ir
 from restride.emit.pool import pool_ir
+from restride.emit.python_call import call_ir
 from restride.emit.xla_handler import xla_handler_ir
 from restride.plan.machine import DeviceFacts
 from restride.plan.program import Program
@@ -40,8 +40,8 @@ from restride.runtime.sycl_executable import SyclExecutable
 from restride.targets import isa as isa_module
 from restride.targets import jit, objects
 from restride.targets.isa import CacheSizes, Isa, host_isa
-from restride.targets.ptx import Ptx
-from restride.targets.spirv import Spirv
+from restride.targets.ptx import LoweredPtx
+from restride.targets.spirv import LoweredSpirv
 from support.ir_problem import Problem, Step, Tensor
 from support.ir_problems import ON_CPU, ON_DEVICE
 
@@ -50,11 +50,11 @@ Texts = tuple[str, ...]
 _LEVELS = ("avx512", "avx2", "sse41", "generic", "neon")
 _TABLES = "avx512+vbmi"
 _GPU = DeviceFacts(group=256, sub_group=32, local_bytes=1 << 16)
-_DEVICES: dict[str, tuple[DeviceFacts, type[Ptx] | type[Spirv]]] = {
-    "ptx": (_GPU, Ptx),
-    "spirv": (_GPU, Spirv),
-    "spirv:wave64": (DeviceFacts(group=256, sub_group=64), Spirv),
-    "spirv:cpu": (DeviceFacts(group=1, sub_group=1, vector_bytes=16), Spirv),
+_DEVICES: dict[str, tuple[DeviceFacts, type[LoweredPtx] | type[LoweredSpirv]]] = {
+    "ptx": (_GPU, LoweredPtx),
+    "spirv": (_GPU, LoweredSpirv),
+    "spirv:wave64": (DeviceFacts(group=256, sub_group=64), LoweredSpirv),
+    "spirv:cpu": (DeviceFacts(group=1, sub_group=1, vector_bytes=16), LoweredSpirv),
 }
 _TRIPLES = (
     "x86_64-unknown-linux-gnu",
@@ -140,7 +140,7 @@ def _recording(isa: Isa, caches: CacheSizes) -> Iterator[set[str]]:
         mock.patch.object(isa_module, "read_caches", _always(caches)),
         mock.patch.object(objects, "object_code", record),
         mock.patch.object(objects, "load", _always(library)),
-        mock.patch.object(objects.kernel_files, "name_for_perf", _always(None)),
+        mock.patch.object(objects, "name_for_perf", _always(None)),
     ):
         isa_module.host_caches.cache_clear()
         try:
@@ -241,7 +241,7 @@ class _NoDevice:
 
     name, kind, index, is_default, is_host, has_double = "sycl:none", "any", 0, True, False, True
 
-    def __init__(self, facts: DeviceFacts, form: type[Ptx] | type[Spirv]) -> None:
+    def __init__(self, facts: DeviceFacts, form: type[LoweredPtx] | type[LoweredSpirv]) -> None:
         self.facts, self._form = facts, form
         self.texts: set[str] = set()
 

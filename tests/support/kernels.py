@@ -13,11 +13,10 @@ import numpy.typing as npt
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.compute import Compute, linear
-from restride.plan.contract import storage_dtype
+from restride.plan.conversion import storage_dtype
 from restride.plan.interpret import interpret
-from restride.plan.nest import LoopNest
-from restride.runtime.kernel import KernelParams
+from restride.plan.nest import Compute, LoopNest, linear
+from restride.runtime.kernel import KernelWords
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
 
@@ -57,7 +56,7 @@ class Kernel:
     ) -> None:
         self._take(cpu.lower(nest, isa, caches, may_stream=may_stream))
 
-    def _take(self, lowered: cpu.Lowered) -> None:
+    def _take(self, lowered: cpu.LoweredNest) -> None:
         self.lowered, self._compute = lowered, lowered.nest.compute
         self._library = loaded(lowered.ir(), lowered.isa)
         pointer, count = ctypes.c_void_p, ctypes.c_int64
@@ -66,7 +65,7 @@ class Kernel:
 
     def part(self, src: int, dst: int, part: int, parts: int, alpha: float = 1.0, beta: float = 0.0) -> None:
         """Run one share."""
-        params = KernelParams(factors_of(self._compute, alpha, beta))
+        params = KernelWords(factors_of(self._compute, alpha, beta))
         self._entry(src, dst, params.address, part, parts)
 
     def __call__(self, src: int, dst: int, alpha: float = 1.0, beta: float = 0.0, parts: int = 1) -> None:

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.emit import entry
-from restride.plan.contract import storage_dtype
+from restride.plan.conversion import storage_dtype
 from restride.plan.reduction import Op, Reduction, reduction_of
-from restride.plan.reduction_planes import finish, new_planes
+from restride.plan.reduction_schedule import finish, new_planes
+from restride.targets.cpu_kernels import lower_reduction
 from restride.targets.isa import CacheSizes, Isa
-from restride.targets.lowered import lower_reduction
 
 from .by_offset import positions
 from .kernels import COMMON, elements, room

@@ -14,8 +14,8 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.plan.interpret import interpret
 from restride.plan.machine import Machine
 from restride.plan.nest import LoopNest
-from restride.plan.shuffle import shuffle_chain, shuffle_nest
-from restride.plan.staged import Chain, stage, stream
+from restride.plan.shuffle import shuffle_in_stages, shuffle_nest
+from restride.plan.staged import StagedNest, stage, stream
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
 
@@ -59,9 +59,9 @@ class ShuffleCase:
         return shuffle_nest(self.src, self.dst, self.axis, self.group_size)
 
     @property
-    def chain(self) -> Chain | None:
+    def chain(self) -> StagedNest | None:
         """The same in stages."""
-        return shuffle_chain(self.src, self.dst, self.axis, self.group_size)
+        return shuffle_in_stages(self.src, self.dst, self.axis, self.group_size)
 
 
 def _case(
@@ -131,7 +131,7 @@ DIRECT = (
 )
 
 
-def run_stages(chain: Chain, chunk: int, src: Array, dst: Array, *, poured: bool) -> None:
+def run_stages(chain: StagedNest, chunk: int, src: Array, dst: Array, *, through_scratch: bool) -> None:
     """Interpret a chain in chunks of so many positions."""
     for place in product(*(range(axis.extent) for axis in chain.outer)):
         src_at = chain.nest.src_base + sum(a.src_offset(i) for a, i in zip(chain.outer, place, strict=True))
@@ -139,22 +139,22 @@ def run_stages(chain: Chain, chunk: int, src: Array, dst: Array, *, poured: bool
         for start in range(0, chain.along.extent, chunk):
             positions = min(chunk, chain.along.extent - start)
             at = src_at + chain.along.src_offset(start), dst_at + chain.along.dst_offset(start)
-            _run_chunk(chain, positions, (src, dst), at, poured=poured)
+            _run_chunk(chain, positions, (src, dst), at, through_scratch=through_scratch)
 
 
 def _run_chunk(
-    chain: Chain, count: int, buffers: tuple[Array, Array], at: tuple[int, int], *, poured: bool
+    chain: StagedNest, count: int, buffers: tuple[Array, Array], at: tuple[int, int], *, through_scratch: bool
 ) -> None:
     (read, dst), (first, to) = buffers, at
-    nests = chain.nests(count, poured)
-    for nest in nests[: None if poured else -1]:
+    nests = chain.nests(count, through_scratch)
+    for nest in nests[: None if through_scratch else -1]:
         scratch = np.full(chain.row * count, _JUNK, dst.dtype)
         interpret(replace(nest, src_base=first), read, scratch)
         read, first = scratch, 0
-    if not poured:
+    if not through_scratch:
         interpret(replace(nests[-1], src_base=first, dst_base=to), read, dst)
         return
-    pour = chain.pour(count)
+    pour = chain.flush(count)
     for place in product(*(range(axis.extent) for axis in pour.loops)):
         start = sum(a.src_offset(i) for a, i in zip(pour.loops, place, strict=True))
         end = to + sum(a.dst_offset(i) for a, i in zip(pour.loops, place, strict=True))
@@ -163,7 +163,9 @@ def _run_chunk(
 
 def can_pour(case: ShuffleCase, machine: Machine | None = None) -> bool:
     """True where a chunk of the case has long enough runs."""
-    return case.chain is not None and stage(case.chain, machine or Machine(), poured=True) is not None
+    return (
+        case.chain is not None and stage(case.chain, machine or Machine(), through_scratch=True) is not None
+    )
 
 
 def can_stream(case: ShuffleCase, machine: Machine) -> bool:
@@ -184,9 +186,11 @@ class StagedKernel(Kernel):
         chain, machine = case.chain, cpu.machine_of(isa, COMMON)
         assert chain is not None
         is_streamed = way == "streamed"
-        staged = stream(chain, machine) if is_streamed else stage(chain, machine, poured=way == "poured")
+        staged = (
+            stream(chain, machine) if is_streamed else stage(chain, machine, through_scratch=way == "poured")
+        )
         assert staged is not None
-        self._take(cpu.Lowered(case.nest, isa, COMMON, (), "staged", staged.why, staged.steps, staged))
+        self._take(cpu.LoweredNest(case.nest, isa, COMMON, (), "staged", staged.why, staged.steps, staged))
 
 
 class ChosenKernel(Kernel):

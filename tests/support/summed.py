@@ -12,13 +12,12 @@ import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.emit import entry
-from restride.plan.compute import linear
-from restride.plan.nest import LoopNest
+from restride.plan.nest import LoopNest, linear
 from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
-from restride.runtime.kernel import KernelParams
+from restride.runtime.kernel import KernelWords
+from restride.targets.cpu_kernels import LoweredFusedSums, lower_fused_sums
 from restride.targets.isa import CacheSizes, Isa
-from restride.targets.lowered import LoweredFusedSums, lower_fused_sums
 
 from .by_offset import positions
 from .kernels import COMMON, factors_of
@@ -26,7 +25,7 @@ from .machine_code import loaded
 
 Array = npt.NDArray[np.generic]
 
-# A last cache in which the destination of every case is large, so that whole runs are poured.
+# A last cache in which the destination of every case is large, so that whole runs are flushed.
 SMALL = CacheSizes(l2=1 << 10, l3=1 << 12)
 
 
@@ -79,7 +78,7 @@ class Kernel:
     def __init__(self, case: Case, lowered: LoweredFusedSums) -> None:
         self.lowered = lowered
         self._library = loaded(lowered.ir(), lowered.isa)
-        self._params = KernelParams(factors_of(case.nest.compute, case.scale, 0.0))
+        self._params = KernelWords(factors_of(case.nest.compute, case.scale, 0.0))
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
         self._entry = kind(self._library.address(entry.ENTRY))

@@ -1,4 +1,4 @@
-"""Primitive attributes: scales, zero points, post-ops, scratchpad mode (R22–R33).
+"""Primitive attributes: scales, zero points, post-ops, modes, scratchpad mode (R22–R34).
 
 Setters mutate, `freeze` makes an `Attr`. What is right alone is checked here; what needs the descriptors, in
 `attr_check`.
@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
-from .attr_modes import ModeAttr
-from .attr_value import Attr, Compensation, without_neutral
-from .factor import ARG_SRC, Factor, common_scale, is_neutral
+from .attr_value import ARG_SRC, Attr, Compensation, Factor, common_scale, is_neutral, without_neutral
 from .factor_parse import (
     RUNTIME_F32_VAL,
     RUNTIME_S32_VAL,
@@ -25,10 +23,114 @@ from .factor_parse import (
     parse_scales,
     parse_zero_points,
 )
-from .parse import parse_bool, short_repr
+from .parse import one_of, parse_bool, short_repr
 from .post_ops import PostOp, PostOps
 
-__all__ = ["RUNTIME_F32_VAL", "RUNTIME_S32_VAL", "SCRATCHPAD_MODES", "Attr", "Compensation", "PrimitiveAttr"]
+__all__ = [
+    "ACCUMULATION_MODES",
+    "FPMATH_MODES",
+    "ROUNDING_MODES",
+    "RUNTIME_F32_VAL",
+    "RUNTIME_S32_VAL",
+    "SCRATCHPAD_MODES",
+    "Attr",
+    "Compensation",
+    "ModeAttr",
+    "PrimitiveAttr",
+]
+
+# --- attr modes --------------------------------------------------------------
+# Modes of arithmetic that oneDNN's attributes have (R34); here there is one way.
+
+FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
+ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
+ROUNDING_MODES = ("environment", "stochastic")
+
+
+class ModeAttr:
+    """The part of `PrimitiveAttr` for modes. What would only allow less exact results is held, and changes
+    nothing: they stay those of the contract.
+    """
+
+    __slots__ = ("_accumulation", "_deterministic", "_fpmath")
+
+    def __init__(self) -> None:
+        self._fpmath: tuple[str, bool] = ("strict", False)
+        self._accumulation = "strict"
+        self._deterministic = False
+
+    def _modes(self) -> tuple[object, ...]:
+        """All modes as one value."""
+        return self._fpmath, self._accumulation, self._deterministic
+
+    def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
+        """Which lower precision may be used: "strict", "bf16", "f16", "tf32" or "any". None ever is (N1)."""
+        wanted = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
+        self._fpmath = wanted, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
+
+    def get_fpmath_mode(self) -> tuple[str, bool]:
+        """The mode, and whether it is for integers too."""
+        return self._fpmath
+
+    def set_accumulation_mode(self, mode: str) -> None:
+        """How to accumulate: "strict", "relaxed", "any", "s32", "f32" or "f16". It is strict (N1)."""
+        self._accumulation = _parse_mode("set_accumulation_mode", mode, ACCUMULATION_MODES)
+
+    def get_accumulation_mode(self) -> str:
+        """What was set; "strict" at first."""
+        return self._accumulation
+
+    def set_deterministic(self, value: bool) -> None:
+        """Whether equal runs must give equal bits. They always do."""
+        self._deterministic = parse_bool("set_deterministic", value)
+
+    def get_deterministic(self) -> bool:
+        """What was set; False at first."""
+        return self._deterministic
+
+    def set_rounding_mode(self, arg: int, mode: str) -> None:
+        """How an argument is rounded: "environment", which is half to even (N2).
+
+        Raises Unimplemented for "stochastic".
+        """
+        parse_arg("set_rounding_mode", arg)
+        if _parse_mode("set_rounding_mode", mode, ROUNDING_MODES) != "environment":
+            raise Unimplemented(
+                "set_rounding_mode: stochastic rounding",
+                code="RS-N02",
+                why="equal runs give equal bits: results are rounded half to even (N2)",
+                hint="leave the rounding mode out",
+            )
+
+    def get_rounding_mode(self, arg: int) -> str:
+        """ "environment": there is no other."""
+        parse_arg("get_rounding_mode", arg)
+        return "environment"
+
+    def set_dropout(self, *_: Any) -> None:
+        """Raise Unimplemented: a reorder keeps its elements (R34)."""
+        raise Unimplemented(
+            "set_dropout: there is no dropout",
+            code="RS-R34",
+            why="a reorder keeps its elements (R34)",
+            hint='multiply with a mask: append_binary("mul", mask)',
+        )
+
+
+def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
+    word = plain_text(mode)
+    if isinstance(word, str) and word in known:
+        return word
+    raise InvalidArguments(
+        f"{call}: mode is {short_repr(mode)}",
+        code="RS-V04",
+        why="there is no such mode",
+        hint=one_of(known, mode),
+    )
+
+
+# --- attr --------------------------------------------------------------------
+# Primitive attributes: scales, zero points, post-ops, scratchpad mode (R22–R33).
 
 SCRATCHPAD_MODES = ("library", "user")
 
@@ -98,7 +200,7 @@ class PrimitiveAttr(ModeAttr):
     def get_output_scales(self) -> tuple[int, list[float]]:
         """The mask, and the scales as rounded to f32; [RUNTIME_F32_VAL] where they come at execution."""
         factor = self._output_scales or common_scale(1.0)
-        return factor.mask, [RUNTIME_F32_VAL] if factor.values is None else _listed(factor)
+        return factor.mask, [RUNTIME_F32_VAL] if factor.values is None else _values_of(factor)
 
     def set_scales(
         self, arg: int, mask: int, scales: Any = None, groups: Sequence[int] = (), data_type: Any = "f32"
@@ -194,13 +296,13 @@ class PrimitiveAttr(ModeAttr):
         return self._scratchpad
 
 
-def _listed(factor: Factor) -> list[Any]:
+def _values_of(factor: Factor) -> list[Any]:
     values = factor.to_numpy()
     return [] if values is None else values.tolist()
 
 
 def _params(factor: Factor) -> tuple[int, list[Any] | None, tuple[int, ...], DataType]:
-    values = None if factor.values is None else _listed(factor)
+    values = None if factor.values is None else _values_of(factor)
     return factor.mask, values, factor.groups, factor.data_type
 
 

@@ -8,14 +8,14 @@ from math import prod
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
 from .attr import Attr
-from .factor import ARG_DST, ARG_SRC, Factor, fits_extents
+from .attr_value import ARG_DST, ARG_SRC, Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
 from .post_ops import BinaryOp, PostOp, SumOp
 
 _NAMES = {ARG_SRC: "src", ARG_DST: "dst"}
 # Types that no arithmetic reads or writes as a tensor's.
-_HELD = (DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0)
+_STORAGE_ONLY = (DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0)
 
 
 def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
@@ -27,7 +27,7 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
     """
     try:
         _check_arguments(attr)
-        for name, arg, factor in _named(attr):
+        for name, arg, factor in _factors_with_names(attr):
             dims = (dst if arg == ARG_DST else src).dims
             _check_mask(name, factor, dims)
             _check_groups(name, factor, dims)
@@ -53,7 +53,7 @@ def _check_arguments(attr: Attr) -> None:
         )
 
 
-def _named(attr: Attr) -> Iterator[tuple[str, int, Factor]]:
+def _factors_with_names(attr: Attr) -> Iterator[tuple[str, int, Factor]]:
     """All factors with their names and arguments; output scales are the source's (N1)."""
     if attr.output_scales is not None:
         yield "output scales", ARG_SRC, attr.output_scales
@@ -101,7 +101,7 @@ def _check_count(name: str, factor: Factor, dims: Sequence[int]) -> None:
     raise InvalidArguments(
         f"reorder: wrong number of {name}",
         code="RS-R22",
-        why=f"mask {factor.mask} stands for {_expected(factor, dims, masked)}, there are {values.size}",
+        why=f"mask {factor.mask} stands for {_count_text(factor, dims, masked)}, there are {values.size}",
         hint="give one for each index of the masked dims, in logical order, the last dim fastest",
     )
 
@@ -113,14 +113,14 @@ def _check_shape(name: str, factor: Factor, dims: Sequence[int]) -> None:
     raise InvalidArguments(
         f"reorder: wrong shape of the {name}",
         code="RS-R22",
-        why=f"mask {factor.mask} stands for {_expected(factor, dims, masked)}, "
+        why=f"mask {factor.mask} stands for {_count_text(factor, dims, masked)}, "
         f"the array is {' x '.join(map(str, factor.shape))}",
         hint="give the masked dims in logical order: .transpose() where they are in another, then .ravel() "
         "where an array has other dims than these",
     )
 
 
-def _expected(factor: Factor, dims: Sequence[int], masked: Sequence[int]) -> str:
+def _count_text(factor: Factor, dims: Sequence[int], masked: Sequence[int]) -> str:
     """`2 x 5 = 10 values (dim 0 is 2, dim 2 is 5)`."""
     extents = factor.extents(dims)
     shared = dict(zip((len(dims) - 2, len(dims) - 1), factor.groups, strict=False))
@@ -154,7 +154,7 @@ def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
 
 def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
     data_type = op.data_type or dst_type
-    if data_type in _HELD:
+    if data_type in _STORAGE_ONLY:
         _check_type(f"the sum (post-op {index}) reads dst as", data_type)
     if data_type.bits != dst_type.bits:
         raise InvalidArguments(
@@ -173,7 +173,7 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
 
 
 def _check_type(what: str, data_type: DataType) -> None:
-    if data_type not in _HELD:
+    if data_type not in _STORAGE_ONLY:
         return
     raise Unimplemented(
         f"reorder: {what} {data_type}",

@@ -14,7 +14,7 @@ import numpy as np
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..foreign import is_masked
-from .factor import (
+from .attr_value import (
     ARG_DST,
     ARG_MULTIPLE_SRC,
     ARG_SRC,
@@ -25,8 +25,7 @@ from .factor import (
     Factor,
     above_one,
 )
-from .parse import is_scalar, parse_int, parse_ints, short_repr
-from .real import to_f32
+from .parse import is_scalar, parse_int, parse_ints, short_repr, to_f32
 from .tags import MAX_NDIMS
 
 RUNTIME_F32_BITS = 0x7FC000D0
@@ -50,7 +49,7 @@ def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type
         return Factor(bits, dtype, shared)
     _check_common(call, bits, values.size, "scale")
     values[np.isnan(values)] = np.nan
-    held = _rounded(values, dtype, name).astype("<f4").tobytes()
+    held = _round_scales(values, dtype, name).astype("<f4").tobytes()
     return Factor(bits, dtype, shared, held, _shape_of(scales))
 
 
@@ -255,7 +254,7 @@ def _check_common(call: str, mask: int, count: int, word: str) -> None:
     )
 
 
-def _rounded(values: Array, dtype: DataType, name: str) -> Array:
+def _round_scales(values: Array, dtype: DataType, name: str) -> Array:
     """Scales as the type holds them: rounded half to even. Those of e8m0 must be powers of two."""
     if dtype is DataType.f32:
         return values
@@ -268,13 +267,13 @@ def _rounded(values: Array, dtype: DataType, name: str) -> Array:
         raise InvalidArguments(
             f"{name}[{index}] is {values[index]:g}",
             code="RS-R22",
-            why=f"{dtype} holds {_HELD[dtype]}",
+            why=f"{dtype} holds {_RANGE_TEXTS[dtype]}",
             hint="use a wider data_type, as 'f32'",
         )
     return stored
 
 
-_HELD = {
+_RANGE_TEXTS = {
     DataType.bf16: "values up to 3.39e38",
     DataType.f16: "values up to 65504",
     DataType.f8_e5m2: "values up to 57344",

@@ -1,5 +1,4 @@
-"""Where each element lies: dims, strides and inner blocks as one frozen value, with its arithmetic (spec 2.1,
-M10, M16).
+"""Where each element lies: a layout as a frozen value, index to offset and back (spec 2.1, M10, N8).
 
 All offsets and strides count elements, all arithmetic is in Python integers, so nothing here can overflow.
 """
@@ -9,19 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple
 
+from ..errors import Unimplemented
 from .tags import Tag
+
+# --- layout ------------------------------------------------------------------
+# Where each element lies: dims, strides and inner blocks as one frozen value, with its arithmetic (spec
+# 2.1, M10, M16).
 
 RUNTIME_DIM = -(2**63)
 """Stands for a dim or stride that is known only at execution (`DNNL_RUNTIME_DIM_VAL`)."""
 
 # Programs describe the same few tensors again and again: what takes Python long is kept for so many of them.
-_KEPT = 1024
+_CACHED_LAYOUTS = 1024
 
 
-class Level(NamedTuple):
+class LayoutDigit(NamedTuple):
     """One digit of a position: `position[axis] = Σ digit * weight`, `offset = offset0 + Σ digit * stride`."""
 
     axis: int
@@ -80,7 +84,7 @@ def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tupl
     return tuple(products)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LAYOUTS)
 def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
     """The dense layout of `dims` in the order of `tag`; blocked axes are padded up to whole blocks (M11).
 
@@ -99,15 +103,15 @@ def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
     return Layout(dims, padded, tuple(strides), tag.inner_blks, tag.inner_idxs)
 
 
-def levels(layout: Layout) -> list[Level]:
+def layout_digits(layout: Layout) -> list[LayoutDigit]:
     """The digits of a position, outer ones first: one per axis, then one per inner block."""
     blocks = layout.blocks
     extents = layout.outer_extents
-    found = [Level(d, extents[d], blocks[d], layout.strides[d]) for d in range(len(layout.dims))]
+    found = [LayoutDigit(d, extents[d], blocks[d], layout.strides[d]) for d in range(len(layout.dims))]
     weights = list(blocks)
     for blk, d, stride in zip(layout.inner_blks, layout.inner_idxs, layout.inner_strides, strict=True):
         weights[d] //= blk
-        found.append(Level(d, blk, weights[d], stride))
+        found.append(LayoutDigit(d, blk, weights[d], stride))
     return found
 
 
@@ -123,7 +127,7 @@ def axis_offset(layout: Layout, axis: int, position: int) -> int:
     return total + position * layout.strides[axis]
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LAYOUTS)
 def extent_range(layout: Layout) -> tuple[int, int]:
     """Lowest and one past the highest element offset of elements and padding; (0, 0) where there are none.
 
@@ -136,7 +140,7 @@ def extent_range(layout: Layout) -> tuple[int, int]:
     return low, layout.offset0 + sum(step for step in far if step > 0) + 1
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LAYOUTS)
 def storage_elements(layout: Layout) -> int:
     """Elements of storage without offset0: the rule of the documents (M16), and never less than what is
     touched.
@@ -150,3 +154,123 @@ def storage_elements(layout: Layout) -> int:
     size = max(1 if n == 1 else n * abs(stride) for n, stride in counts)
     low, high = extent_range(layout)
     return max(size, high - low, prod(layout.inner_blks))
+
+
+# --- from offsets back to indices --------------------------------------------
+# From offsets back to indices: the inverse of a layout, and whether it has one (M10, N8).
+
+_MAX_STEPS = 100_000
+
+
+class _UnknownDigit(NamedTuple):
+    """An unknown integer between `least` and `most` that moves the offset by `stride` > 0 each."""
+
+    stride: int
+    least: int
+    most: int
+
+
+class _TooLongError(Exception):
+    """The search for digits used up its steps; only strides that do not nest can do that."""
+
+
+class _DigitSearch:
+    """Finds digits with `Σ digit * stride == target`, widest stride first.
+
+    A digit is tried only where the narrower strides can make up for the rest: within reach, and divisible by
+    their common divisor. For strides that nest that is one value each, so the search does not branch.
+    """
+
+    def __init__(self, digits: list[_UnknownDigit]) -> None:
+        self.digits = digits
+        self.low, self.high, self.common = [0], [0], [0]
+        for digit in reversed(digits):
+            self.low.insert(0, self.low[0] + digit.least * digit.stride)
+            self.high.insert(0, self.high[0] + digit.most * digit.stride)
+            self.common.insert(
+                0, gcd(self.common[0], digit.stride) if digit.least < digit.most else self.common[0]
+            )
+        self.steps = 0
+
+    def solve(self, target: int, depth: int = 0) -> tuple[int, ...] | None:
+        """Digits from `depth` on that sum to `target`, or None where there are none."""
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            raise _TooLongError
+        if depth == len(self.digits):
+            return () if target == 0 else None
+        for value in self.choices(target, depth):
+            rest = self.solve(target - value * self.digits[depth].stride, depth + 1)
+            if rest is not None:
+                return (value, *rest)
+        return None
+
+    def choices(self, target: int, depth: int) -> range:
+        """The values of one digit that leave a rest which the later ones may reach."""
+        digit, after = self.digits[depth], depth + 1
+        least = max(digit.least, -((self.high[after] - target) // digit.stride))
+        most = min(digit.most, (target - self.low[after]) // digit.stride)
+        shared = gcd(self.common[after], digit.stride)
+        if target % shared:
+            return range(0)
+        period = max(1, self.common[after] // shared)
+        first = target // shared * pow(digit.stride // shared, -1, period) if period > 1 else 0
+        return range(least + (first - least) % period, most + 1, period)
+
+
+def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
+    """The logical index whose element lies at `offset`; None for padding, gaps, and outside.
+
+    Raises Unimplemented where overlapping strides make the search too long.
+    """
+    if 0 in layout.dims:
+        return None
+    found = sorted(
+        (level for level in layout_digits(layout) if level.stride), key=lambda level: -abs(level.stride)
+    )
+    backwards = sum((level.extent - 1) * level.stride for level in found if level.stride < 0)
+    search = _DigitSearch([_UnknownDigit(abs(level.stride), 0, level.extent - 1) for level in found])
+    try:
+        digits = search.solve(offset - layout.offset0 - backwards)
+    except _TooLongError:
+        raise Unimplemented(
+            "MemoryDesc.index: too many overlapping strides",
+            code="RS-L01",
+            where=str(layout.strides),
+            why="more places than can be searched may hold the element",
+            hint="ask a descriptor whose strides nest",
+        ) from None
+    if digits is None:
+        return None
+    position = [0] * len(layout.dims)
+    for level, digit in zip(found, digits, strict=True):
+        position[level.axis] += level.weight * (digit if level.stride > 0 else level.extent - 1 - digit)
+    return tuple(position) if all(i < n for i, n in zip(position, layout.dims, strict=True)) else None
+
+
+def is_injective(layout: Layout) -> bool:
+    """True where no two positions, padding included, share an offset.
+
+    Two positions clash when differences of digits, not all zero, sum to offset 0. Strides that nest cannot;
+    for others the differences are searched. A search that would run too long counts as a clash.
+    """
+    found = [level for level in layout_digits(layout) if level.extent > 1]
+    if 0 in layout.dims:
+        return True
+    if any(level.stride == 0 for level in found):
+        return False
+    steps = sorted(((abs(level.stride), level.extent) for level in found), reverse=True)
+    search = _DigitSearch([_UnknownDigit(stride, 1 - extent, extent - 1) for stride, extent in steps])
+    try:
+        return not any(_clashes_from(search, depth) for depth in range(len(steps)))
+    except _TooLongError:
+        return False
+
+
+def _clashes_from(search: _DigitSearch, depth: int) -> bool:
+    """True where differences exist that start at `depth`; by symmetry that one may be positive."""
+    digit = search.digits[depth]
+    if digit.stride > search.high[depth + 1]:
+        return False
+    values = (value for value in search.choices(0, depth) if value > 0)
+    return any(search.solve(-value * digit.stride, depth + 1) is not None for value in values)

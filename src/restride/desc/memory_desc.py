@@ -8,17 +8,15 @@ from typing import Any
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
-from . import derive, json_form
-from .build import Format, equality_key, parse_arguments, size_in_bytes
-from .inverse import index_of, is_injective
-from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range
+from . import derive, text_forms
+from .build import Format, check_range, equality_key, parse_arguments, size_in_bytes
+from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, index_of, is_injective
 from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type
-from .strides import check_range
-from .text import describe, matching_tag, verbose
-from .viewer import Viewed
+from .text_forms import describe, matching_tag, verbose
+from .viewer import ViewMethods
 
 
-class MemoryDesc(Viewed):
+class MemoryDesc(ViewMethods):
     """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None
@@ -320,18 +318,18 @@ class MemoryDesc(Viewed):
 
     def to_dict(self) -> dict[str, Any]:
         """The descriptor as strings, integers and lists, named after its properties."""
-        return json_form.to_values(self._kind, self._type, self._layout)
+        return text_forms.to_values(self._kind, self._type, self._layout)
 
     def to_json(self) -> str:
         """`to_dict` as JSON, in one line."""
-        return json_form.to_text(self._kind, self._type, self._layout)
+        return text_forms.to_text(self._kind, self._type, self._layout)
 
     @classmethod
     def from_dict(cls, values: object) -> MemoryDesc:
         """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
-        return cls._make(*json_form.from_values(values))
+        return cls._make(*text_forms.from_values(values))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> MemoryDesc:
         """The descriptor of a `to_json`. Raises InvalidArguments naming the value that is wrong."""
-        return cls._make(*json_form.from_text(text))
+        return cls._make(*text_forms.from_text(text))

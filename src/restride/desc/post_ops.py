@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory, Unimplemented
 from .memory_desc import MemoryDesc
-from .parse import one_of, parse_int, short_repr
-from .real import f32_bits, to_f32
-from .text import order_tag
+from .parse import f32_bits, one_of, parse_int, short_repr, to_f32
+from .text_forms import order_tag
 
 MAX_POST_OPS = 32
 """The longest chain (P06)."""

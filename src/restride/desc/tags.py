@@ -20,8 +20,7 @@ from functools import lru_cache
 
 from ..errors import InvalidArguments
 from ..foreign import plain_text
-from .aliases import IRREGULAR, LETTERS, axes_of_letters
-from .tag_scan import Scan, bad_tag, scan
+from .tag_text import IRREGULAR, LETTERS, Scan, axes_of_letters, bad_tag, scan
 
 MAX_NDIMS = len(LETTERS)
 MAX_INNER_BLOCKS = 12

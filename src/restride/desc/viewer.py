@@ -51,19 +51,19 @@ class Viewer(Protocol):
         """Return the picture as SVG."""
 
 
-_registered: list[str] = []
+_viewer_modules: list[str] = []
 
 
 def register(module: str) -> None:
     """Say which module is the `Viewer`, by its dotted name; it is imported on first use."""
-    _registered[:] = [module]
+    _viewer_modules[:] = [module]
 
 
 def _viewer() -> Viewer:
-    return cast(Viewer, load_whole(_registered[0]))
+    return cast(Viewer, load_whole(_viewer_modules[0]))
 
 
-class Viewed:
+class ViewMethods:
     """The methods of a descriptor that show it."""
 
     __slots__ = ()

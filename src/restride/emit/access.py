@@ -1,4 +1,7 @@
-"""Loads and stores of registers: whole vectors where elements are consecutive, masked or in pieces where not.
+"""Loads and stores of registers: whole vectors, masked, or in pieces; elements of 4 bits too.
+
+What begins at a whole byte has a pointer. An operand whose tiles may begin in the midst of one has a count of
+halves instead: twice its address, and 1 more for a high half.
 
 A 4-bit element has a byte of its own in registers, with its sign; in memory two share a byte, the first in
 the low half (M18). Every tile begins at a whole byte of both sides.
@@ -6,16 +9,132 @@ the low half (M18). Every tile begins at a whole byte of both sides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
 from ..plan.machine import LINE
-from .builder import Builder, Value, element_of, lanes_of, vector
+from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
-from .leading import load_masked, load_prefix, prefix_mask
 from .network import NOTHING, Lanes
-from .nibble import interleave, unpack, with_sign
-from .shape import piece, prefix
+from .tile_shape import piece, prefix
+
+# --- elements of 4 bits ------------------------------------------------------
+# Elements of 4 bits in registers: a byte for each, with its sign. In memory the low half comes first
+# (M18).
+
+HALVES = 8
+"""Bits by which such a count moves for each element, where a pointer moves by bytes."""
+
+
+def halves_at(b: Builder, pointer: Value) -> Value:
+    """The count of halves at a pointer."""
+    return b.op("shl", b.value("i64", f"ptrtoint {pointer} to i64"), i64(1))
+
+
+def unpack(b: Builder, packed: Value) -> Value:
+    """Bytes as twice as many lanes of 4 bits without a sign."""
+    size = lanes_of(packed)
+    low = b.op("and", packed, b.splat("i8", size, "15"))
+    high = b.op("lshr", packed, b.splat("i8", size, "4"))
+    return interleave(b, low, high)
+
+
+def interleave(b: Builder, even: Value, odd: Value) -> Value:
+    """Lanes of `even` and `odd` by turns."""
+    size = lanes_of(even)
+    return b.shuffle(even, odd, [lane // 2 + size * (lane % 2) for lane in range(2 * size)])
+
+
+def with_sign(b: Builder, nibbles: Value) -> Value:
+    """Lanes of 4 bits as numbers from -8 to 7."""
+    eight = b.splat("i8", lanes_of(nibbles), "8")
+    return b.op("sub", b.op("xor", nibbles, eight), eight)
+
+
+def load_run(b: Builder, data_type: DataType, base: Value, first: int, count: int) -> Value:
+    """`count` consecutive elements, `first` elements behind `base`; no byte beside theirs is touched."""
+    whole = base.type == "ptr"
+    nibbles = _from_byte(b, base, first, count) if whole else _from_half(b, base, first, count)
+    return with_sign(b, nibbles) if data_type is DataType.s4 else nibbles
+
+
+def _from_byte(b: Builder, base: Value, first: int, count: int) -> Value:
+    half = first % 2
+    packed = _bytes(b, b.advance(base, first // 2), (half + count + 1) // 2)
+    return _take_lanes(b, unpack(b, packed), half, count)
+
+
+def _from_half(b: Builder, base: Value, first: int, count: int) -> Value:
+    """Which half comes first is known only here: the elements 0, 2, ... are all in that one, the others in
+    the other half, of the same bytes or of the next."""
+    at = b.op("add", base, i64(first))
+    shift = b.value("i8", f"trunc {b.op('shl', b.op('and', at, i64(1)), i64(2))} to i8")
+    even = _take_halves(b, at, shift, (count + 1) // 2)
+    if count == 1:
+        return even
+    other = b.op("sub", Value("i8", "4"), shift)
+    odd = _take_halves(b, b.op("add", at, i64(1)), other, count // 2, lanes_of(even))
+    return _take_lanes(b, interleave(b, even, odd), 0, count)
+
+
+def _take_halves(b: Builder, at: Value, shift: Value, count: int, lanes: int = 1) -> Value:
+    """One half of each of `count` bytes, from the one on that has half number `at`; in `lanes` or more."""
+    address = b.value("ptr", f"inttoptr {b.op('lshr', at, i64(1))} to ptr")
+    packed = _bytes(b, address, count, lanes)
+    size = lanes_of(packed)
+    return b.op("and", b.op("lshr", packed, b.broadcast(shift, size)), b.splat("i8", size, "15"))
+
+
+def _bytes(b: Builder, address: Value, count: int, lanes: int = 1) -> Value:
+    """`count` bytes in as many lanes as are a power of two: LLVM takes minutes to interleave 33."""
+    kind, size = vector("i8", count), max(lanes, 1 << (count - 1).bit_length())
+    packed = b.value(kind, f"load {kind}, {address}, align 1")
+    return _take_lanes(b, packed, 0, count, size)
+
+
+def _take_lanes(b: Builder, value: Value, first: int, count: int, lanes: int = 0) -> Value:
+    """The lanes from `first` on, `count` of them, and behind them anything up to `lanes`."""
+    if first == 0 and lanes_of(value) == max(count, lanes):
+        return value
+    return b.shuffle(value, value, [*range(first, first + count), *[-1] * (lanes - count)])
+
+
+# --- leading elements --------------------------------------------------------
+# The leading elements of a register: loads that never touch what lies behind the last of them.
+
+
+def prefix_mask(lanes: int, count: int) -> str:
+    """A constant mask of the leading lanes."""
+    flags = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(lanes))
+    return f"<{lanes} x i1> <{flags}>"
+
+
+def load_masked(b: Builder, kind: str, lanes: int, count: int, address: Value) -> Value:
+    """`count` leading lanes of elements `kind` by one masked load, zero in the others."""
+    full, mask = vector(kind, lanes), prefix_mask(lanes, count)
+    args = f"{address}, i32 1, {mask}, {full} zeroinitializer"
+    types = f"ptr, i32, <{lanes} x i1>, {full}"
+    return b.call(full, f"llvm.masked.load.v{lanes}{kind}.p0", args, types)
+
+
+def load_prefix(b: Builder, kind: str, lanes: int, count: int, at: Callable[[int], Value]) -> Value:
+    """The same by loads of powers of two; `at` gives the address of a lane."""
+    value, done = Value(vector(kind, lanes), "zeroinitializer"), 0
+    while done < count:
+        step = 1 << ((count - done).bit_length() - 1)
+        part_type = vector(kind, step)
+        part = b.value(part_type, f"load {part_type}, {at(done)}, align 1")
+        wide = b.shuffle(part, part, [*range(step), *[-1] * (lanes - step)])
+        mask = [lanes + i - done if done <= i < done + step else i for i in range(lanes)]
+        value = b.shuffle(value, wide, mask)
+        done += step
+    return value
+
+
+# --- registers ---------------------------------------------------------------
+# Loads and stores of registers: whole vectors where elements are consecutive, masked or in pieces where
+# not.
 
 # Consecutive elements, and how many leading ones are present.
 Piece = tuple[Lanes, int]
@@ -44,7 +163,7 @@ class Side:
 
 def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
     """The bits of the present elements of `lanes`; zero in the other lanes."""
-    cut = _cut(side, lanes)
+    cut = _pieces(side, lanes)
     if side.data_type.bits == 4:
         nibbles = _load_nibble_lanes(b, side, lanes) if cut is None else _load_nibbles(b, can, side, cut)
         return with_sign(b, nibbles) if side.data_type is DataType.s4 else nibbles
@@ -53,7 +172,7 @@ def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
     return b.join([_load_piece(b, can, side, group, count) for group, count in cut])
 
 
-def _cut(side: Side, lanes: Lanes) -> list[Piece] | None:
+def _pieces(side: Side, lanes: Lanes) -> list[Piece] | None:
     """Groups of consecutive elements, and how many leading ones of each are present; None where lanes must
     be moved one by one."""
     size = piece(lanes, side.offsets)
@@ -133,7 +252,7 @@ def _load_nibble_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:
 
 def store(b: Builder, can: Abilities, side: Side, value: Value, lanes: Lanes, streams: bool) -> None:
     """Write the lanes whose elements are present, and nothing else."""
-    cut = _cut(side, lanes)
+    cut = _pieces(side, lanes)
     if cut is None:
         _store_lanes(b, side, value, lanes)
         return
@@ -156,11 +275,11 @@ def _store_lane(b: Builder, side: Side, value: Value, lane: int, element: int) -
     scalar = b.value(element_of(value), f"extractelement {value}, i64 {lane}")
     address = side.at(b, element)
     if side.data_type.bits == 4:
-        scalar = _merged(b, scalar, address, side.offsets[element] % 2)
+        scalar = _replace_half(b, scalar, address, side.offsets[element] % 2)
     b.line(f"store {scalar}, {address}, align 1")
 
 
-def _merged(b: Builder, nibble: Value, address: Value, half: int) -> Value:
+def _replace_half(b: Builder, nibble: Value, address: Value, half: int) -> Value:
     """The byte at an address with one half replaced."""
     old = b.value("i8", f"load i8, {address}, align 1")
     kept = b.op("and", old, Value("i8", str(15 if half else -16)))

@@ -1,16 +1,25 @@
-"""Blocks -> IR: a loop over blocks, in each the loops of all schedules of its section."""
+"""Kernels that work block by block -> IR: of one nest, of interleaved nests, of a nest and sums.
+
+`params` points at three words: the address of what the nest's computation reads, the address of the sums,
+and their factor, an s32. Where blocks share sums, each part adds to its own, one after the other.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..plan.blocks import Blocks, Section
+from ..plan.blocks import BlockRange, Blocks, FusedSums
+from ..plan.interleaved import InterleavedNests
 from ..plan.machine import LINE
-from ..plan.staged import Pour
+from ..plan.staged import Flush
 from .builder import Builder, Value, i64
-from .kernel import NestWriter, Params, Style, load_params, module_text, share_of
-from .staged import Pourer
-from .tile import Places
+from .kernel import KernelParams, NestWriter, Style, load_params, load_pointer, module_text, share_of
+from .reduction import ReductionWriter
+from .staged import FlushWriter, StageWriter
+from .tile import TileAddresses
+
+# --- blocks ------------------------------------------------------------------
+# Blocks -> IR: a loop over blocks, in each the loops of all schedules of its section.
 
 
 def emit_blocks(blocks: Blocks, style: Style) -> str:
@@ -21,10 +30,10 @@ def emit_blocks(blocks: Blocks, style: Style) -> str:
     return module_text(b)
 
 
-class BlocksWriter(Pourer):
+class BlocksWriter(FlushWriter):
     """Writes a kernel of blocks; `finish` adds to what is done for each."""
 
-    def __init__(self, b: Builder, blocks: Blocks, style: Style, params: Params) -> None:
+    def __init__(self, b: Builder, blocks: Blocks, style: Style, params: KernelParams) -> None:
         super().__init__(b, blocks.nest.dst_type.bits // 8)
         self.blocks, self.style, self.params = blocks, style, params
 
@@ -32,7 +41,7 @@ class BlocksWriter(Pourer):
         """The loop over this part's share of the blocks."""
         b, blocks = self.b, self.blocks
         base = blocks.nest.dst_base * self.width
-        scratch = self._scratch() if blocks.poured else None
+        scratch = self._scratch() if blocks.scratch_elements else None
         with b.loop(*share_of(b, blocks.count)) as block:
             at = self._places(block)
             near = at if scratch is None else replace(at, dst=b.advance(scratch, -base))
@@ -41,7 +50,7 @@ class BlocksWriter(Pourer):
             self.finish(block, near.dst)
             if scratch is not None:
                 run = b.advance(at.dst, base)
-                self._pour_run(Pour((), blocks.poured, ()), (scratch, run, run), i64(0))
+                self._flush_run(Flush((), blocks.scratch_elements, ()), (scratch, run, run), i64(0))
 
     def finish(self, block: Value, dst: Value) -> None:
         """What follows when a block is written, at `dst`; nothing here."""
@@ -51,10 +60,10 @@ class BlocksWriter(Pourer):
         return self.b.advance(pointer, self.b.op("mul", block, i64(nbytes))) if nbytes else pointer
 
     def _scratch(self) -> Value:
-        size = self.blocks.poured * self.width
+        size = self.blocks.scratch_elements * self.width
         return self.b.value("ptr", f"alloca [{-(-size // LINE) * LINE} x i8], align {LINE}")
 
-    def _places(self, block: Value) -> Places:
+    def _places(self, block: Value) -> TileAddresses:
         nest, blocks = self.blocks.nest, self.blocks
         src = self.moved(Value("ptr", "%src"), blocks.src * nest.src_type.bits // 8, block)
         dst = self.moved(Value("ptr", "%dst"), blocks.dst * nest.dst_type.bits // 8, block)
@@ -62,9 +71,9 @@ class BlocksWriter(Pourer):
             self.moved(pointer, stride * operand.data_type.bits // 8, block)
             for pointer, stride, operand in zip(self.params.operands, blocks.more, nest.operands, strict=True)
         )
-        return Places(src, dst, more)
+        return TileAddresses(src, dst, more)
 
-    def _section(self, section: Section, block: Value, at: Places) -> None:
+    def _section(self, section: BlockRange, block: Value, at: TileAddresses) -> None:
         """The schedules of a section, if the block is in it."""
         if len(self.blocks.sections) == 1:
             self._run(section, at)
@@ -72,8 +81,112 @@ class BlocksWriter(Pourer):
         with self.b.when("sge", block, i64(section.first)), self.b.when("slt", block, i64(section.end)):
             self._run(section, at)
 
-    def _run(self, section: Section, at: Places) -> None:
+    def _run(self, section: BlockRange, at: TileAddresses) -> None:
         for plan in section.plans:
-            params = Params() if plan.nest.is_zero else self.params
+            params = KernelParams() if plan.nest.is_zero else self.params
             writer = NestWriter(self.b, plan, self.style, params)
             writer.steps(writer.start_at(at), i64(0), i64(plan.steps()))
+
+
+# --- interleaved nests -------------------------------------------------------
+# Nests in step -> IR: a loop over blocks, in each the loops of all nests; `params` holds their sources.
+
+
+def emit_interleaved(joined: InterleavedNests, style: Style) -> str:
+    """The IR text that runs the blocks of `joined`."""
+    b = Builder()
+    _InterleavedWriter(b, joined, style).emit()
+    b.line("ret void")
+    return module_text(b)
+
+
+class _InterleavedWriter(FlushWriter):
+    """Writes a joined kernel."""
+
+    def __init__(self, b: Builder, joined: InterleavedNests, style: Style) -> None:
+        super().__init__(b, joined.dst_type.bits // 8)
+        self.joined, self.style = joined, style
+
+    def emit(self) -> None:
+        """The loop over this part's share of the blocks."""
+        b, joined = self.b, self.joined
+        scratch = None
+        if joined.flush is not None:
+            size = joined.flush.length * self.width
+            scratch = b.value("ptr", f"alloca [{-(-size // LINE) * LINE} x i8], align {LINE}")
+        sources = [
+            b.value("ptr", f"load ptr, {b.advance(Value('ptr', '%params'), 8 * slot)}, align 8")
+            for slot in range(len(joined.plans))
+        ]
+        with b.loop(*share_of(b, joined.steps)) as step:
+            self._block(self._places(step), sources, scratch)
+
+    def _places(self, step: Value) -> list[tuple[Value, tuple[int, ...], int]]:
+        """Where a block begins on each axis, and how far each position moves sources and destination."""
+        b, joined = self.b, self.joined
+        block = b.op("urem", step, i64(joined.blocks))
+        step = b.op("udiv", step, i64(joined.blocks))
+        place, last = b.op("mul", block, i64(joined.block)), joined.along.extent - joined.block
+        if joined.along.extent % joined.block:
+            is_inside = b.value("i1", f"icmp ult {place}, {last}")
+            place = b.value("i64", f"select {is_inside}, {place}, i64 {last}")
+        found = [(place, joined.along.srcs, joined.along.dst)]
+        for axis in reversed(joined.outer):
+            found.append((b.op("urem", step, i64(axis.extent)), axis.srcs, axis.dst))
+            step = b.op("udiv", step, i64(axis.extent))
+        return found
+
+    def _block(
+        self, places: list[tuple[Value, tuple[int, ...], int]], sources: list[Value], scratch: Value | None
+    ) -> None:
+        joined, dst = self.joined, Value("ptr", "%dst")
+        for place, _, stride in places:
+            dst = self._along(dst, stride, place)
+        for number, plans in enumerate(joined.plans):
+            src, width = sources[number], joined.src_types[number].bits // 8
+            for place, strides, _ in places:
+                src = self.b.advance(src, self.b.op("mul", place, i64(strides[number] * width)))
+            for plan in plans:
+                StageWriter(self.b, plan, self.style, KernelParams()).run(src, scratch or dst)
+        if joined.flush is not None and scratch is not None:
+            run = self.b.advance(dst, joined.start * self.width)
+            self._flush_run(joined.flush, (scratch, run, run), i64(0))
+
+
+# --- fused sums --------------------------------------------------------------
+# A nest and the sums of what it writes -> IR: a loop over blocks, in each both, the sums last.
+
+_WORDS = Value("ptr", "%params")
+_SUM_BYTES = 4
+
+
+def emit_fused_sums(summed: FusedSums, style: Style) -> str:
+    """The IR text that runs the blocks of `summed`."""
+    b = Builder()
+    _FusedSumsWriter(b, summed, style).emit()
+    b.line("ret void")
+    return module_text(b)
+
+
+class _FusedSumsWriter(BlocksWriter):
+    """Writes a summed kernel."""
+
+    def __init__(self, b: Builder, summed: FusedSums, style: Style) -> None:
+        params = load_params(b, [summed.blocks.nest], load_pointer(b, _WORDS, 0))
+        super().__init__(b, summed.blocks, style, params)
+        factor = b.value("i32", f"load i32, {b.advance(_WORDS, 16)}, align 4")
+        self.summed = summed
+        self.out = self._own_sums()
+        self.sums = ReductionWriter(b, summed.reduction, summed.sums, 1, factor, style.can.masks)
+
+    def _own_sums(self) -> Value:
+        """Where this part's sums are."""
+        b, out = self.b, load_pointer(self.b, _WORDS, 1)
+        if not self.summed.is_shared:
+            return out
+        step = i64(self.summed.reduction.outputs * _SUM_BYTES)
+        return b.advance(out, b.op("mul", Value("i64", "%part"), step))
+
+    def finish(self, block: Value, dst: Value) -> None:
+        """Sum a block that has been written."""
+        self.sums.run(dst, self.moved(self.out, self.summed.out * _SUM_BYTES, block))

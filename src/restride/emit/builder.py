@@ -187,7 +187,7 @@ class Builder:
         self.constants.append(f"{name} = {where} [{len(offsets)} x i64] [{body}]")
         return Value(self._table_pointer, name)
 
-    def cut(self, *, kept: bool = True) -> None:
+    def start_block(self, *, kept: bool = True) -> None:
         """Start a new block: short blocks compile much faster than one long one.
 
         Unless it is `kept`, LLVM may merge it with the one before.
@@ -198,7 +198,7 @@ class Builder:
         self.line(f"br label %{name}")
         self.start(name)
 
-    def kept_cuts(self, function: str) -> list[str]:
+    def block_table(self, function: str) -> list[str]:
         """A table of the cut blocks of `function`, which reaches no object code: LLVM merges blocks in a
         row, but none whose address is taken. Measured: merged, a tile takes up to three times as long.
         """

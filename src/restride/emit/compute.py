@@ -1,17 +1,194 @@
-"""The steps of a computation on one register of values (N1). `plan/contract.py` is the definition."""
+"""The steps of a computation on one register of values (N1). `plan/conversion.py` is the definition."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..dtypes import DataType
-from ..plan.compute import Compute, Step
 from ..plan.eltwise import ALGORITHMS
 from ..plan.eltwise import apply as eltwise
-from .arithmetic import VectorArithmetic
-from .builder import Builder, Value, element_of, lanes_of
-from .convert import Abilities, canonical_nan, from_real, real_type, to_real
+from ..plan.nest import Compute, Step
+from .access import load_run
+from .builder import Builder, Value, element_of, lanes_of, vector
+from .convert import Abilities, bits_type, canonical_nan, from_real, real_type, to_real
+from .network import NOTHING, Lanes
+
+# --- arithmetic --------------------------------------------------------------
+# The arithmetic of `plan/arithmetic.py` as LLVM IR, on vectors of any number of lanes (N1).
+
+_BITS = {"float": "i32", "double": "i64"}
+_REALS = {bits: real for real, bits in _BITS.items()}
+# Magnitudes from which on every value is whole: 2**23 and 2**52.
+_WHOLE_FROM = {"float": 2.0**23, "double": 2.0**52}
+
+_Two = Callable[["VectorArithmetic", Value, Value], Value]
+_Shift = Callable[["VectorArithmetic", Value, int], Value]
+
+
+def _op(name: str) -> _Two:
+    """A method that writes a binary operation: of reals, the one with an f before its name."""
+
+    def write(self: VectorArithmetic, a: Value, b: Value) -> Value:
+        return self.b.op(f"f{name}" if element_of(a) in _BITS else name, a, b)
+
+    return write
+
+
+def _comparison(name: str) -> _Two:
+    def write(self: VectorArithmetic, a: Value, b: Value) -> Value:
+        return self.b.compare(name, a, b)
+
+    return write
+
+
+def _shift(name: str) -> _Shift:
+    def write(self: VectorArithmetic, a: Value, count: int) -> Value:
+        return self.b.op(name, a, self.constant(count, a))
+
+    return write
+
+
+@dataclass(frozen=True, slots=True)
+class VectorArithmetic:
+    """Writes each operation of `Arithmetic` into `b`; operands have equal numbers of lanes.
+
+    `round_even`: the instruction set rounds half to even by itself (`Abilities`).
+    """
+
+    b: Builder
+    round_even: bool = False
+
+    def constant(self, number: float, like: Value) -> Value:
+        """`number` in every lane, in the type of `like`."""
+        element = element_of(like)
+        text = str(number) if element in _REALS else _text(number, element)
+        return self.b.splat(element, lanes_of(like), text)
+
+    def sqrt(self, a: Value) -> Value:
+        """Square root: one instruction everywhere, rounded correctly."""
+        return self.b.intrinsic("sqrt", a)
+
+    def round(self, a: Value) -> Value:
+        """Half to even. Where no instruction does it, adding 2**23 or 2**52 leaves no room for a fraction."""
+        if self.round_even:
+            return self.b.intrinsic("roundeven", a)
+        limit, size = self.constant(_WHOLE_FROM[element_of(a)], a), self.b.intrinsic("fabs", a)
+        whole = self.sub(self.add(size, limit), limit)
+        return self.select(self.less(size, limit), self.b.intrinsic("copysign", whole, a), a)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """Lanes of `a` where the condition holds, else of `b`."""
+        return self.b.select(condition, a, b)
+
+    def bits(self, a: Value) -> Value:
+        """The bits of reals."""
+        return self.b.bitcast(a, _BITS[element_of(a)])
+
+    def real(self, a: Value) -> Value:
+        """The reals of bits."""
+        return self.b.bitcast(a, _REALS[element_of(a)])
+
+    def widen(self, a: Value) -> Value:
+        """Reals as doubles."""
+        return a if element_of(a) == "double" else self.b.cast("fpext", a, "double")
+
+    def narrow(self, a: Value, like: Value) -> Value:
+        """Doubles rounded to the type of `like`."""
+        return a if element_of(like) == "double" else self.b.cast("fptrunc", a, "float")
+
+    add, sub, mul, div = _op("add"), _op("sub"), _op("mul"), _op("div")
+    less, equal = _comparison("fcmp olt"), _comparison("fcmp oeq")
+    both, either = _op("and"), _op("or")
+    shift_left, shift_right = _shift("shl"), _shift("lshr")
+
+
+def _text(number: float, element: str) -> str:
+    """A real, rounded to `element`, as LLVM writes both kinds: the bits of the double."""
+    held = number if element == "double" else struct.unpack("<f", struct.pack("<f", number))[0]
+    return f"0x{struct.unpack('<Q', struct.pack('<d', held))[0]:016X}"
+
+
+# --- operand -----------------------------------------------------------------
+# Operands of a computation in the lanes of a register: loaded once for a tile.
+
+
+class Tensors:
+    """The operands at one tile: their addresses, types, and the offset of each element of the tile."""
+
+    def __init__(
+        self,
+        b: Builder,
+        pointers: Sequence[Value],
+        types: Sequence[DataType],
+        offsets: Sequence[tuple[int, ...]],
+        present: tuple[bool, ...],
+        real: str,
+        can: Abilities,
+    ) -> None:
+        self._b, self._pointers, self._types, self._offsets = b, pointers, types, offsets
+        self._present, self._real, self._can = present, real, can
+        self._known: dict[tuple[int, tuple[int, ...]], Value] = {}
+
+    def lanes(self, index: int, lanes: Lanes) -> Value:
+        """Real values of operand `index` for the elements in `lanes`; anything where there is none."""
+        offsets = self._offsets[index]
+        wanted = [offsets[e] if e != NOTHING and self._present[e] else None for e in lanes]
+        distinct = tuple(sorted({offset for offset in wanted if offset is not None}))
+        values = self._values(index, distinct)
+        place = {offset: lane for lane, offset in enumerate(distinct)}
+        mask = [0 if offset is None else place[offset] for offset in wanted]
+        if mask == list(range(lanes_of(values))):
+            return values
+        return self._b.shuffle(values, values, mask)
+
+    def _values(self, index: int, distinct: tuple[int, ...]) -> Value:
+        key = index, distinct
+        if key not in self._known:
+            bits = self._load(index, distinct)
+            self._known[key] = to_real(self._b, bits, self._types[index], self._real, self._can)
+        return self._known[key]
+
+    def _load(self, index: int, distinct: tuple[int, ...]) -> Value:
+        """One load for each run of consecutive offsets."""
+        b, kind = self._b, bits_type(self._types[index])
+        parts = [self._run(index, run) for run in _runs(distinct)]
+        value = parts[0]
+        for part in parts[1:]:
+            value = _append(b, value, part, kind)
+        return value
+
+    def _run(self, index: int, run: list[int]) -> Value:
+        data_type = self._types[index]
+        if data_type.bits == 4:
+            return load_run(self._b, data_type, self._pointers[index], run[0], len(run))
+        address = self._b.advance(self._pointers[index], run[0] * data_type.bits // 8)
+        full = vector(bits_type(data_type), len(run))
+        return self._b.value(full, f"load {full}, {address}, align 1")
+
+
+def _runs(offsets: tuple[int, ...]) -> list[list[int]]:
+    numbered = groupby(enumerate(offsets), key=lambda pair: pair[1] - pair[0])
+    return [[offset for _, offset in run] for _, run in numbered]
+
+
+def _append(b: Builder, value: Value, part: Value, kind: str) -> Value:
+    """Lanes of `value`, then those of `part`."""
+    have, more = lanes_of(value), lanes_of(part)
+    if more == 1:
+        scalar = b.value(kind, f"extractelement {part}, i64 0")
+        wide = b.shuffle(value, value, [*range(have), -1])
+        return b.value(wide.type, f"insertelement {wide}, {scalar}, i64 {have}")
+    size = max(have, more)
+    first = b.shuffle(value, value, [*range(have), *[-1] * (size - have)])
+    second = b.shuffle(part, part, [*range(more), *[-1] * (size - more)])
+    return b.shuffle(first, second, [*range(have), *range(size, size + more)])
+
+
+# --- compute -----------------------------------------------------------------
+# The steps of a computation on one register of values (N1). `plan/conversion.py` is the definition.
 
 _CHOICES = {"min": "fcmp olt", "max": "fcmp ogt"}
 _OPERATIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -26,7 +203,7 @@ _COMPARISONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class StepInputs:
     """What the steps read: `scalars` in the real type; `tensor(i)` and `old(type)` in a register's lanes.
 
     `tensor` gives real values, `old` the bits of the old destination as a data type.
@@ -48,7 +225,12 @@ def _load_scalar(b: Builder, at: Value, real: str) -> Value:
 
 
 def run_steps(
-    b: Builder, v: Value, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs, can: Abilities
+    b: Builder,
+    v: Value,
+    types: tuple[DataType, DataType],
+    compute: Compute,
+    inputs: StepInputs,
+    can: Abilities,
 ) -> Value:
     """Source bits to destination bits through every step; a NaN result is the one quiet NaN."""
     value = real_steps(b, v, types, compute, inputs, can)
@@ -58,22 +240,27 @@ def run_steps(
 
 
 def real_steps(
-    b: Builder, v: Value, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs, can: Abilities
+    b: Builder,
+    v: Value,
+    types: tuple[DataType, DataType],
+    compute: Compute,
+    inputs: StepInputs,
+    can: Abilities,
 ) -> Value:
     """Source bits to the real values that every step leaves."""
     src, dst = types
     value = to_real(b, v, src, real_type(src, dst, compute), can)
-    for step, first in compute.numbered():
+    for step, first in compute.steps_with_scalars():
         scalars = [b.broadcast(s, lanes_of(v)) for s in inputs.scalars[first : first + step.scalars]]
         value = _apply(b, step, value, dst, scalars, inputs, can)
     return value
 
 
 def _apply(
-    b: Builder, step: Step, t: Value, dst: DataType, scalars: list[Value], inputs: Inputs, can: Abilities
+    b: Builder, step: Step, t: Value, dst: DataType, scalars: list[Value], inputs: StepInputs, can: Abilities
 ) -> Value:
     if step.is_sum:
-        old = _old(b, step, dst, inputs, element_of(t), can)
+        old = _old_destination(b, step, dst, inputs, element_of(t), can)
         shifted = b.op("fsub", old, scalars[1]) if len(scalars) > 1 else old
         return b.op("fadd", t, b.op("fmul", scalars[0], shifted))
     if step.is_eltwise:
@@ -103,7 +290,9 @@ def _eltwise(b: Builder, name: str, args: tuple[Value, ...], can: Abilities) -> 
     return b.call_own(f"{name}.{lanes_of(args[0])}.{element_of(args[0])}", args, write)
 
 
-def _old(b: Builder, step: Step, dst: DataType, inputs: Inputs, real: str, can: Abilities) -> Value:
+def _old_destination(
+    b: Builder, step: Step, dst: DataType, inputs: StepInputs, real: str, can: Abilities
+) -> Value:
     if step.operand >= 0:
         return inputs.tensor(step.operand)
     read_as = step.data_type or dst

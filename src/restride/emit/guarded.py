@@ -6,8 +6,8 @@ from ..plan.nest import LoopNest
 from ..plan.schedule import Schedule
 from .builder import Builder, Value, i64
 from .kernel import Cursor, NestWriter, Style, load_params, module_text
-from .shape import TileAxis
 from .tile import emit_tile
+from .tile_shape import TileAxis
 
 
 def emit_guarded(nest: LoopNest, style: Style) -> str:
@@ -35,18 +35,18 @@ class GuardedWriter(NestWriter):
     ) -> None:
         """Positions from `low` to `high` of an axis, and all of the axes inside it."""
         with self.b.loop(low, high) as position:
-            moved, here = self.stepped(index, position, cursor, at)
+            moved, here = self.step(index, position, cursor, at)
             if index + 1 < len(self.nest.axes):
                 self.guarded_loop(index + 1, i64(0), i64(self.nest.axes[index + 1].extent), moved, here)
             else:
                 self.element(moved, here)
 
-    def stepped(
+    def step(
         self, index: int, position: Value, cursor: Cursor, at: tuple[Value, ...]
     ) -> tuple[Cursor, tuple[Value, ...]]:
         """The cursor and the bounded indices at one position of an axis."""
         axis = self.nest.axes[index]
-        moved = self.moved(index, position, cursor, (1, 1))
+        moved = self.move_cursor(index, position, cursor, (1, 1))
         here = tuple(
             self.b.op("add", value, self.b.op("mul", position, i64(axis.step))) if i == axis.bound else value
             for i, value in enumerate(at)

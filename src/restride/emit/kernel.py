@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from ..dtypes import DataType
 from ..plan.nest import Axis, LoopNest, Stride
-from ..plan.nibbles import splits_operand
+from ..plan.rewrites import splits_operand
 from ..plan.schedule import Schedule
+from .access import HALVES, halves_at
 from .builder import Builder, Value, i64
 from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
 from .entry import ENTRY
-from .nibble import HALVES, halves_at
 from .pack import can_pack
-from .shape import TileAxis
-from .tile import Places, TileSpec, emit_tile
+from .tile import TileAddresses, TileSpec, emit_tile
+from .tile_shape import TileAxis
 
 _PARAMS = Value("ptr", "%params")
 _HEAD = "define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {\nentry:\n"
@@ -44,7 +44,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class _TileRange:
     """Tiles of one axis that are alike: the first, how many, and the (count, valid) positions of each."""
 
     first: int
@@ -56,12 +56,12 @@ class _Section:
 class Cursor:
     """Where the loops stand: all addresses, and how many positions of each axis the tile covers."""
 
-    places: Places
+    places: TileAddresses
     spans: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Params:
+class KernelParams:
     """What %params holds: the addresses of the operands, and the scalars in the real type."""
 
     operands: tuple[Value, ...] = ()
@@ -89,19 +89,19 @@ def share_of(b: Builder, total: int) -> tuple[Value, Value]:
 def module_text(b: Builder) -> str:
     """A whole module around the body in `b`."""
     outside = *b.constants, *sorted(b.declared.values()), *b.defined.values()
-    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, *b.kept_cuts(ENTRY), "!0 = !{i32 1}"]
+    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, *b.block_table(ENTRY), "!0 = !{i32 1}"]
     return "\n".join(parts) + "\n"
 
 
-def load_params(b: Builder, nests: Sequence[LoopNest], at: Value = _PARAMS) -> Params:
+def load_params(b: Builder, nests: Sequence[LoopNest], at: Value = _PARAMS) -> KernelParams:
     """Load what the computation reads from `at` on; nests that only write zeros read nothing."""
     nest = next((nest for nest in nests if not nest.is_zero), None)
     if nest is None:
-        return Params()
+        return KernelParams()
     count = len(nest.operands)
     operands = tuple(load_pointer(b, at, slot) for slot in range(count))
     real = real_type(nest.src_type, nest.dst_type, nest.compute)
-    return Params(operands, load_scalars(b, nest.compute, at, count, real))
+    return KernelParams(operands, load_scalars(b, nest.compute, at, count, real))
 
 
 def load_pointer(b: Builder, at: Value, slot: int) -> Value:
@@ -121,7 +121,7 @@ def _packs(plan: Schedule, can: Abilities) -> bool:
 class NestWriter:
     """Writes the loops of one schedule."""
 
-    def __init__(self, b: Builder, plan: Schedule, style: Style, params: Params) -> None:
+    def __init__(self, b: Builder, plan: Schedule, style: Style, params: KernelParams) -> None:
         self.b, self.plan, self.nest, self.params = b, plan, plan.nest, params
         # Bits by which each operand moves for an element.
         self.widths = tuple(
@@ -172,9 +172,9 @@ class NestWriter:
 
     def start(self) -> Cursor:
         """Where the nest begins."""
-        return self.start_at(Places(Value("ptr", "%src"), Value("ptr", "%dst"), self.params.operands))
+        return self.start_at(TileAddresses(Value("ptr", "%src"), Value("ptr", "%dst"), self.params.operands))
 
-    def start_at(self, at: Places) -> Cursor:
+    def start_at(self, at: TileAddresses) -> Cursor:
         """Where the nest begins, given where offset 0 of every operand is."""
         nest = self.nest
         src = self._begin(at.src, nest.src_base, nest.src_type)
@@ -182,7 +182,7 @@ class NestWriter:
         more = tuple(
             self._begin_operand(index, pointer) for index, pointer in enumerate(at.more[: len(nest.operands)])
         )
-        return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
+        return Cursor(TileAddresses(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
 
     def _begin(self, pointer: Value, base: int, data_type: DataType) -> Value:
         return self.b.advance(pointer, base * data_type.bits // 8)
@@ -224,50 +224,50 @@ class NestWriter:
         """All tiles of an axis, section by section."""
         for section in self._sections(index):
             if section.tiles == 1:
-                inside(self.moved(index, i64(section.first), cursor, section.span))
+                inside(self.move_cursor(index, i64(section.first), cursor, section.span))
                 continue
             with self.b.loop(i64(section.first), i64(section.first + section.tiles)) as tile:
-                inside(self.moved(index, tile, cursor, section.span))
+                inside(self.move_cursor(index, tile, cursor, section.span))
 
     def _block(self, index: int, step: Value, cursor: Cursor, inside: Callable[[Cursor], None]) -> None:
         """The tiles of one grid step of an axis."""
         b, sections = self.b, self._sections(index)
         tiles = next(g.tiles for g in self.plan.grid if g.axis == index)
         if tiles == 1 and len(sections) == 1:
-            inside(self.moved(index, step, cursor, sections[0].span))
+            inside(self.move_cursor(index, step, cursor, sections[0].span))
             return
         start = b.op("mul", step, i64(tiles))
         stop = b.op("add", start, i64(tiles))
         for section in sections:
             if section.tiles == 1:
                 with b.when("eq", step, i64(section.first // tiles)):
-                    inside(self.moved(index, i64(section.first), cursor, section.span))
+                    inside(self.move_cursor(index, i64(section.first), cursor, section.span))
                 continue
             low = self._clamp("sgt", start, section.first) if section.first else start
             high = self._clamp("slt", stop, section.first + section.tiles)
             with b.loop(low, high) as tile:
-                inside(self.moved(index, tile, cursor, section.span))
+                inside(self.move_cursor(index, tile, cursor, section.span))
 
     def _clamp(self, name: str, value: Value, limit: int) -> Value:
         condition = self.b.value("i1", f"icmp {name} {value}, {limit}")
         return self.b.value("i64", f"select {condition}, {value}, i64 {limit}")
 
-    def _sections(self, index: int) -> list[_Section]:
+    def _sections(self, index: int) -> list[_TileRange]:
         """The tiles of an axis: those read whole, the one read in part, those of zeros, the cut-off last."""
         axis, chunk = self.nest.axes[index], self.plan.chunks[index]
         valid = axis.extent if self.nest.is_zero else axis.valid
         full, whole = valid // chunk, axis.extent // chunk
-        sections = [_Section(0, full, (chunk, chunk))]
+        sections = [_TileRange(0, full, (chunk, chunk))]
         at = full
         if valid % chunk:
-            sections.append(_Section(full, 1, (min(chunk, axis.extent - full * chunk), valid % chunk)))
+            sections.append(_TileRange(full, 1, (min(chunk, axis.extent - full * chunk), valid % chunk)))
             at += 1
-        sections.append(_Section(at, whole - at, (chunk, 0)))
+        sections.append(_TileRange(at, whole - at, (chunk, 0)))
         if axis.extent % chunk and at <= whole:
-            sections.append(_Section(whole, 1, (axis.extent % chunk, 0)))
+            sections.append(_TileRange(whole, 1, (axis.extent % chunk, 0)))
         return [section for section in sections if section.tiles > 0]
 
-    def moved(self, index: int, tile: Value, cursor: Cursor, span: tuple[int, int]) -> Cursor:
+    def move_cursor(self, index: int, tile: Value, cursor: Cursor, span: tuple[int, int]) -> Cursor:
         """The cursor at one piece of an axis, which covers `span` (count, valid) of it."""
         axis, nest, at = self.nest.axes[index], self.nest, cursor.places
         chunk = self.plan.chunks[index]
@@ -278,7 +278,7 @@ class NestWriter:
             for pointer, stride, width in zip(at.more, axis.more, self.widths, strict=True)
         )
         spans = (*cursor.spans[:index], span, *cursor.spans[index + 1 :])
-        return Cursor(Places(src, dst, more), spans)
+        return Cursor(TileAddresses(src, dst, more), spans)
 
     def _advance(self, pointer: Value, stride: Stride, tile: Value, bits: int) -> Value:
         """The pointer at a piece of an axis; `bits` of a stride of 1. 4-bit pieces are whole bytes."""

@@ -22,7 +22,7 @@ NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffle:
+class RegisterShuffle:
     """New register = lanes of registers `a` and `b` (numbered a's lanes, then b's)."""
 
     a: int
@@ -31,14 +31,14 @@ class Shuffle:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RegisterPermutation:
     """Registers 0..n-1 are loaded as `loads` says; each shuffle appends one; `stores` maps (register, lanes).
 
     `rounds` are the numbers of shuffles after which a round of the network is complete.
     """
 
     loads: tuple[Lanes, ...]
-    shuffles: tuple[Shuffle, ...]
+    shuffles: tuple[RegisterShuffle, ...]
     stores: tuple[tuple[int, Lanes], ...]
     rounds: tuple[int, ...] = ()
 
@@ -46,18 +46,18 @@ class Recipe:
 # --- any permutation ----------------------------------------------------------------------------------------
 
 
-def merge(loads: tuple[Lanes, ...], wanted: tuple[Lanes, ...]) -> Recipe:
+def merge(loads: tuple[Lanes, ...], wanted: tuple[Lanes, ...]) -> RegisterPermutation:
     """Gather each wanted register from the loaded ones, two at a time."""
     where = {e: (r, lane) for r, lanes in enumerate(loads) for lane, e in enumerate(lanes) if e != NOTHING}
-    shuffles: list[Shuffle] = []
+    shuffles: list[RegisterShuffle] = []
     stores = [(_gather(lanes, loads, where, shuffles), lanes) for lanes in wanted]
-    return Recipe(loads, tuple(shuffles), tuple(stores))
+    return RegisterPermutation(loads, tuple(shuffles), tuple(stores))
 
 
 Places = dict[int, tuple[int, int]]
 
 
-def _gather(lanes: Lanes, loads: tuple[Lanes, ...], where: Places, shuffles: list[Shuffle]) -> int:
+def _gather(lanes: Lanes, loads: tuple[Lanes, ...], where: Places, shuffles: list[RegisterShuffle]) -> int:
     sources = sorted({where[e][0] for e in lanes if e != NOTHING})
     if not sources or (len(sources) == 1 and loads[sources[0]] == lanes):
         return sources[0] if sources else 0
@@ -71,7 +71,7 @@ def _gather(lanes: Lanes, loads: tuple[Lanes, ...], where: Places, shuffles: lis
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PartialRegister:
     """A register with some of the wanted lanes already in place."""
 
     register: int
@@ -79,8 +79,8 @@ class _Part:
 
 
 def _pick(
-    lanes: Lanes, pair: list[int], loads: tuple[Lanes, ...], where: Places, shuffles: list[Shuffle]
-) -> _Part:
+    lanes: Lanes, pair: list[int], loads: tuple[Lanes, ...], where: Places, shuffles: list[RegisterShuffle]
+) -> _PartialRegister:
     first, second = pair[0], pair[-1]
     base = {second: len(loads[first]), first: 0}
     picked = [where[e] if e != NOTHING and where[e][0] in base else None for e in lanes]
@@ -88,26 +88,30 @@ def _pick(
     return _append(first, second, mask, len(loads), shuffles)
 
 
-def _blend(x: _Part, y: _Part, lanes: Lanes, loads: int, shuffles: list[Shuffle]) -> _Part:
+def _blend(
+    x: _PartialRegister, y: _PartialRegister, lanes: Lanes, loads: int, shuffles: list[RegisterShuffle]
+) -> _PartialRegister:
     size = len(lanes)
     mask = tuple(i if i in x.placed else size + i if i in y.placed else NOTHING for i in range(size))
     return _append(x.register, y.register, mask, loads, shuffles)
 
 
-def _add_last(x: _Part, last: int, lanes: Lanes, loads: int, where: Places, shuffles: list[Shuffle]) -> _Part:
+def _add_last(
+    x: _PartialRegister, last: int, lanes: Lanes, loads: int, where: Places, shuffles: list[RegisterShuffle]
+) -> _PartialRegister:
     size = len(lanes)
     rest = {i: size + where[e][1] for i, e in enumerate(lanes) if e != NOTHING and where[e][0] == last}
     mask = tuple(i if i in x.placed else rest.get(i, NOTHING) for i in range(size))
     return _append(x.register, last, mask, loads, shuffles)
 
 
-def _append(a: int, b: int, mask: Lanes, loads: int, shuffles: list[Shuffle]) -> _Part:
-    shuffles.append(Shuffle(a, b, mask))
+def _append(a: int, b: int, mask: Lanes, loads: int, shuffles: list[RegisterShuffle]) -> _PartialRegister:
+    shuffles.append(RegisterShuffle(a, b, mask))
     placed = frozenset(i for i, m in enumerate(mask) if m != NOTHING)
-    return _Part(loads + len(shuffles) - 1, placed)
+    return _PartialRegister(loads + len(shuffles) - 1, placed)
 
 
-def ordered_after(plan: Recipe, order: Callable[[Lanes], Lanes]) -> Recipe:
+def ordered_after(plan: RegisterPermutation, order: Callable[[Lanes], Lanes]) -> RegisterPermutation:
     """The same recipe for registers that are loaded in another order: each is put in order first."""
     count = len(plan.loads)
     lanes = tuple(range(len(plan.loads[0])))
@@ -115,17 +119,17 @@ def ordered_after(plan: Recipe, order: Callable[[Lanes], Lanes]) -> Recipe:
     if loaded == lanes:
         return plan
     back = tuple(loaded.index(lane) for lane in lanes)
-    puts = tuple(Shuffle(number, number, back) for number in range(count))
-    shuffles = tuple(Shuffle(count + s.a, count + s.b, s.mask) for s in plan.shuffles)
+    puts = tuple(RegisterShuffle(number, number, back) for number in range(count))
+    shuffles = tuple(RegisterShuffle(count + s.a, count + s.b, s.mask) for s in plan.shuffles)
     stores = tuple((count + register, wanted) for register, wanted in plan.stores)
-    return Recipe(tuple(map(order, plan.loads)), puts + shuffles, stores, plan.rounds)
+    return RegisterPermutation(tuple(map(order, plan.loads)), puts + shuffles, stores, plan.rounds)
 
 
 # --- powers of two ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ExchangeRound:
     """One round: registers that differ in bit `position` of their number meet in two shuffles."""
 
     position: int
@@ -134,17 +138,17 @@ class _Step:
 
 
 @dataclass(slots=True)
-class _State:
+class _BitOrder:
     """Which element bit each lane position and each register-number position stands for."""
 
     lane: list[int]
     reg: list[int]
     values: list[int]
-    shuffles: list[Shuffle] = field(default_factory=list)
+    shuffles: list[RegisterShuffle] = field(default_factory=list)
     loads: int = 0
     rounds: list[int] = field(default_factory=list)
 
-    def run(self, steps: list[_Step]) -> None:
+    def run(self, steps: list[_ExchangeRound]) -> None:
         """Run rounds group by group: registers that never meet in these rounds need not be alive together."""
         mixed = sum(1 << position for position in {step.position for step in steps})
         groups = {number & ~mixed for number in range(len(self.values))}
@@ -154,7 +158,7 @@ class _State:
                 self._meet(step, members)
                 self.rounds.append(len(self.shuffles))
 
-    def _meet(self, step: _Step, members: list[int]) -> None:
+    def _meet(self, step: _ExchangeRound, members: list[int]) -> None:
         for i in members:
             if i >> step.position & 1:
                 continue
@@ -168,14 +172,14 @@ class _State:
         self.rounds.append(len(self.shuffles))
 
     def _shuffle(self, a: int, b: int, mask: Lanes) -> int:
-        self.shuffles.append(Shuffle(a, b, mask))
+        self.shuffles.append(RegisterShuffle(a, b, mask))
         return self.loads + len(self.shuffles) - 1
 
 
 @lru_cache(maxsize=512)
 def exchange(
     lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter: int, packed: tuple[int, ...] = ()
-) -> Recipe:
+) -> RegisterPermutation:
     """Turn registers whose lane bits are `lane` into registers whose lane bits are `wanted` (innermost
     first).
 
@@ -184,7 +188,7 @@ def exchange(
     Registers that are loaded with the same bits in another order, `packed`, are permuted first.
     """
     outer = [b for b in range(bits) if b not in lane]
-    state = _State(list(packed or lane), outer, list(range(1 << len(outer))), loads=1 << len(outer))
+    state = _BitOrder(list(packed or lane), outer, list(range(1 << len(outer))), loads=1 << len(outer))
     loads = _registers(state.lane, outer)
     if set(lane) != set(wanted) and tuple(state.lane) != lane:
         _permute_lanes(state, lane)
@@ -198,7 +202,7 @@ def exchange(
         del state.rounds[-1:]
         _permute_lanes(state, wanted)
     names = _registers(state.lane, state.reg)
-    return Recipe(
+    return RegisterPermutation(
         loads, tuple(state.shuffles), tuple(zip(state.values, names, strict=True)), tuple(state.rounds)
     )
 
@@ -223,7 +227,7 @@ def _shared_prefix(lane: list[int], wanted: tuple[int, ...], quarter: int) -> in
     return count
 
 
-def _can_interleave(state: _State, wanted: tuple[int, ...], quarter: int) -> bool:
+def _can_interleave(state: _BitOrder, wanted: tuple[int, ...], quarter: int) -> bool:
     """Interleaving pops lane bits from the top: a wanted bit must number registers when its turn comes."""
     lane, reg = list(state.lane), set(state.reg)
     low = _shared_prefix(lane, wanted, quarter)
@@ -238,13 +242,13 @@ def _can_interleave(state: _State, wanted: tuple[int, ...], quarter: int) -> boo
     return True
 
 
-def _interleave(state: _State, wanted: tuple[int, ...], quarter: int) -> list[_Step]:
+def _interleave(state: _BitOrder, wanted: tuple[int, ...], quarter: int) -> list[_ExchangeRound]:
     low = _shared_prefix(state.lane, wanted, quarter)
     masks = _interleave_masks(low, quarter, len(state.lane))
     steps = []
     for target in reversed(wanted[low:quarter]):
         position = state.reg.index(target)
-        steps.append(_Step(position, *masks))
+        steps.append(_ExchangeRound(position, *masks))
         state.reg[position] = state.lane[quarter - 1]
         state.lane[low:quarter] = [target, *state.lane[low : quarter - 1]]
     return steps
@@ -268,7 +272,7 @@ def _unpack(low: int, quarter: int, total: int, top: int) -> Lanes:
     return tuple(source(i) for i in range(1 << total))
 
 
-def _swap_in(state: _State, wanted: tuple[int, ...]) -> list[_Step]:
+def _swap_in(state: _BitOrder, wanted: tuple[int, ...]) -> list[_ExchangeRound]:
     """Swap each wanted bit that numbers registers with a lane bit that is not wanted."""
     steps = []
     for place, target in enumerate(wanted):
@@ -276,7 +280,7 @@ def _swap_in(state: _State, wanted: tuple[int, ...]) -> list[_Step]:
             continue
         spare = place if state.lane[place] not in wanted else _spare(state.lane, wanted)
         position = state.reg.index(target)
-        steps.append(_Step(position, *_swap_masks(spare, len(state.lane))))
+        steps.append(_ExchangeRound(position, *_swap_masks(spare, len(state.lane))))
         state.reg[position], state.lane[spare] = state.lane[spare], target
     return steps
 
@@ -293,7 +297,7 @@ def _swap_masks(place: int, total: int) -> tuple[Lanes, Lanes]:
     return low, high
 
 
-def _permute_lanes(state: _State, wanted: tuple[int, ...]) -> None:
+def _permute_lanes(state: _BitOrder, wanted: tuple[int, ...]) -> None:
     places = [state.lane.index(bit) for bit in wanted]
     state.single(tuple(_spreads(places)))
     state.lane = list(wanted)

@@ -9,8 +9,8 @@ quarter of the instructions, and no lower limit, which the packs know.
 from __future__ import annotations
 
 from ..dtypes import DataType
-from ..plan.compute import Compute
-from ..plan.contract import FLOAT_LIMITS, is_integer_move
+from ..plan.conversion import FLOAT_LIMITS, is_integer_move
+from ..plan.nest import Compute
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import splat_limits
 from .network import Lanes
@@ -113,7 +113,7 @@ def _convert(b: Builder, value: Value, kind: str, name: str) -> Value:
     return b.call(kind, _X86 + name, args, f"{value.type}, {kind}, {flags}, i32")
 
 
-def clamped(b: Builder, value: Value, dst: DataType) -> Value:
+def clamp(b: Builder, value: Value, dst: DataType) -> Value:
     """Integers of 32 bits as a pack saturates them to `dst`: only 4-bit types need limits of their own."""
     if dst.bits != 4:
         return value

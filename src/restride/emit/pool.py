@@ -30,9 +30,8 @@ from __future__ import annotations
 
 import re
 
-from restride.emit.pool_places import PLACES
 from restride.emit.pool_prefault import PREFAULT
-from restride.emit.pool_system import system_ir
+from restride.emit.pool_system import PLACES, system_ir
 
 MOST_WORKERS = 1024
 POOL_BYTES = 512 + 1024 + 8 * MOST_WORKERS

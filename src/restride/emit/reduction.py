@@ -1,8 +1,8 @@
 """Scheduled reductions -> the text of one LLVM module with the entry of all kernels.
 
-`src` is the tensor, `dst` the planes of outputs (`plan/reduction_planes.py`), into which is folded what they
-hold. `params` points at one s32, the factor of sums. The entry runs the share `part` of `parts` of every
-box's grid.
+`src` is the tensor, `dst` the planes of outputs (`plan/reduction_schedule.py`), into which
+they are folded. `params` points at one s32, the factor of sums. The entry runs the share `part` of `parts` of
+every box's grid.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from math import prod
 
 from ..plan.reduction import Op, Reduction
 from ..plan.reduction_schedule import Lanes, Loop, ReductionPlan
-from .accumulate import Accumulation, only
+from .access import load_masked, load_prefix
 from .builder import Builder, Value, i64, vector
-from .fold import Places, fold_into
+from .fold import Accumulation, LaneOutputs, fold_into, only
 from .kernel import module_text
-from .leading import load_masked, load_prefix
 
 Accumulators = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
+class _ReductionCursor:
     """Where the loops stand: both addresses, and what there is of some axes.
 
     `ranges[axis]` are the tiles of a grid step: first, and one past the last. `count` are the positions that
@@ -37,7 +36,7 @@ class _Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class _ReductionRange:
     """Tiles [first, end) of an axis, `count` positions each."""
 
     first: int
@@ -80,105 +79,107 @@ class ReductionWriter:
         cursor = self._start(Value("ptr", "%src"), Value("ptr", "%dst"))
         if not plan.grid:
             with b.when("eq", Value("i64", "%part"), i64(0)):
-                self._walk(0, cursor)
+                self._inner_loops(0, cursor)
             return
         part, parts, steps = Value("i64", "%part"), Value("i64", "%parts"), i64(plan.steps)
         low = b.op("udiv", b.op("mul", part, steps), parts)
         high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), steps), parts)
         with b.loop(low, high) as step:
-            self._walk(0, self._decode(step, cursor))
+            self._inner_loops(0, self._decode(step, cursor))
 
     def run(self, src: Value, out: Value) -> None:
         """All of a plan without a grid, from a tensor into planes whose offsets 0 are there."""
-        self._walk(0, self._start(src, out))
+        self._inner_loops(0, self._start(src, out))
 
-    def _start(self, src: Value, out: Value) -> _Cursor:
+    def _start(self, src: Value, out: Value) -> _ReductionCursor:
         plan = self.plan
         start = plan.box.out * self.how.bits // 8 + plan.first_plane * self.plane_bytes
         count = plan.lanes.chunks[-1] if plan.lanes.chunks else 1
-        return _Cursor(self.b.advance(src, plan.box.base * self.width), self.b.advance(out, start), {}, count)
+        return _ReductionCursor(
+            self.b.advance(src, plan.box.base * self.width), self.b.advance(out, start), {}, count
+        )
 
-    def _decode(self, step: Value, cursor: _Cursor) -> _Cursor:
+    def _decode(self, step: Value, cursor: _ReductionCursor) -> _ReductionCursor:
         """The cursor at a grid step: which tiles of each cut axis it covers."""
         b = self.b
         for loop in reversed(self.plan.grid):
             turns = i64(self.plan.turns(loop))
             turn, step = b.op("urem", step, turns), b.op("udiv", step, turns)
             if not self.axes[loop.axis].is_kept:
-                cursor = replace(cursor, out=self._moved(cursor.out, turn, self.plane_bytes))
+                cursor = replace(cursor, out=self._advance(cursor.out, turn, self.plane_bytes))
             low = b.op("mul", turn, i64(loop.tiles))
-            high = self._clamped("slt", b.op("add", low, i64(loop.tiles)), self.plan.turns(Loop(loop.axis)))
+            high = self._clamp("slt", b.op("add", low, i64(loop.tiles)), self.plan.turns(Loop(loop.axis)))
             cursor = replace(cursor, ranges={**cursor.ranges, loop.axis: (low, high)})
         return cursor
 
-    def _clamped(self, name: str, value: Value, limit: int) -> Value:
+    def _clamp(self, name: str, value: Value, limit: int) -> Value:
         condition = self.b.value("i1", f"icmp {name} {value}, {limit}")
         return self.b.value("i64", f"select {condition}, {value}, i64 {limit}")
 
     # --- loops
 
-    def _walk(self, number: int, cursor: _Cursor) -> None:
-        if number == len(self.plan.walk):
+    def _inner_loops(self, number: int, cursor: _ReductionCursor) -> None:
+        if number == len(self.plan.loop_axes):
             self._accumulate(cursor)
             return
-        axis = self.plan.walk[number]
+        axis = self.plan.loop_axes[number]
         for section in self._sections(axis):
             with self.b.loop(*self._range(axis, section, cursor)) as tile:
-                self._walk(number + 1, self._at(axis, tile, section.count, cursor))
+                self._inner_loops(number + 1, self._at(axis, tile, section.count, cursor))
 
-    def _held(self, number: int, cursor: _Cursor, values: Accumulators) -> Accumulators:
-        if number == len(self.plan.held):
+    def _register_loops(self, number: int, cursor: _ReductionCursor, values: Accumulators) -> Accumulators:
+        if number == len(self.plan.register_axes):
             return self._tile(cursor, values)
-        axis = self.plan.held[number]
+        axis = self.plan.register_axes[number]
         for section in self._sections(axis):
 
-            def turn(tile: Value, now: Accumulators, section: _Section = section) -> Accumulators:
-                return self._held(number + 1, self._at(axis, tile, section.count, cursor), now)
+            def turn(tile: Value, now: Accumulators, section: _ReductionRange = section) -> Accumulators:
+                return self._register_loops(number + 1, self._at(axis, tile, section.count, cursor), now)
 
             values = carry(self.b, *self._range(axis, section, cursor), values, turn)
         return values
 
-    def _sections(self, axis: int) -> list[_Section]:
+    def _sections(self, axis: int) -> list[_ReductionRange]:
         """The whole tiles of an axis, and the part of one at its end."""
         chunk = self.plan.chunk(axis)
         whole, rest = divmod(self.axes[axis].extent, chunk)
-        sections = [_Section(0, whole, chunk)] if whole else []
-        return [*sections, _Section(whole, whole + 1, rest)] if rest else sections
+        sections = [_ReductionRange(0, whole, chunk)] if whole else []
+        return [*sections, _ReductionRange(whole, whole + 1, rest)] if rest else sections
 
-    def _range(self, axis: int, section: _Section, cursor: _Cursor) -> tuple[Value, Value]:
+    def _range(self, axis: int, section: _ReductionRange, cursor: _ReductionCursor) -> tuple[Value, Value]:
         """The tiles of a section that are in the grid step: first, and one past the last."""
         if axis not in cursor.ranges:
             return i64(section.first), i64(section.end)
         low, high = cursor.ranges[axis]
         if section.end < self.plan.turns(Loop(axis)):
-            high = self._clamped("slt", high, section.end)
-        return self._clamped("sgt", low, section.first) if section.first else low, high
+            high = self._clamp("slt", high, section.end)
+        return self._clamp("sgt", low, section.first) if section.first else low, high
 
-    def _at(self, axis: int, tile: Value, count: int, cursor: _Cursor) -> _Cursor:
+    def _at(self, axis: int, tile: Value, count: int, cursor: _ReductionCursor) -> _ReductionCursor:
         """The cursor at one tile of an axis, which covers `count` positions."""
         along, chunk = self.axes[axis], self.plan.chunk(axis)
-        src = self._moved(cursor.src, tile, chunk * along.src * self.width)
-        out = self._moved(cursor.out, tile, chunk * along.out * self.how.bits // 8)
+        src = self._advance(cursor.src, tile, chunk * along.src * self.width)
+        out = self._advance(cursor.out, tile, chunk * along.out * self.how.bits // 8)
         is_cut = axis in self.plan.lanes.axes
         return replace(cursor, src=src, out=out, count=count if is_cut else cursor.count)
 
-    def _moved(self, pointer: Value, tile: Value, nbytes: int) -> Value:
+    def _advance(self, pointer: Value, tile: Value, nbytes: int) -> Value:
         return self.b.advance(pointer, self.b.op("mul", tile, i64(nbytes))) if nbytes else pointer
 
     # --- one tile
 
-    def _accumulate(self, cursor: _Cursor) -> None:
+    def _accumulate(self, cursor: _ReductionCursor) -> None:
         """Accumulate over the held loops, and fold what they found into the outputs."""
         results = range(self.how.op.results)
         places = _places(self.plan, cursor.count)
         empty = tuple(self.how.empty(len(lanes)) for lanes in places for _ in results)
-        found = self._held(0, cursor, empty)
+        found = self._register_loops(0, cursor, empty)
         for result in results:
             out = self.b.advance(cursor.out, result * self.result_bytes)
             registers = list(zip(found[result :: len(results)], places, strict=True))
             fold_into(self.b, self.how, registers, out, self.factor)
 
-    def _tile(self, cursor: _Cursor, values: Accumulators) -> Accumulators:
+    def _tile(self, cursor: _ReductionCursor, values: Accumulators) -> Accumulators:
         """One tile folded into the accumulators; those that it does not reach stay."""
         made = list(values)
         size, lanes = _size(self.plan.lanes, cursor.count), self.plan.lanes.width
@@ -227,7 +228,7 @@ def _size(lanes: Lanes, count: int) -> int:
     return prod(lanes.chunks[:-1]) * count
 
 
-def _places(plan: ReductionPlan, count: int) -> list[Places]:
+def _places(plan: ReductionPlan, count: int) -> list[LaneOutputs]:
     """The output of each lane of each register of a tile."""
     outs = [0]
     for axis, chunk in zip(plan.lanes.axes, plan.lanes.chunks, strict=True):

@@ -189,7 +189,7 @@ def small_code(b: Builder, bits: Value, dst: DataType) -> Value:
         return splat(b, bits, "i32", number)
 
     magnitude = b.op("and", bits, constant(0x7FFFFFFF))
-    result = _rounded(b, _chosen(b, "olt", magnitude, form.widened(form.beyond)), form)
+    result = _round_to_code(b, _select_ordered(b, "olt", magnitude, form.widened(form.beyond)), form)
     if form.nan != form.beyond:
         is_nan = b.compare("icmp sgt", magnitude, constant(0x7F800000))
         result = b.select(is_nan, _nan(b, magnitude, form), result)
@@ -198,7 +198,7 @@ def small_code(b: Builder, bits: Value, dst: DataType) -> Value:
     return b.op("or", result, sign)
 
 
-def _chosen(b: Builder, name: str, bits: Value, number: int) -> Value:
+def _select_ordered(b: Builder, name: str, bits: Value, number: int) -> Value:
     """Of floats, as bits, and one number those for which the comparison holds, else the number; NaN too.
 
     Not by comparing integers: LLVM would follow every bit of them, and take half as long again.
@@ -207,7 +207,7 @@ def _chosen(b: Builder, name: str, bits: Value, number: int) -> Value:
     return b.bitcast(b.select(b.compare(f"fcmp {name}", value, limit), value, limit), "i32")
 
 
-def _rounded(b: Builder, magnitude: Value, form: _Format) -> Value:
+def _round_to_code(b: Builder, magnitude: Value, form: _Format) -> Value:
     """The code of a magnitude up to `beyond`: its steps in its binade, after those of the binades below.
 
     Adding the power of two whose last place is such a step rounds to whole steps, half to even.
@@ -217,7 +217,7 @@ def _rounded(b: Builder, magnitude: Value, form: _Format) -> Value:
         return splat(b, magnitude, "i32", number)
 
     exponent = b.op("and", magnitude, constant(0x7F800000))
-    binade = _chosen(b, "ogt", exponent, form.smallest_normal)
+    binade = _select_ordered(b, "ogt", exponent, form.smallest_normal)
     base = b.op("add", binade, constant(form.shift << 23))
     total = b.op("fadd", b.bitcast(magnitude, "float"), b.bitcast(base, "float"))
     steps = b.op("sub", b.bitcast(total, "i32"), base)

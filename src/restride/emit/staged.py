@@ -7,17 +7,17 @@ from math import prod
 
 from ..plan.machine import LINE
 from ..plan.nest import Axis, Stride
-from ..plan.staged import Pour, Run, Staged, Steps
+from ..plan.staged import ChunkStages, Flush, StagedSchedule, StridedRun
 from .builder import Builder, Value, i64, vector
-from .kernel import Cursor, NestWriter, Params, Style, module_text, share_of
-from .tile import Places
+from .kernel import Cursor, KernelParams, NestWriter, Style, module_text, share_of
+from .tile import TileAddresses
 
 # Writes what asks for so many lines more of the next chunk.
-Ask = Callable[[int], None]
-_NOTHING = Params()
+Prefetch = Callable[[int], None]
+_NOTHING = KernelParams()
 
 
-def emit_staged(staged: Staged, style: Style) -> str:
+def emit_staged(staged: StagedSchedule, style: Style) -> str:
     """The IR text that runs the chunks of `staged`."""
     b = Builder()
     StagedWriter(b, staged, style).emit()
@@ -28,11 +28,11 @@ def emit_staged(staged: Staged, style: Style) -> str:
 class StageWriter(NestWriter):
     """Writes the loops of one schedule between two addresses, all of them, whoever shares the chunks."""
 
-    def run(self, src: Value, dst: Value, ask: Ask | None = None) -> None:
+    def run(self, src: Value, dst: Value, ask: Prefetch | None = None) -> None:
         """Run from `src` to `dst`, where offset 0 is; `ask` for as many lines as a tile has."""
         nest = self.nest
         self._ask = ask
-        places = Places(
+        places = TileAddresses(
             self.b.advance(src, nest.src_base * nest.src_type.bits // 8),
             self.b.advance(dst, nest.dst_base * nest.dst_type.bits // 8),
         )
@@ -45,8 +45,8 @@ class StageWriter(NestWriter):
             self._ask(-(-prod(self.plan.chunks) * self.nest.dst_type.bits // (8 * LINE)))
 
 
-class Pourer:
-    """Writes how a chunk in scratch is poured out; elements are of `width` bytes."""
+class FlushWriter:
+    """Writes how a chunk in scratch is flushed; elements are of `width` bytes."""
 
     def __init__(self, b: Builder, width: int) -> None:
         self.b, self.width = b, width
@@ -55,20 +55,20 @@ class Pourer:
         assert isinstance(stride, int)
         return self.b.advance(pointer, self.b.op("mul", place, i64(stride * self.width)))
 
-    def _pour(
-        self, pour: Pour, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
+    def _flush(
+        self, pour: Flush, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
     ) -> None:
         b = self.b
         if not loops:
-            self._pour_run(pour, at, offset)
+            self._flush_run(pour, at, offset)
             return
         axis, (src, dst, ahead) = loops[0], at
         assert isinstance(axis.src, int)
         with b.loop(i64(0), i64(axis.extent)) as place:
             moved = b.op("add", offset, b.op("mul", place, i64(axis.src * self.width)))
-            self._pour(pour, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
+            self._flush(pour, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
 
-    def _pour_run(self, pour: Pour, at: tuple[Value, Value, Value], offset: Value) -> None:
+    def _flush_run(self, pour: Flush, at: tuple[Value, Value, Value], offset: Value) -> None:
         """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
         b, (scratch, dst, ahead) = self.b, at
         src = b.advance(scratch, offset)
@@ -85,17 +85,17 @@ class Pourer:
         with b.loop(i64(0), lines) as line:
             asked = b.op("mul", line, i64(LINE))
             place = b.op("add", head, asked)
-            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
+            self._prefetch(pour.ahead, ahead, b.op("add", offset, asked))
             value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
             b.line(f"store {value}, {b.advance(dst, place)}, align {LINE}, !nontemporal !0")
         asked = b.op("mul", lines, i64(LINE))
         with b.when("ult", asked, i64(length)):
             # Pieces at both ends are of one more line.
-            self._ask(pour.ahead, ahead, b.op("add", offset, asked))
+            self._prefetch(pour.ahead, ahead, b.op("add", offset, asked))
         self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(LINE - 1)))
 
-    def _ask(self, runs: tuple[Run, ...], ahead: Value, offset: Value) -> None:
-        """Ask for a line of the next chunk's source, as far into it as the line that is poured.
+    def _prefetch(self, runs: tuple[StridedRun, ...], ahead: Value, offset: Value) -> None:
+        """Ask for a line of the next chunk's source, as far into it as the line that is flushed.
 
         By its last byte: the first ones of a run are in the line where the run before it ended.
         """
@@ -124,10 +124,10 @@ class Pourer:
             size //= 2
 
 
-class StagedWriter(Pourer):
+class StagedWriter(FlushWriter):
     """Writes a staged kernel."""
 
-    def __init__(self, b: Builder, staged: Staged, style: Style) -> None:
+    def __init__(self, b: Builder, staged: StagedSchedule, style: Style) -> None:
         super().__init__(b, staged.data_type.bits // 8)
         self.staged, self.style = staged, style
 
@@ -162,29 +162,29 @@ class StagedWriter(Pourer):
             b.advance(Value("ptr", name), base * self.width)
             for name, base in zip(("%src", "%dst"), staged.bases, strict=True)
         )
-        src, dst = self._moved((src, dst), staged.along, b.op("mul", chunk, i64(staged.chunk)))
+        src, dst = self._move((src, dst), staged.along, b.op("mul", chunk, i64(staged.chunk)))
         for axis in reversed(staged.outer):
-            src, dst = self._moved((src, dst), axis, b.op("urem", step, i64(axis.extent)))
+            src, dst = self._move((src, dst), axis, b.op("urem", step, i64(axis.extent)))
             step = b.op("udiv", step, i64(axis.extent))
         return chunk, src, dst
 
-    def _moved(self, at: tuple[Value, Value], axis: Axis, place: Value) -> tuple[Value, Value]:
+    def _move(self, at: tuple[Value, Value], axis: Axis, place: Value) -> tuple[Value, Value]:
         """Both addresses moved to a position of an axis."""
         return self._along(at[0], axis.src, place), self._along(at[1], axis.dst, place)
 
-    def _steps(self, steps: Steps, at: tuple[Value, Value, Value], buffers: list[Value]) -> None:
+    def _steps(self, steps: ChunkStages, at: tuple[Value, Value, Value], buffers: list[Value]) -> None:
         read, dst, ahead = at
-        ask = self._asking(steps.ahead, ahead, len(steps.stages)) if steps.ahead else None
+        ask = self._prefetcher(steps.ahead, ahead, len(steps.stages)) if steps.ahead else None
         for number, plans in enumerate(steps.stages):
-            is_last = number == len(steps.stages) - 1 and steps.pour is None
+            is_last = number == len(steps.stages) - 1 and steps.flush is None
             written = dst if is_last else buffers[number % 2]
             for plan in plans:
                 StageWriter(self.b, plan, self.style, _NOTHING).run(read, written, ask)
             read = written
-        if steps.pour is not None:
-            self._pour(steps.pour, steps.pour.loops, (read, dst, ahead), i64(0))
+        if steps.flush is not None:
+            self._flush(steps.flush, steps.flush.loops, (read, dst, ahead), i64(0))
 
-    def _asking(self, runs: tuple[Run, ...], ahead: Value, stages: int) -> Ask:
+    def _prefetcher(self, runs: tuple[StridedRun, ...], ahead: Value, stages: int) -> Prefetch:
         """What asks for line after line of the next chunk, so that memory is never at rest; the stages share
         them. How far it has come is kept in memory.
         """
@@ -194,7 +194,7 @@ class StagedWriter(Pourer):
         def ask(lines: int) -> None:
             first, share = b.value("i64", f"load i64, {asked}, align 8"), -(-lines // stages)
             for line in range(share):
-                self._ask(runs, ahead, b.op("add", first, i64(line * LINE)))
+                self._prefetch(runs, ahead, b.op("add", first, i64(line * LINE)))
             b.line(f"store {b.op('add', first, i64(share * LINE))}, {asked}, align 8")
 
         return ask

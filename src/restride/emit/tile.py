@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
-from ..plan.compute import Compute
-from ..plan.contract import is_integer_move
+from ..plan.conversion import is_integer_move
 from ..plan.machine import LINE
+from ..plan.nest import Compute
 from .access import Side, load, store
 from .builder import Builder, Value, element_of, vector
-from .compute import Inputs, real_steps, run_steps
+from .compute import StepInputs, Tensors, real_steps, run_steps
 from .convert import Abilities, canonical_nan, carrier_bits, convert, real_type, zeros
-from .network import NOTHING, Lanes, Recipe
-from .operand import Tensors
-from .pack import clamped, integers_of, is_small_float, pack, parts_of
-from .shape import Layout, TileAxis, layout, piece, recipe
+from .network import NOTHING, Lanes, RegisterPermutation
+from .pack import clamp, integers_of, is_small_float, pack, parts_of
 from .small_float import narrow_to_odd, small_code
+from .tile_shape import TileAxis, TileLayout, piece, recipe, tile_layout
 
 # The lanes of the widest registers when they hold bytes.
 _BYTES_512 = 64
@@ -46,7 +45,7 @@ class TileSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TileAddresses:
     """The addresses of a tile's first element in source, destination and the operands of the computation."""
 
     src: Value
@@ -54,17 +53,17 @@ class Places:
     more: tuple[Value, ...] = ()
 
 
-def emit_tile(b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], at: Places) -> None:
+def emit_tile(b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], at: TileAddresses) -> None:
     """Write the code of one tile whose first element is at `at`."""
-    _Tile(b, spec, axes, at).emit()
+    _TileWriter(b, spec, axes, at).emit()
 
 
-class _Tile:
+class _TileWriter:
     """One tile while it is written."""
 
-    def __init__(self, b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], at: Places) -> None:
+    def __init__(self, b: Builder, spec: TileSpec, axes: tuple[TileAxis, ...], at: TileAddresses) -> None:
         self.b, self.spec, self.axes = b, spec, axes
-        places = self.layout = layout(axes, len(spec.operand_types))
+        places = self.layout = tile_layout(axes, len(spec.operand_types))
         self.src = Side(at.src, spec.src_type, places.src, places.read)
         self.dst = Side(at.dst, spec.dst_type, places.dst, places.written)
         real = real_type(spec.src_type, spec.dst_type, spec.compute)
@@ -105,13 +104,13 @@ class _Tile:
             return zeros(DataType.s32, len(lanes))
         value = self._read(lanes)
         if is_integer_move(spec.src_type, spec.dst_type, spec.compute):
-            return clamped(self.b, value, spec.dst_type)
+            return clamp(self.b, value, spec.dst_type)
         real = real_steps(self.b, value, self._types, spec.compute, self._inputs(lanes), spec.can)
         if is_small_float(spec.dst_type):
-            return small_code(self.b, self.b.bitcast(self._ended(real), "i32"), spec.dst_type)
+            return small_code(self.b, self.b.bitcast(self._after_steps(real), "i32"), spec.dst_type)
         return integers_of(self.b, real, spec.dst_type)
 
-    def _ended(self, real: Value) -> Value:
+    def _after_steps(self, real: Value) -> Value:
         """Floats as the last step leaves them: but for a move every NaN is the one quiet NaN."""
         ended = real if self.spec.compute.is_move else canonical_nan(self.b, real)
         return narrow_to_odd(self.b, ended) if element_of(ended) == "double" else ended
@@ -145,9 +144,9 @@ class _Tile:
     def _types(self) -> tuple[DataType, DataType]:
         return self.spec.src_type, self.spec.dst_type
 
-    def _inputs(self, lanes: Lanes) -> Inputs:
+    def _inputs(self, lanes: Lanes) -> StepInputs:
         """What the steps read in these lanes."""
-        return Inputs(
+        return StepInputs(
             self.spec.scalars,
             lambda index: self.tensors.lanes(index, lanes),
             lambda data_type: self._old(data_type, lanes),
@@ -159,19 +158,19 @@ class _Tile:
         return load(self.b, self.spec.can, replace(self.dst, data_type=data_type, present=both), lanes)
 
 
-def _first_offset(lanes: Lanes, places: Layout) -> int:
+def _first_offset(lanes: Lanes, places: TileLayout) -> int:
     return min(places.dst[element] for element in lanes if element != NOTHING)
 
 
 def _permute(
-    b: Builder, plan: Recipe, loaded: list[Value], stored: dict[int, set[int]], *, kept: bool
+    b: Builder, plan: RegisterPermutation, loaded: list[Value], stored: dict[int, set[int]], *, kept: bool
 ) -> list[Value]:
     """Run a recipe's shuffles; those that reach no store, or have nothing but zeros to move, are left out."""
     registers = list(loaded)
     needed = _needed(plan, stored)
     for number, step in enumerate(plan.shuffles):
         if number in plan.rounds:
-            b.cut(kept=kept)
+            b.start_block(kept=kept)
         a, c = registers[step.a], registers[step.b]
         wanted = needed.get(len(registers), set())
         # A shuffle of zeros is written as the zero it is: LLVM 22 aborts on storing one that interleaves.
@@ -212,7 +211,7 @@ def _may_circle(mask: Lanes) -> bool:
     return all(len({m // 4 for m in part if m != NOTHING}) <= 4 for part in sixteens)
 
 
-def _needed(plan: Recipe, stored: dict[int, set[int]]) -> dict[int, set[int]]:
+def _needed(plan: RegisterPermutation, stored: dict[int, set[int]]) -> dict[int, set[int]]:
     """The lanes that reach a store, by register; a tail tile stores few."""
     needed = {register: set(lanes) for register, lanes in stored.items()}
     is_whole = all(len(lanes) == len(plan.loads[0]) for lanes in stored.values())

@@ -1,10 +1,15 @@
-"""A plan for work-items -> the text of one LLVM module with one kernel, `restride`.
+"""Plans for work-items -> the text of one LLVM module with one kernel, `restride`.
 
     restride(src, src_at, dst, dst_at, (operand, its at)..., scalar...)
 
 Pointers are to the memory of the device; element offset 0 lies `at` bytes behind each. Scalars are in the
 real type of the computation. All boxes of a nest are one launch: a group finds the box that it belongs to, so
 that one event tells of the whole.
+
+    restride(src, src_at, out, out_at, factor)
+
+Pointers and offsets as in `emit/work_items.py`. `out` are the outputs, 32 bits each and aligned, which hold 0
+before; `factor` multiplies what an item has found.
 """
 
 from __future__ import annotations
@@ -13,15 +18,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
+from ..plan.reduction import ReductionAxis
 from ..plan.schedule import Schedule
-from ..plan.work_items import ItemPlan, Items
-from .builder import Builder, Value, i64
+from ..plan.work_items import ItemPlan, Items, SumItems, SumPlan
+from .builder import Builder, Value, i64, vector
 from .convert import Abilities, bits_type, real_type
 from .entry import ENTRY
+from .fold import Accumulation
 from .guarded import GuardedWriter
-from .kernel import Cursor, NestWriter, Params, Style
-from .shape import TileAxis
-from .tile import Places, emit_tile
+from .kernel import Cursor, KernelParams, NestWriter, Style
+from .reduction import carry
+from .tile import TileAddresses, emit_tile
+from .tile_shape import TileAxis
+
+# --- work items --------------------------------------------------------------
+# A plan for work-items -> the text of one LLVM module with one kernel, `restride`.
 
 # What items in step do is one lane wide, two for the halves of a byte: the device's compiler makes vectors of
 # items. SPIR-V has vectors of 16 lanes at most: no register is longer than so many bytes.
@@ -92,11 +103,11 @@ class _KernelWriter:
 
     def emit(self) -> None:
         """All of the kernel's body."""
-        src, dst = self._given("src"), self._given("dst")
-        operands = tuple(self._given(f"x{i}") for i in range(self._operands))
-        params = Params(operands, tuple(Value(self._real, f"%s{i}") for i in range(self._scalars)))
+        src, dst = self._operand("src"), self._operand("dst")
+        operands = tuple(self._operand(f"x{i}") for i in range(self._operands))
+        params = KernelParams(operands, tuple(Value(self._real, f"%s{i}") for i in range(self._scalars)))
         group, local = self.dialect.group_id(self.b), self.dialect.local_id(self.b)
-        places = Places(src, dst, operands)
+        places = TileAddresses(src, dst, operands)
         if self.plan.guarded is not None:
             writer = _GuardedItem(self.b, _guarded_plan(self.plan), _STYLE, params)
             writer.emit_item(self._item(group, local), places, self.plan.guarded_axes)
@@ -112,13 +123,15 @@ class _KernelWriter:
                 self._box(box, own, local, params, places)
             first += count
 
-    def _given(self, name: str) -> Value:
+    def _operand(self, name: str) -> Value:
         return self.b.advance(Value(self.dialect.pointer, f"%{name}"), Value("i64", f"%{name}.at"))
 
     def _item(self, group: Value, local: Value) -> Value:
         return self.b.op("add", self.b.op("mul", group, i64(self.plan.device.group)), local)
 
-    def _box(self, box: Items, group: Value, local: Value, params: Params, places: Places) -> None:
+    def _box(
+        self, box: Items, group: Value, local: Value, params: KernelParams, places: TileAddresses
+    ) -> None:
         if box.plan.square is not None:
             _SquareItem(self.b, box, _STYLE, params).emit_group(
                 group, local, places, (self.plan.device.group, self.dialect.barrier)
@@ -132,7 +145,7 @@ def _guarded_plan(plan: ItemPlan) -> Schedule:
     return Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", plan.why, late=True)
 
 
-def _begun(writer: NestWriter, places: Places) -> Cursor:
+def _cursor_at_base(writer: NestWriter, places: TileAddresses) -> Cursor:
     """Where the nest begins."""
     b, nest = writer.b, writer.nest
     more = tuple(
@@ -141,10 +154,10 @@ def _begun(writer: NestWriter, places: Places) -> Cursor:
     )
     src = b.advance(places.src, nest.src_base * nest.src_type.bits // 8)
     dst = b.advance(places.dst, nest.dst_base * nest.dst_type.bits // 8)
-    return Cursor(Places(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
+    return Cursor(TileAddresses(src, dst, more), tuple((a.extent, a.valid) for a in nest.axes))
 
 
-def decoded(b: Builder, number: Value, extents: list[int]) -> list[Value]:
+def decode(b: Builder, number: Value, extents: list[int]) -> list[Value]:
     """The digits of a number, the last the fastest."""
     digits: list[Value] = []
     for place in range(len(extents) - 1, -1, -1):
@@ -159,27 +172,27 @@ def decoded(b: Builder, number: Value, extents: list[int]) -> list[Value]:
 class _Item(NestWriter):
     """Writes what one item does: one tile of a schedule whose grid is every axis."""
 
-    def emit_item(self, item: Value, places: Places) -> None:
+    def emit_item(self, item: Value, places: TileAddresses) -> None:
         """The tile number `item`, where there is one."""
         plan = self.plan
         with self.b.when("ult", item, i64(plan.steps())):
-            digits = decoded(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
+            digits = decode(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
             steps = {grid.axis: digit for grid, digit in zip(plan.grid, digits, strict=True)}
             order = [grid.axis for grid in plan.grid if grid.axis not in plan.inner]
-            self._loops([*order, *plan.inner], steps, _begun(self, places))
+            self._loops([*order, *plan.inner], steps, _cursor_at_base(self, places))
 
 
 class _GuardedItem(GuardedWriter):
     """Writes what one item does that checks bounds itself."""
 
-    def emit_item(self, item: Value, places: Places, count: int) -> None:
+    def emit_item(self, item: Value, places: TileAddresses, count: int) -> None:
         """The position number `item` of the first `count` axes, where there is one, and all of the others."""
         extents = [axis.extent for axis in self.nest.axes]
         with self.b.when("ult", item, i64(prod(extents[:count]))):
             at: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
-            cursor = _begun(self, places)
-            for index, digit in enumerate(decoded(self.b, item, extents[:count])):
-                cursor, at = self.stepped(index, digit, cursor, at)
+            cursor = _cursor_at_base(self, places)
+            for index, digit in enumerate(decode(self.b, item, extents[:count])):
+                cursor, at = self.step(index, digit, cursor, at)
             if count < len(extents):
                 self.guarded_loop(count, i64(0), i64(extents[count]), cursor, at)
             else:
@@ -189,47 +202,47 @@ class _GuardedItem(GuardedWriter):
 class _SquareItem(NestWriter):
     """Writes what a group does: a square of elements into local memory and out again."""
 
-    def __init__(self, b: Builder, box: Items, style: Style, params: Params) -> None:
+    def __init__(self, b: Builder, box: Items, style: Style, params: KernelParams) -> None:
         super().__init__(b, box.plan, style, params)
         assert box.plan.square is not None
         self._box, self._square = box, box.plan.square
 
     def emit_group(
-        self, group: Value, local: Value, places: Places, how: tuple[int, Callable[[Builder], None]]
+        self, group: Value, local: Value, places: TileAddresses, how: tuple[int, Callable[[Builder], None]]
     ) -> None:
         """Square number `group`; `how` is the number of items, and what makes them meet."""
         size, barrier = how
-        digits = decoded(self.b, group, self._box.group_extents())
-        origin = _begun(self, places).places
+        digits = decode(self.b, group, self._box.group_extents())
+        origin = _cursor_at_base(self, places).places
         for index, digit in enumerate(digits):
             side = self._side(index)
             step = self.b.op("mul", digit, i64(side)) if side > 1 else digit
             origin = self._step(index, step, origin)
         square = self._square
-        left = {i: self._left(i, digits[i]) for i in (square.src_axis, square.dst_axis)}
+        left = {i: self._positions_left(i, digits[i]) for i in (square.src_axis, square.dst_axis)}
         rounds = square.src_side * square.dst_side // size
         for number in range(rounds):
             element = self.b.op("add", local, i64(number * size))
-            self._bring(element, origin, left)
+            self._load_element(element, origin, left)
         barrier(self.b)
         for number in range(rounds):
             element = self.b.op("add", local, i64(number * size))
-            self._take_out(element, origin, left)
+            self._store_element(element, origin, left)
 
     def _side(self, index: int) -> int:
         square = self._square
         return {square.src_axis: square.src_side, square.dst_axis: square.dst_side}.get(index, 1)
 
-    def _left(self, index: int, digit: Value) -> Value:
+    def _positions_left(self, index: int, digit: Value) -> Value:
         """How many positions of an axis there are from this square's first one on."""
         taken = self.b.op("mul", digit, i64(self._side(index)))
         return self.b.op("sub", i64(self.nest.axes[index].extent), taken)
 
-    def _step(self, index: int, position: Value, at: Places) -> Places:
+    def _step(self, index: int, position: Value, at: TileAddresses) -> TileAddresses:
         spans = tuple((a.extent, a.valid) for a in self.nest.axes)
-        return self.moved(index, position, Cursor(at, spans), (1, 1)).places
+        return self.move_cursor(index, position, Cursor(at, spans), (1, 1)).places
 
-    def _bring(self, element: Value, origin: Places, left: dict[int, Value]) -> None:
+    def _load_element(self, element: Value, origin: TileAddresses, left: dict[int, Value]) -> None:
         """Read along the source."""
         b, square, kind = self.b, self._square, bits_type(self.nest.src_type)
         along = b.op("and", element, i64(square.src_side - 1))
@@ -239,7 +252,7 @@ class _SquareItem(NestWriter):
             value = b.value(kind, f"load {kind}, {at.src}, align 1")
             b.line(f"store {value}, {self._local(along, across)}, align {self._bytes}")
 
-    def _take_out(self, element: Value, origin: Places, left: dict[int, Value]) -> None:
+    def _store_element(self, element: Value, origin: TileAddresses, left: dict[int, Value]) -> None:
         """Finish and write along the destination."""
         b, square = self.b, self._square
         across = b.op("and", element, i64(square.dst_side - 1))
@@ -249,7 +262,7 @@ class _SquareItem(NestWriter):
             one = (TileAxis(1, 1, 1, 0, 0, (0,) * len(self.nest.operands)),)
             emit_tile(b, self.spec, one, replace(at, src=self._local(along, across)))
 
-    def _at(self, along: Value, across: Value, origin: Places) -> Places:
+    def _at(self, along: Value, across: Value, origin: TileAddresses) -> TileAddresses:
         """The addresses of an element of the square."""
         is_bare = not origin.more and bool(self.nest.operands)
         at = replace(origin, more=(origin.src,) * len(self.nest.operands)) if is_bare else origin
@@ -264,3 +277,77 @@ class _SquareItem(NestWriter):
         b = self.b
         place = b.op("add", b.op("mul", across, i64(self._square.row)), along)
         return b.advance(Value(_LOCAL, "@restride.tile"), b.op("mul", place, i64(self._bytes)))
+
+
+# --- sums --------------------------------------------------------------------
+# A plan of sums for work-items -> the text of one LLVM module with one kernel, `restride`.
+
+_NOTHING = Value("i32", "0")
+
+
+def emit_any(plan: ItemPlan | SumPlan, dialect: Dialect) -> str:
+    """The IR text that runs a plan for work-items of either kind."""
+    return emit_sums(plan, dialect) if isinstance(plan, SumPlan) else emit_items(plan, dialect)
+
+
+def emit_sums(plan: SumPlan, dialect: Dialect) -> str:
+    """The IR text that runs `plan`."""
+    b = Builder(dialect.table_pointer)
+    _SumWriter(b, plan, dialect).emit()
+    pointer = dialect.pointer
+    signature = f"{pointer} %src, i64 %src.at, {pointer} %out, i64 %out.at, i32 %factor"
+    return module_of(b, dialect, signature, plan.device.group)
+
+
+class _SumWriter:
+    """Writes the kernel: which box a group belongs to, and what each of its items adds to which output."""
+
+    def __init__(self, b: Builder, plan: SumPlan, dialect: Dialect) -> None:
+        self.b, self.plan, self.dialect = b, plan, dialect
+        self._how = Accumulation(plan.reduction.op, plan.reduction.data_type)
+        self._bytes = plan.reduction.data_type.bits // 8
+
+    def emit(self) -> None:
+        """All of the kernel's body."""
+        b, size, first = self.b, self.plan.device.group, 0
+        group, local = self.dialect.group_id(b), self.dialect.local_id(b)
+        for box in self.plan.boxes:
+            count = box.groups(size)
+            with b.when("sge", group, i64(first)), b.when("slt", group, i64(first + count)):
+                own = b.op("sub", group, i64(first))
+                self._box(box, b.op("add", b.op("mul", own, i64(size)), local))
+            first += count
+
+    def _box(self, items: SumItems, item: Value) -> None:
+        b, pointer = self.b, self.dialect.pointer
+        with b.when("ult", item, i64(items.items)):
+            src = b.advance(Value(pointer, "%src"), Value("i64", "%src.at"))
+            src = b.advance(src, items.box.base * self._bytes)
+            out = b.advance(Value(pointer, "%out"), Value("i64", "%out.at"))
+            out = b.advance(out, items.box.out * 4)
+            digits = decode(b, item, [axis.extent for axis in items.grid])
+            for axis, digit in zip(items.grid, digits, strict=True):
+                src = self._advance(src, digit, axis.src * self._bytes)
+                out = self._advance(out, digit, axis.out * 4)
+            found = b.op("mul", self._sum(items.loops, src, _NOTHING), Value("i32", "%factor"))
+            b.line(f"{self.dialect.add_to.format(out=out, value=found)}")
+
+    def _advance(self, pointer: Value, digit: Value, nbytes: int) -> Value:
+        return self.b.advance(pointer, self.b.op("mul", digit, i64(nbytes))) if nbytes else pointer
+
+    def _sum(self, loops: tuple[ReductionAxis, ...], src: Value, so_far: Value) -> Value:
+        """The sum so far and what the loops read from `src` on."""
+        if not loops:
+            return self.b.op("add", so_far, self._element(src))
+        axis, *inner = loops
+
+        def turn(position: Value, now: tuple[Value, ...]) -> tuple[Value, ...]:
+            here = self._advance(src, position, axis.src * self._bytes)
+            return (self._sum(tuple(inner), here, now[0]),)
+
+        return carry(self.b, i64(0), i64(axis.extent), (so_far,), turn)[0]
+
+    def _element(self, src: Value) -> Value:
+        kind = vector(f"i{self._bytes * 8}", 1)
+        (value,) = self._how.prepare(self.b, self.b.value(kind, f"load {kind}, {src}, align 1"))
+        return self.b.value("i32", f"extractelement {value}, i64 0")

@@ -1,6 +1,6 @@
 """Arithmetic as a parameter: what a formula needs of numbers, and NumPy's answer.
 
-`plan/eltwise.py` writes each function once, over `Term`s. NumPy gives its meaning, `emit/arithmetic.py` its
+`plan/eltwise.py` writes each function once, over `Term`s. NumPy gives its meaning, `emit/compute.py` its
 code; because every operation here is one IEEE operation, rounded once, both give the same bits.
 """
 

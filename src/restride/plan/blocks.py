@@ -1,11 +1,15 @@
-"""A nest in blocks: all of its boxes for some positions of one axis, then for the next ones.
+"""A nest in blocks, and with it the sums of what it writes: a block at a time.
 
 A nest with limits is several boxes, and one after the other each passes over all of memory. In blocks it is
 read once, from beginning to end; and where a block is an unbroken run of the destination it is put together
-in scratch, and poured out in whole lines past the caches.
+in scratch, and flushed in whole lines past the caches.
 
 Limits of the axis itself cut it into **sections** of blocks that are alike: of 17 outputs in blocks of 16 the
 second block is one.
+
+First the nest for one block, then the reduction of that block, while it lies in the caches. So each
+byte of the destination passes once between them and memory, where a reduction after the whole nest would
+fetch it again.
 """
 
 from __future__ import annotations
@@ -16,10 +20,14 @@ from itertools import pairwise
 from math import isqrt
 
 from .machine import Machine
-from .nest import Axis, LoopNest
+from .nest import Axis, LoopNest, as_int, highest, lowest
+from .reduction import Reduction, ReductionAxis, ReductionBox
+from .reduction_schedule import ReductionPlan, plan_block
 from .rewrites import normalise, peel, peeled_boxes, split_read
-from .schedule import Schedule, asking_ahead, schedule
-from .stride import as_int, highest, lowest
+from .schedule import Schedule, schedule, with_prefetch
+
+# --- blocks ------------------------------------------------------------------
+# A nest in blocks: all of its boxes for some positions of one axis, then for the next ones.
 
 # Past this many boxes the code would outgrow its use.
 _MOST_BOXES = 16
@@ -34,11 +42,11 @@ _RUN_BYTES = 1 << 10
 # The longest block that is put together in scratch, on the stack.
 _SCRATCH_BYTES = 1 << 17
 # Blocks that stay in the first cache while all boxes are done.
-_NEAR_BYTES = 1 << 14
+_FIRST_CACHE_BYTES = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class BlockRange:
     """Blocks [first, end) that are alike, and the schedules that write one of them."""
 
     first: int
@@ -51,8 +59,8 @@ class Blocks:
     """`count` blocks along an axis of a nest: `src`, `dst` and `more` are how far each operand moves with a
     block, in elements.
 
-    `poured` is how many elements of scratch a block takes, and pours out from there; 0 where it is written in
-    place.
+    `scratch_elements` is how many elements of scratch a block takes, and flushes from there; 0 where it is
+    written in place.
     """
 
     nest: LoopNest
@@ -60,17 +68,20 @@ class Blocks:
     src: int
     dst: int
     more: tuple[int, ...]
-    sections: tuple[Section, ...]
-    poured: int = 0
+    sections: tuple[BlockRange, ...]
+    scratch_elements: int = 0
 
     def __str__(self) -> str:
-        lines = [f"in {self.count} blocks" + (f", poured in runs of {self.poured}" if self.poured else "")]
+        lines = [
+            f"in {self.count} blocks"
+            + (f", poured in runs of {self.scratch_elements}" if self.scratch_elements else "")
+        ]
         for section in self.sections:
             lines += [f"blocks {section.first} to {section.end - 1}", *map(str, section.plans)]
         return "\n".join(lines)
 
 
-def pour_boxes(nest: LoopNest, machine: Machine) -> Blocks | None:
+def blocks_through_scratch(nest: LoopNest, machine: Machine) -> Blocks | None:
     """A nest of several boxes, larger than the caches, in blocks that are unbroken runs of the destination;
     None where there are no such short ones.
     """
@@ -80,7 +91,7 @@ def pour_boxes(nest: LoopNest, machine: Machine) -> Blocks | None:
     if not axes or nest.axes[axes[0]].bound >= 0:
         return None
     made = in_blocks(nest, axes[0], machine)
-    if made is None or not 0 < made.poured * nest.dst_type.bits // 8 <= _NEAR_BYTES:
+    if made is None or not 0 < made.scratch_elements * nest.dst_type.bits // 8 <= _FIRST_CACHE_BYTES:
         return None
     return made
 
@@ -93,7 +104,7 @@ def cuts(nest: LoopNest) -> list[int]:
     if nest.is_empty or peeled_boxes(nest) > _MOST_BOXES or any(x.data_type.bits < 8 for x in nest.operands):
         return []
     free = [i for i, a in enumerate(nest.axes) if a.is_linear and a.extent > 1 and as_int(a.dst) > 0]
-    apart = [i for i in free if nest.axes[i].bound < 0 or _is_apart(nest, i)]
+    apart = [i for i in free if nest.axes[i].bound < 0 or _is_disjoint(nest, i)]
     return sorted(apart, key=lambda i: -as_int(nest.axes[i].dst))
 
 
@@ -106,8 +117,8 @@ def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
     if nest.moved_bytes > _LONGEST_BLOCK_BYTES * axis.extent:
         return None
     src, dst, *more = map(as_int, (axis.src, axis.dst, *axis.more))
-    poured = dst if _is_poured(nest, cut, machine) else 0
-    return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), poured)
+    scratch_elements = dst if _goes_through_scratch(nest, cut, machine) else 0
+    return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), scratch_elements)
 
 
 def _block_positions(nest: LoopNest, cut: int) -> int:
@@ -140,7 +151,7 @@ def _cut_in_blocks(nest: LoopNest, cut: int, positions: int) -> LoopNest:
     return replace(nest, axes=(*nest.axes[:cut], blocks, inside, *nest.axes[cut + 1 :]))
 
 
-def _is_apart(nest: LoopNest, cut: int) -> bool:
+def _is_disjoint(nest: LoopNest, cut: int) -> bool:
     """True where positions of an axis write stretches that do not mix, from the base of the nest on."""
     # Limits of other dimensions make the stretches shorter.
     boxes = peel(nest) if nest.axes[cut].bound < 0 else (nest,)
@@ -155,31 +166,31 @@ def _lies_within(box: LoopNest, cut: int, base: int) -> bool:
     return 0 <= box.dst_base - base < as_int(box.axes[cut].dst) - reach
 
 
-def _is_poured(nest: LoopNest, cut: int, machine: Machine) -> bool:
+def _goes_through_scratch(nest: LoopNest, cut: int, machine: Machine) -> bool:
     """True where a destination larger than the caches is unbroken runs, one for each block."""
     length, width = as_int(nest.axes[cut].dst), nest.dst_type.bits // 8
     written = nest.axes[cut].extent * length * width
-    if written < machine.l3 // 2 or length * width > _SCRATCH_BYTES or nest.compute.summed:
+    if written < machine.l3 // 2 or length * width > _SCRATCH_BYTES or nest.compute.reads_destination:
         return False
     boxes = peel(nest)
-    return _is_apart(nest, cut) and sum(box.positions for box in boxes) == nest.axes[cut].extent * length
+    return _is_disjoint(nest, cut) and sum(box.positions for box in boxes) == nest.axes[cut].extent * length
 
 
-def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[Section, ...]:
+def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[BlockRange, ...]:
     """The boxes of a nest by the blocks in which they are, each as a nest within one block."""
     step, is_free = as_int(nest.axes[cut].dst), nest.axes[cut].bound < 0
-    boxes = [part for box in peel(nest) for part in _read_apart(box, cut)]
+    boxes = [part for box in peel(nest) for part in _split_partly_read(box, cut)]
     found = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
     ends = {end for start, box in found for end in (start, start + box.axes[cut].extent)}
     sections = []
     for first, end in pairwise(sorted(ends)):
         inside = [(at, box) for at, box in found if at <= first < at + box.axes[cut].extent]
         boxes = [_within(box, cut, at) for at, box in inside]
-        sections.append(Section(first, end, _plans(boxes, nest.moved_bytes, machine)))
+        sections.append(BlockRange(first, end, _plans(boxes, nest.moved_bytes, machine)))
     return tuple(sections)
 
 
-def _read_apart(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
+def _split_partly_read(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
     """A box as two where only some positions of the axis are read: those, and those that are zeros."""
     axis = box.axes[cut]
     return (box,) if axis.valid in (0, axis.extent) else split_read(box, cut)
@@ -189,7 +200,7 @@ def _plans(boxes: list[LoopNest], moved_bytes: int, machine: Machine) -> tuple[S
     plans = [plan.without_streams() for box in boxes for plan in schedule(normalise(box), machine)]
     if moved_bytes < machine.l2:
         return tuple(plans)
-    return tuple(asking_ahead(plan, machine, far=moved_bytes >= machine.l3) for plan in plans)
+    return tuple(with_prefetch(plan, machine, far=moved_bytes >= machine.l3) for plan in plans)
 
 
 def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
@@ -204,3 +215,75 @@ def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
         dst_base=box.dst_base - start * as_int(axis.dst),
         operands=tuple(replace(x, base=x.base - start * as_int(stride)) for x, stride in moves),
     )
+
+
+# --- fused sums --------------------------------------------------------------
+# A nest and a reduction of what it writes, in one pass: a block at a time.
+
+# Where every thread needs sums of its own: for each of them at least this many elements are read.
+_PLANE_SHARE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class FusedSums:
+    """Blocks, and `sums`, the reduction of each. `out` is how far the sums move with a block, in elements; 0
+    where all blocks have the same.
+    """
+
+    blocks: Blocks
+    out: int
+    reduction: Reduction
+    sums: ReductionPlan
+
+    @property
+    def is_shared(self) -> bool:
+        """True where blocks add to the same sums, so that threads need sums of their own."""
+        return self.out == 0
+
+    def __str__(self) -> str:
+        return f"each block summed while it is near ({self.sums}), {self.blocks}"
+
+
+def fuse_sums(nest: LoopNest, reduction: Reduction, machine: Machine) -> FusedSums | None:
+    """A nest of whole bytes and a reduction of its destination block by block; None where no axis cuts both
+    into blocks that are worth it.
+    """
+    if nest.is_empty or len(reduction.boxes) != 1:
+        return None
+    nest = nest if nest.bounds else normalise(nest)
+    found = (_fuse_along(nest, index, reduction, machine) for index in cuts(nest))
+    return next(filter(None, found), None)
+
+
+def _fuse_along(nest: LoopNest, cut: int, reduction: Reduction, machine: Machine) -> FusedSums | None:
+    """The blocks along one axis."""
+    blocks, (box,) = in_blocks(nest, cut, machine), reduction.boxes
+    if blocks is None:
+        return None
+    sliced = _slice_box(box, blocks.count, blocks.dst)
+    if sliced is None:
+        return None
+    block, out = sliced
+    if out == 0 and nest.positions < _PLANE_SHARE * reduction.outputs:
+        return None
+    return FusedSums(blocks, out, reduction, plan_block(reduction, block, machine))
+
+
+def _slice_box(box: ReductionBox, extent: int, step: int) -> tuple[ReductionBox, int] | None:
+    """One block of a box, and how far the outputs move from one to the next; None where no axis of it falls
+    into so many parts with that step.
+    """
+    for index, axis in enumerate(box.axes):
+        rows, odd = divmod(step, axis.src) if axis.src else (0, 1)
+        if odd or not rows or axis.extent % (rows * extent):
+            continue
+        around = axis.extent // (rows * extent)
+        parts = [
+            ReductionAxis(around, step * extent, axis.out * rows * extent),
+            ReductionAxis(rows, axis.src, axis.out),
+        ]
+        kept = [part for part in parts if part.extent > 1]
+        return ReductionBox(
+            (*box.axes[:index], *kept, *box.axes[index + 1 :]), box.base, box.out
+        ), axis.out * rows
+    return None

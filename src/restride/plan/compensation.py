@@ -23,11 +23,11 @@ from ..desc.attr import Compensation
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .compute import Compute, linear
-from .nibbles import wide_type
+from .nest import Compute, linear
 from .program import DST, NestStep, Place, Program, Slot, Step, SumStep
 from .reduction import Op, reduction_of
 from .reorder import reorder_nest
+from .rewrites import wide_type
 
 FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
 """By what the sums are multiplied, by argument."""

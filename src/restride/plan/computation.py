@@ -22,14 +22,14 @@ from ..desc.arguments import (
     arg_attr_multiple_post_op,
 )
 from ..desc.attr import Attr
-from ..desc.factor import Factor
+from ..desc.attr_value import Factor
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import BinaryOp, EltwiseOp, PostOp, SumOp
 from ..dtypes import DataType
-from .compute import Compute, Step
+from .nest import Compute, Step
 from .program import Place, Slot
-from .reorder import Tensor
+from .reorder import TensorOperand
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Origin = tuple[int, int]
@@ -43,7 +43,7 @@ class OperandSource:
     that is one run of them, or has `extents`.
     """
 
-    tensor: Tensor
+    tensor: TensorOperand
     arg: int = 0
     values: Array | None = None
     desc: MemoryDesc | None = None
@@ -85,7 +85,7 @@ class Computation:
         return tuple(operand.arg for operand in self.operands if operand.values is None)
 
     @property
-    def tensors(self) -> list[Tensor]:
+    def tensors(self) -> list[TensorOperand]:
         """The operands as a nest reads them."""
         return [operand.tensor for operand in self.operands]
 
@@ -147,7 +147,7 @@ class _ComputationWriter:
             return
         kind = factor.data_type if values is None else DataType.parse(values.dtype)
         extents = factor.extents(self.dims)
-        tensor = Tensor.of_groups(kind, extents, self.dims, base=int(arg in self.odd))
+        tensor = TensorOperand.of_groups(kind, extents, self.dims, base=int(arg in self.odd))
         is_open = any(n == RUNTIME_DIM and factor.mask >> i & 1 for i, n in enumerate(self.dims))
         count, data_type = RUNTIME_DIM if is_open else factor.count(self.dims), factor.data_type
         self.operand(name, OperandSource(tensor, arg, values, None, count, data_type, extents))
@@ -158,7 +158,7 @@ class _ComputationWriter:
             self.step(op.alg, arg, op.alpha, op.beta, op.scale)
         elif isinstance(op, BinaryOp):
             arg |= ARG_SRC_1
-            self.operand(op.alg, OperandSource(Tensor.of_desc(op.desc), arg, desc=op.desc))
+            self.operand(op.alg, OperandSource(TensorOperand.of_desc(op.desc), arg, desc=op.desc))
         else:
             self._sum(op, arg)
 

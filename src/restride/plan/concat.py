@@ -19,12 +19,9 @@ from math import lcm
 from ..desc.layout import axis_offset, extent_range
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Unimplemented
-from .compute import Compute
-from .digits import levels
-from .nest import Axis, LoopNest
-from .nibbles import Span
-from .reorder import Tensor, reorder_nest
-from .rewrites import peel, slice_axis
+from .nest import Axis, Compute, LoopNest
+from .reorder import TensorOperand, index_digits, reorder_nest
+from .rewrites import Span, peel, slice_axis
 
 # Past this many pieces the code would outgrow its use.
 _MOST_PIECES = 256
@@ -64,14 +61,14 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class WindowMove:
     """One nest of a concat, and the elements [low, high) that it may read and write; zeros read none."""
 
     nest: LoopNest
     read: Span
     written: Span
 
-    def padding(self) -> Iterator[Move]:
+    def padding(self) -> Iterator[WindowMove]:
         """The zeros that the nest writes, without what it moves: a strip for each bounded dimension.
 
         Strips cross each other, so that there are as many as dimensions, not as combinations of them.
@@ -88,15 +85,15 @@ class Move:
 
 
 def window_moves(
-    src: MemoryDesc, window: Window, compute: Compute | None = None, tensors: Sequence[Tensor] = ()
-) -> tuple[Move, ...]:
+    src: MemoryDesc, window: Window, compute: Compute | None = None, tensors: Sequence[TensorOperand] = ()
+) -> tuple[WindowMove, ...]:
     """The nests that move every element of `src` to its place, and write zero into the padding of the window.
 
     Both descriptors are concrete, of equal dims but for the axis, and not empty; `tensors` do not move along
     the axis. No position is written by two of the nests. Raises Unimplemented for blocks that have too little
     in common.
     """
-    return tuple(_Windowed(src, window, compute or Compute(), tuple(tensors)).moves())
+    return tuple(_WindowSource(src, window, compute or Compute(), tuple(tensors)).moves())
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +106,22 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Windowed:
+class _WindowSource:
     """A source on its way into a window."""
 
     src: MemoryDesc
     window: Window
     compute: Compute
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[TensorOperand, ...]
 
-    def moves(self) -> Iterator[Move]:
+    def moves(self) -> Iterator[WindowMove]:
         window, size = self.window, self.src.dims[self.window.axis]
         steps = _steps(window.dst, window.axis)
         rest = window.until - window.start - size
         for piece in self._pieces():
             padded = piece.extent
             is_last = piece.count == 1 and piece.first + piece.extent == size
-            if is_last and padded + rest <= _room(steps, window.start + piece.first):
+            if is_last and padded + rest <= _indices_to_carry(steps, window.start + piece.first):
                 padded, rest = padded + rest, 0
             yield self._move(piece, padded)
         for first, extent in _cuts(rest, [(steps, window.start + size)]):
@@ -139,7 +136,7 @@ class _Windowed:
         if len(cuts) > _MOST_PIECES:
             raise _too_long(self.src, window)
         last = cuts[-1][0]
-        if all(_room(steps, start + last) == _ENDLESS for steps, start in sides):
+        if all(_indices_to_carry(steps, start + last) == _ENDLESS for steps, start in sides):
             return [*(_Piece(*cut) for cut in cuts[:-1]), _Piece(last, size - last)]
         whole = [_Piece(first, extent, (size - first - extent) // period + 1) for first, extent in cuts]
         begun = [_Piece(p.first + p.count * period, size - p.first - p.count * period) for p in whole]
@@ -150,20 +147,20 @@ class _Windowed:
         axis = self.window.axis
         return lcm(self.src.layout.blocks[axis], self.window.dst.layout.blocks[axis])
 
-    def _move(self, piece: _Piece, padded: int) -> Move:
+    def _move(self, piece: _Piece, padded: int) -> WindowMove:
         window = self.window
         read = _part(self.src, window.axis, piece.first, piece.extent, piece.extent)
         written = _part(window.dst, window.axis, window.start + piece.first, piece.extent, padded)
         nest = reorder_nest(read, written, self.compute, self.tensors)
         if piece.count == 1:
-            return Move(nest, read.extent_range(), written.extent_range())
-        src, dst = self._far(read), self._far(written)
+            return WindowMove(nest, read.extent_range(), written.extent_range())
+        src, dst = self._period_offset(read), self._period_offset(written)
         again = Axis(piece.count, src, dst, more=(0,) * len(self.tensors))
         repeated = replace(nest, axes=(again, *nest.axes)).verify()
         times = piece.count - 1
-        return Move(repeated, _longer(read, times * src), _longer(written, times * dst))
+        return WindowMove(repeated, _longer(read, times * src), _longer(written, times * dst))
 
-    def _far(self, md: MemoryDesc) -> int:
+    def _period_offset(self, md: MemoryDesc) -> int:
         """How far a period of indices is."""
         return self._period // md.layout.blocks[self.window.axis] * md.strides[self.window.axis]
 
@@ -176,19 +173,19 @@ def _longer(md: MemoryDesc, far: int) -> Span:
 
 def _steps(md: MemoryDesc, dim: int) -> list[int]:
     """How many indices each digit of a dim steps over, innermost first: 1, 4 and 16 in blocks of 4 by 4."""
-    return [level.step for level in levels(md, dim)]
+    return [level.step for level in index_digits(md, dim)]
 
 
 def _cuts(size: int, sides: list[tuple[list[int], int]]) -> Iterator[tuple[int, int]]:
     """First and extent of the longest pieces of [0, size) in which no side carries into an outer digit."""
     at = 0
     while at < size:
-        extent = min(size - at, *(_room(steps, start + at) for steps, start in sides))
+        extent = min(size - at, *(_indices_to_carry(steps, start + at) for steps, start in sides))
         yield at, extent
         at += extent
 
 
-def _room(steps: list[int], at: int) -> int:
+def _indices_to_carry(steps: list[int], at: int) -> int:
     """How many indices from `at` on have the digits of 0, 1, 2, ... above those of `at`."""
     inner = max(step for step in steps if at % step == 0)
     outer = min((step for step in steps if step > inner), default=0)
@@ -208,11 +205,11 @@ def _part(md: MemoryDesc, axis: int, start: int, extent: int, padded: int) -> Me
     return MemoryDesc._make("blocked", md.data_type, moved)
 
 
-def _zeros(md: MemoryDesc) -> Move:
+def _zeros(md: MemoryDesc) -> WindowMove:
     """Zero into every element, and into the padding."""
     nest = reorder_nest(md, md, Compute())
     nest = replace(nest, axes=(Axis(1, 0, 0, valid=0), *nest.axes)).verify()
-    return Move(nest, (0, 0), extent_range(md.layout))
+    return WindowMove(nest, (0, 0), extent_range(md.layout))
 
 
 def _zeros_of(box: LoopNest) -> Iterator[LoopNest]:

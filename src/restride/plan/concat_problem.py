@@ -8,11 +8,11 @@ from functools import lru_cache
 
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
-from ..desc.attr_structure import structure_of
+from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from .computation import Computation, OperandSource, scaled
-from .compute import Compute
-from .concat import Move, Window, window_moves
+from .concat import Window, WindowMove, window_moves
+from .nest import Compute
 from .program import DST, NestStep, Place, Program, Slot
 
 
@@ -99,11 +99,11 @@ class WindowedSource:
     window: Window
     computed: Computation
 
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> tuple[WindowMove, ...]:
         """The nests that fill the window."""
         return window_moves(self.src, self.window, self.computed.compute, self.computed.tensors)
 
-    def padding(self) -> tuple[Move, ...]:
+    def padding(self) -> tuple[WindowMove, ...]:
         """The nests that write its padding alone."""
         return tuple(zeros for move in self.moves() for zeros in move.padding())
 
@@ -130,7 +130,7 @@ def in_place_copies(problem: ConcatProblem, shared: frozenset[int]) -> frozenset
     return frozenset(each.index for each in problem.sources() if each.index in shared and each.is_copy)
 
 
-def _step(move: Move, src: int, operands: tuple[Place, ...], scalars: tuple[int, int]) -> NestStep:
+def _step(move: WindowMove, src: int, operands: tuple[Place, ...], scalars: tuple[int, int]) -> NestStep:
     """The step of one nest. Sources of the same shape share a kernel, as where they begin is not in it."""
     nest, read, written = move.nest, Place(src), Place(DST)
     if not nest.has_nibbles:

@@ -41,7 +41,7 @@ MEMORY_RATE, MEMORY_LIMIT = 45e9, 58e9
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class KernelWork:
     """What a kernel has to do: its kind, bytes read and written, positions of the nest, threads to share it.
 
     `function_bytes`: what functions of the values weigh. `read_first`: bytes of the destination whose lines
@@ -69,14 +69,14 @@ class Prediction:
         return self.moved_bytes / self.seconds / 1e9
 
 
-def predict(work: Work, machine: Machine) -> Prediction:
+def predict(work: KernelWork, machine: Machine) -> Prediction:
     """The time of `work` with its pages touched and its kernel compiled."""
     region = REGION if work.threads > 1 else 0.0
     longer = max(_in_memory(work, machine), _in_cores(work, machine))
     return Prediction(CALL + region + longer, work.moved_bytes)
 
 
-def _in_memory(work: Work, machine: Machine) -> float:
+def _in_memory(work: KernelWork, machine: Machine) -> float:
     if work.moved_bytes <= machine.l2 * work.threads:
         return 0.0
     if work.moved_bytes <= machine.l3:
@@ -85,11 +85,11 @@ def _in_memory(work: Work, machine: Machine) -> float:
     return (work.moved_bytes + work.read_first) / rate
 
 
-def _in_cores(work: Work, machine: Machine) -> float:
+def _in_cores(work: KernelWork, machine: Machine) -> float:
     return (_moving(work, machine) + work.function_bytes / FUNCTION_RATE) / work.threads
 
 
-def _moving(work: Work, machine: Machine) -> float:
+def _moving(work: KernelWork, machine: Machine) -> float:
     if work.kind in ("strided", "guarded"):
         return work.elements * (LANE if work.kind == "strided" else GUARDED)
     if work.kind in ("copy", "zero"):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dtypes import DataType
-from .contract import Array, Inputs, convert
+from .conversion import Array, Inputs, convert
 from .nest import Axis, LoopNest, Stride
 from .rewrites import slice_axis
 
@@ -68,7 +68,7 @@ def _halves_bounded(nest: LoopNest, index: int) -> tuple[LoopNest, LoopNest]:
 
 def _interpret_block(nest: LoopNest, src: Array, dst: Array, given: _Operands) -> None:
     to = _offsets(nest, nest.dst_base, [a.dst for a in nest.axes])
-    reads, writes = _reached(nest)
+    reads, writes = _read_and_written(nest)
     scatter(dst, nest.dst_type, to[writes & ~reads], np.zeros((), dst.dtype))
     chosen = reads & writes
     if not chosen.any():
@@ -76,7 +76,7 @@ def _interpret_block(nest: LoopNest, src: Array, dst: Array, given: _Operands) -
     at = _offsets(nest, nest.src_base, [a.src for a in nest.axes])[chosen]
     places = to[chosen]
     inputs = Inputs(
-        gather(dst, nest.dst_type, places) if nest.compute.summed else None,
+        gather(dst, nest.dst_type, places) if nest.compute.reads_destination else None,
         given.scalars,
         tuple(_tensor(nest, index, given.tensors[index], chosen) for index in range(len(nest.operands))),
         tuple(operand.data_type for operand in nest.operands),
@@ -101,7 +101,7 @@ def _offsets(nest: LoopNest, base: int, strides: list[Stride]) -> Array:
     return at
 
 
-def _reached(nest: LoopNest) -> tuple[Array, Array]:
+def _read_and_written(nest: LoopNest) -> tuple[Array, Array]:
     """Which positions are read, and which are written."""
     shape = tuple(a.extent for a in nest.axes)
     reads, writes = np.ones(shape, np.bool_), np.ones(shape, np.bool_)

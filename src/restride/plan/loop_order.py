@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DataType
 from .machine import Machine
 from .nest import LoopNest, Stride
-from .tiling import Chunks, collide, contiguous, rows_collide
+from .tiling import Chunks, contiguous, rows_collide, rows_share_sets
 
 # Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
 # way changes little.
@@ -153,7 +153,7 @@ def _reads_on(nest: LoopNest, chunks: Chunks, along: int, read: tuple[bool, int]
     is_near, is_far = nest.moved_bytes < machine.l3, nest.moved_bytes >= machine.l2
     if _reach(nest.axes[along].src) != 1:
         return False
-    if is_near and is_far and collide(positions, nest.axes[along].dst, nest.dst_type, machine):
+    if is_near and is_far and rows_share_sets(positions, nest.axes[along].dst, nest.dst_type, machine):
         # As many rows of the destination would push each other out.
         return False
     is_part = chunks[along] * nest.src_type.bits < machine.line * 8

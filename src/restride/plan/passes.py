@@ -14,12 +14,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ..dtypes import DataType
-from .compute import Compute
-from .compute import Step as ComputeStep
-from .nest import LoopNest
-from .nibbles import Span, byte_step, packing, spread, unpacking, wide_type
+from .nest import Compute, LoopNest, as_int, multiplied
+from .nest import Step as ComputeStep
 from .program import NestStep, Place, Program, Step
-from .stride import as_int, multiplied
+from .rewrites import Span, byte_nest, byte_step, packing, unpacking, wide_type
 
 _T = TypeVar("_T")
 
@@ -68,7 +66,7 @@ def spread_bytes(program: Program, splits: Callable[[NestStep], bool]) -> Progra
 
 def _spread(writer: _ProgramWriter, step: NestStep) -> None:
     nest = step.nest
-    made = spread(nest, step.read, step.written)
+    made = byte_nest(nest, step.read, step.written)
     notes = (step.note, "through bytes, as 4-bit elements of one byte are apart")
     inner = replace(step, nest=made.nest, staged=None, note="; ".join(filter(None, notes)))
     if made.src is not None:
@@ -80,7 +78,9 @@ def _spread(writer: _ProgramWriter, step: NestStep) -> None:
     if made.reads_old is not None:
         old = _unpacked(writer, step.dst, made.reads_old, made.dst)
         inner = replace(inner, operands=(*inner.operands, old))
-    wide = _unpacked(writer, step.dst, nest.dst_type, made.dst) if made.keeps else writer.temporary(count)
+    wide = (
+        _unpacked(writer, step.dst, nest.dst_type, made.dst) if made.keeps_gaps else writer.temporary(count)
+    )
     writer.steps.append(replace(inner, dst=wide))
     packed = Place(step.dst.buffer, step.dst.offset + first // 2)
     writer.steps.append(_line_step(packing(nest.dst_type, count), wide, packed))

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .nest import LoopNest
-from .nibbles import Span
+from .rewrites import Span
 
 if TYPE_CHECKING:
     from .reduction import Reduction
-    from .staged import Chain
+    from .staged import StagedNest
 
 SRC, DST = 0, 1
 """The slots of what is read first, and of what is written."""
@@ -74,7 +74,7 @@ class NestStep:
     operands: tuple[Place, ...] = ()
     scalars: tuple[int, int] = (0, 0)
     constants: tuple[float, ...] = ()
-    staged: Chain | None = field(default=None, compare=False)
+    staged: StagedNest | None = field(default=None, compare=False)
     finds_stages: bool = True
     is_named: bool = True
     note: str = ""
@@ -82,7 +82,7 @@ class NestStep:
     @property
     def sources(self) -> tuple[Place, ...]:
         """All places that it reads; the destination among them where the nest adds to it."""
-        own = (self.dst,) if self.nest.compute.summed else ()
+        own = (self.dst,) if self.nest.compute.reads_destination else ()
         return (self.src, *self.operands, *own)
 
     @property

@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..desc.layout import Level, levels
+from ..desc.layout import LayoutDigit, layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
-from .contract import Array, to_real
+from .conversion import Array, to_real
 
 # The magnitude, as bits, from which on a float is not finite.
 NOT_FINITE = {
@@ -86,7 +86,7 @@ class ReductionAxis:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class ReductionBox:
     """Loops over whole axes, the farthest apart in memory outermost."""
 
     axes: tuple[ReductionAxis, ...]
@@ -110,7 +110,7 @@ class Reduction:
     data_type: DataType
     op: Op
     shape: tuple[int, ...]
-    boxes: tuple[Box, ...]
+    boxes: tuple[ReductionBox, ...]
 
     @property
     def outputs(self) -> int:
@@ -144,7 +144,7 @@ def reduction_of(md: MemoryDesc, keep_mask: int, op: Op) -> Reduction:
     if 0 in extents:
         return Reduction(md.data_type, op, shape, ())
     steps = _out_strides(extents, keep_mask)
-    digits = levels(md.layout)
+    digits = layout_digits(md.layout)
     pieces = [list(_cover([v for v in digits if v.axis == d], n)) for d, n in enumerate(extents)]
     boxes = (_box(md.offset0, sum(piece, ()), steps) for piece in product(*pieces))
     return Reduction(md.data_type, op, shape, tuple(_normalise(box, op) for box in boxes))
@@ -180,15 +180,15 @@ def _out_strides(extents: tuple[int, ...], keep_mask: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _DigitRange:
     """`extent` positions of one digit of a dim, from `start` on."""
 
-    level: Level
+    level: LayoutDigit
     start: int
     extent: int
 
 
-def _cover(digits: list[Level], size: int) -> Iterator[tuple[_Span, ...]]:
+def _cover(digits: list[LayoutDigit], size: int) -> Iterator[tuple[_DigitRange, ...]]:
     """Boxes of digits, outermost first, that cover the indices below `size` of one dim.
 
     17 in blocks of 16  ->  1 block of 16, and of block 1 the first position.
@@ -199,15 +199,15 @@ def _cover(digits: list[Level], size: int) -> Iterator[tuple[_Span, ...]]:
     first, inner = digits[0], digits[1:]
     full, rest = divmod(size, first.weight)
     if full:
-        yield (_Span(first, 0, full), *(_Span(level, 0, level.extent) for level in inner))
+        yield (_DigitRange(first, 0, full), *(_DigitRange(level, 0, level.extent) for level in inner))
     if rest:
-        yield from ((_Span(first, full, 1), *piece) for piece in _cover(inner, rest))
+        yield from ((_DigitRange(first, full, 1), *piece) for piece in _cover(inner, rest))
 
 
-def _box(base: int, spans: tuple[_Span, ...], steps: list[int]) -> Box:
+def _box(base: int, spans: tuple[_DigitRange, ...], steps: list[int]) -> ReductionBox:
     outs = [span.level.weight * steps[span.level.axis] for span in spans]
     axes = (ReductionAxis(s.extent, s.level.stride, out) for s, out in zip(spans, outs, strict=True))
-    return Box(
+    return ReductionBox(
         tuple(axes),
         base + sum(s.start * s.level.stride for s in spans),
         sum(s.start * out for s, out in zip(spans, outs, strict=True)),
@@ -217,7 +217,7 @@ def _box(base: int, spans: tuple[_Span, ...], steps: list[int]) -> Box:
 # --- normal form --------------------------------------------------------------------------------------------
 
 
-def _normalise(box: Box, op: Op) -> Box:
+def _normalise(box: ReductionBox, op: Op) -> ReductionBox:
     """The canonical form: forward strides, no axes without effect, contiguous ones fused, in memory order."""
     for index in range(len(box.axes)):
         box = _forward(box, index)
@@ -230,7 +230,7 @@ def _is_repeat(axis: ReductionAxis, op: Op) -> bool:
     return op is not Op.total and axis.src == 0 and not axis.is_kept
 
 
-def _forward(box: Box, index: int) -> Box:
+def _forward(box: ReductionBox, index: int) -> ReductionBox:
     """Turn an axis that runs backwards: `for 5: src -= 3`  ->  base - 12, `for 5: src += 3`."""
     axis = box.axes[index]
     if axis.src >= 0:
@@ -238,7 +238,7 @@ def _forward(box: Box, index: int) -> Box:
     last = axis.extent - 1
     turned = ReductionAxis(axis.extent, -axis.src, -axis.out)
     axes = (*box.axes[:index], turned, *box.axes[index + 1 :])
-    return Box(axes, box.base + last * axis.src, box.out + last * axis.out)
+    return ReductionBox(axes, box.base + last * axis.src, box.out + last * axis.out)
 
 
 def _fuse_all(axes: list[ReductionAxis]) -> list[ReductionAxis]:
@@ -268,12 +268,12 @@ def interpret(reduction: Reduction, src: Array, factor: int = 1) -> tuple[Array,
         over = tuple(i for i, a in enumerate(box.axes) if not a.is_kept)
         kept = tuple(a for a in box.axes if a.is_kept)
         bits = _strided(src, box.base, [(a.extent, a.src) for a in box.axes]).copy()
-        for flat, values in zip(results, _folded(reduction, bits), strict=True):
+        for flat, values in zip(results, _fold_inputs(reduction, bits), strict=True):
             to = _strided(flat, box.out, [(a.extent, a.out) for a in kept])
             fold(to, fold.reduce(values, axis=over), out=to)
     if reduction.op is Op.total:
         results = [flat * factor for flat in results]
-    return _settle(reduction, results)
+    return _final_values(reduction, results)
 
 
 def real_of(data_type: DataType) -> type[np.floating[Any]]:
@@ -292,7 +292,7 @@ def _strided(flat: Array, start: int, axes: list[tuple[int, int]]) -> Array:
     return as_strided(flat[start:], tuple(n for n, _ in axes), tuple(step * width for _, step in axes))
 
 
-def _folded(reduction: Reduction, bits: Array) -> list[Array]:
+def _fold_inputs(reduction: Reduction, bits: Array) -> list[Array]:
     """What is added or, for ranges, of what the largest is found: the smallest is that of the negated."""
     if reduction.op is Op.total:
         return [to_real(bits, reduction.data_type, np.float64).astype(np.int64)]
@@ -301,7 +301,7 @@ def _folded(reduction: Reduction, bits: Array) -> list[Array]:
     return [np.where(np.isfinite(values), each, -np.inf).astype(values.dtype) for each in wanted]
 
 
-def _settle(reduction: Reduction, results: list[Array]) -> tuple[Array, ...]:
+def _final_values(reduction: Reduction, results: list[Array]) -> tuple[Array, ...]:
     """Final values: sums modulo 2**32; ranges with 0 where nothing was finite, and no negative zero."""
     shaped = [flat.reshape(reduction.shape) for flat in results]
     if reduction.op is Op.total:

@@ -1,4 +1,9 @@
-"""A box of a reduction + machine facts -> how its kernel runs.
+"""A box of a reduction + machine facts -> how its kernel runs, and the planes that it folds into.
+
+A kernel folds into **planes**: arrays of all outputs, one for each piece of the work whose outputs other
+pieces share, (results, planes, outputs) together. Sums are s32. Ranges are **keys**: integers as wide as the
+data type, in the order of the values, plus a bias that makes those that are not finite wrap around to below
+all others. The smallest value is the largest key of the negated ones.
 
 A **tile** is a run of consecutive elements in several registers. Every lane of it belongs to one output, the
 same in each turn of the loops that are **held**: these accumulate in registers, and what they found is folded
@@ -15,9 +20,72 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+import numpy as np
+
+from ..dtypes import DataType
+from .conversion import Array, to_real
 from .machine import Machine
-from .reduction import Box, Reduction, ReductionAxis
-from .reduction_planes import accumulated_bits
+from .reduction import NOT_FINITE, Op, Reduction, ReductionAxis, ReductionBox, real_of
+
+# --- reduction planes --------------------------------------------------------
+# What the kernels of reductions fold into, and how results come out of it.
+
+_SIGNED = {bits: np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)}
+_UNSIGNED = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}
+
+
+def accumulated_bits(reduction: Reduction) -> int:
+    """Width of what is folded."""
+    return 32 if reduction.op is Op.total else reduction.data_type.bits
+
+
+def bias_of(data_type: DataType) -> int:
+    """What is added to a magnitude's bits so that one that is not finite becomes negative."""
+    return int((1 << data_type.bits - 1) - NOT_FINITE[data_type])
+
+
+def new_planes(reduction: Reduction, planes: int) -> Array:
+    """Planes in which nothing is folded yet."""
+    bits = accumulated_bits(reduction)
+    made = np.empty((reduction.op.results, planes, reduction.outputs), _SIGNED[bits])
+    made.fill(0 if reduction.op is Op.total else -(1 << bits - 1))
+    return made
+
+
+def finish(reduction: Reduction, planes: Array) -> tuple[Array, ...]:
+    """The results of what kernels folded into planes of `new_planes`; see `interpret`."""
+    if reduction.op is Op.total:
+        return (np.add.reduce(planes[0], axis=0, dtype=np.int32).reshape(reduction.shape),)
+    keys = planes[:, 0] if planes.shape[1] == 1 else np.maximum.reduce(planes, axis=1)
+    if reduction.op is Op.amax:
+        return (_magnitudes(reduction, keys[0]).reshape(reduction.shape),)
+    ends = _values(reduction, keys).reshape(len(keys), *reduction.shape)
+    # Sums with a positive zero are never a negative one.
+    zero = ends.dtype.type(0)
+    return np.asarray(zero - ends[0]), np.asarray(ends[1] + zero)
+
+
+def _magnitudes(reduction: Reduction, keys: Array) -> Array:
+    """The values of keys of magnitudes, which are their bits plus the bias; 0 for lower keys."""
+    data_type = reduction.data_type
+    bias = keys.dtype.type(bias_of(data_type))
+    bits = np.maximum(keys, bias) - bias
+    return to_real(bits.view(_UNSIGNED[data_type.bits]), data_type, real_of(data_type))
+
+
+def _values(reduction: Reduction, keys: Array) -> Array:
+    """The values of keys; 0 for keys below that of the lowest finite value."""
+    data_type, kind = reduction.data_type, keys.dtype.type
+    bias = kind(bias_of(data_type))
+    lowest = bias - kind(NOT_FINITE[data_type] - 1) - kind(1)
+    plain = np.where(keys < lowest, kind(0), keys - bias)
+    largest = kind((1 << data_type.bits - 1) - 1)
+    bits = plain ^ ((plain >> kind(data_type.bits - 1)) & largest)
+    return to_real(bits.view(_UNSIGNED[data_type.bits]), data_type, real_of(data_type))
+
+
+# --- reduction schedule ------------------------------------------------------
+# A box of a reduction + machine facts -> how its kernel runs.
 
 # Lanes of a tile whose elements are loaded one by one.
 _STRIDED_LANES = 16
@@ -70,11 +138,11 @@ class ReductionPlan:
     `planes` is how many planes of outputs a cut reduced loop needs, `first_plane` the first of them.
     """
 
-    box: Box
+    box: ReductionBox
     lanes: Lanes
     grid: tuple[Loop, ...]
-    walk: tuple[int, ...]
-    held: tuple[int, ...]
+    loop_axes: tuple[int, ...]
+    register_axes: tuple[int, ...]
     planes: int = 1
     first_plane: int = 0
 
@@ -95,7 +163,7 @@ class ReductionPlan:
         sizes = zip(self.lanes.axes, self.lanes.chunks, strict=True)
         tile = " x ".join(f"{chunk} of {self.box.axes[i].extent}" for i, chunk in sizes)
         grid = ", ".join(f"axis {loop.axis} by {loop.tiles * self.chunk(loop.axis)}" for loop in self.grid)
-        walk, held = (", ".join(map(str, part)) for part in (self.walk, self.held))
+        walk, held = (", ".join(map(str, part)) for part in (self.loop_axes, self.register_axes))
         return f"tile {tile or '1'}; grid [{grid}]; axes [{walk}]; held [{held}]; planes {self.planes}"
 
 
@@ -109,34 +177,38 @@ def schedule_reduction(reduction: Reduction, machine: Machine) -> tuple[Reductio
     return tuple(plans)
 
 
-def plan_block(reduction: Reduction, block: Box, machine: Machine) -> ReductionPlan:
+def plan_block(reduction: Reduction, block: ReductionBox, machine: Machine) -> ReductionPlan:
     """How one block of a box runs, on one thread and in the caches."""
     return _with_loops(reduction, block, machine)
 
 
-def _with_loops(reduction: Reduction, box: Box, machine: Machine) -> ReductionPlan:
+def _with_loops(reduction: Reduction, box: ReductionBox, machine: Machine) -> ReductionPlan:
     """The tile and the loops around it. Where nothing is held, a tile along kept axes is a short one."""
     registers = machine.registers // 2
-    plan = _looped(reduction, box, machine, registers)
-    if plan.held or not plan.lanes.axes or not box.axes[plan.lanes.axes[0]].is_kept:
+    plan = _with_inner_loops(reduction, box, machine, registers)
+    if plan.register_axes or not plan.lanes.axes or not box.axes[plan.lanes.axes[0]].is_kept:
         return plan
-    return _looped(reduction, box, machine, min(registers, _WALKED_REGISTERS) // reduction.op.results)
+    return _with_inner_loops(
+        reduction, box, machine, min(registers, _WALKED_REGISTERS) // reduction.op.results
+    )
 
 
-def _looped(reduction: Reduction, box: Box, machine: Machine, registers: int) -> ReductionPlan:
+def _with_inner_loops(
+    reduction: Reduction, box: ReductionBox, machine: Machine, registers: int
+) -> ReductionPlan:
     """Reduced loops inside of all kept ones are held; in the caches, where order is free, all of them."""
     plan = ReductionPlan(box, _lanes(reduction, box, machine, registers), (), (), ())
     loops = [i for i in range(len(box.axes)) if plan.turns(Loop(i)) > 1]
     last_kept = max((i for i in loops if box.axes[i].is_kept), default=-1)
     is_small = box.positions * reduction.data_type.bits // 8 < machine.l2
     held = tuple(i for i in loops if not box.axes[i].is_kept and (is_small or i > last_kept))
-    return replace(plan, walk=tuple(i for i in loops if i not in held), held=held)
+    return replace(plan, loop_axes=tuple(i for i in loops if i not in held), register_axes=held)
 
 
 # --- the tile -----------------------------------------------------------------------------------------------
 
 
-def _lanes(reduction: Reduction, box: Box, machine: Machine, registers: int) -> Lanes:
+def _lanes(reduction: Reduction, box: ReductionBox, machine: Machine, registers: int) -> Lanes:
     """As many consecutive elements as accumulators can be held, so that lanes keep their outputs."""
     width = machine.vector_bytes * 8 // accumulated_bits(reduction)
     chain = _chain(box)
@@ -160,7 +232,7 @@ def _fitting(size: int, width: int) -> int:
     return min(width, 1 << (size - 1).bit_length())
 
 
-def _chain(box: Box) -> list[int]:
+def _chain(box: ReductionBox) -> list[int]:
     """Axes that follow each other in memory without a gap, innermost first."""
     chain: list[int] = []
     expected = 1
@@ -194,7 +266,7 @@ def _chunks(axes: list[ReductionAxis], width: int, most: int, whole: int) -> lis
     return chunks
 
 
-def _strided(box: Box, width: int) -> Lanes:
+def _strided(box: ReductionBox, width: int) -> Lanes:
     """No axis is contiguous: lanes along the nearest one, loaded one by one."""
     near = [i for i, a in enumerate(box.axes) if a.src] or list(range(len(box.axes)))
     if not near:
@@ -209,33 +281,35 @@ def _strided(box: Box, width: int) -> Lanes:
 
 def _with_grid(plan: ReductionPlan, reduction: Reduction) -> ReductionPlan:
     """Cut the outermost loops into steps for threads, of reduced ones only one."""
-    plan = replace(plan, grid=_near_outputs(plan, reduction))
+    plan = replace(plan, grid=_output_blocks(plan, reduction))
     total = plan.box.positions * reduction.data_type.bits // 8
     wanted = min(total // _STEP_BYTES, max(_ENOUGH_STEPS, total // _LONGEST_STEP_BYTES))
     most_planes = plan.box.positions // (reduction.outputs * _PLANE_SHARE)
-    for axis in (*plan.walk, *plan.held):
+    for axis in (*plan.loop_axes, *plan.register_axes):
         missing = -(-wanted // plan.steps)
         if axis in {loop.axis for loop in plan.grid}:
             continue
         if plan.box.axes[axis].is_kept and missing > 1:
-            plan = replace(plan, grid=(*plan.grid, _cut(plan, axis, missing)))
+            plan = replace(plan, grid=(*plan.grid, _loop_of_steps(plan, axis, missing)))
         elif plan.planes == 1 and min(missing, most_planes) > 1:
-            cut = _cut(plan, axis, min(missing, most_planes))
+            cut = _loop_of_steps(plan, axis, min(missing, most_planes))
             plan = replace(plan, grid=(*plan.grid, cut), planes=plan.turns(cut))
     return plan
 
 
-def _near_outputs(plan: ReductionPlan, reduction: Reduction) -> tuple[Loop, ...]:
+def _output_blocks(plan: ReductionPlan, reduction: Reduction) -> tuple[Loop, ...]:
     """The cut of a kept loop that is walked again and again for too many outputs at a time."""
     axes = plan.box.axes
-    first = next((place for place, axis in enumerate(plan.walk) if not axes[axis].is_kept), len(plan.walk))
-    again = [axis for axis in plan.walk[first:] if axes[axis].is_kept]
+    first = next(
+        (place for place, axis in enumerate(plan.loop_axes) if not axes[axis].is_kept), len(plan.loop_axes)
+    )
+    again = [axis for axis in plan.loop_axes[first:] if axes[axis].is_kept]
     outputs = prod(axes[axis].extent for axis in again)
     parts = outputs * reduction.op.results * accumulated_bits(reduction) // 8 // _OUT_BYTES
-    return (_cut(plan, again[0], parts),) if parts > 1 else ()
+    return (_loop_of_steps(plan, again[0], parts),) if parts > 1 else ()
 
 
-def _cut(plan: ReductionPlan, axis: int, steps: int) -> Loop:
+def _loop_of_steps(plan: ReductionPlan, axis: int, steps: int) -> Loop:
     """A loop over an axis of about so many turns."""
     tiles = plan.turns(Loop(axis))
     return Loop(axis, -(-tiles // min(steps, tiles)))

@@ -1,17 +1,66 @@
-"""Reorder: two descriptors of the same dims -> one loop nest (R09)."""
+"""Reorder: two descriptors of the same dims -> one loop nest of the digits of their indices (R09)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Unimplemented
-from .compute import Compute, Operand
-from .digits import Level, Levels, levels, offsets, stride_at
-from .nest import Axis, Bound, LoopNest, Stride
+from .nest import Axis, Bound, Compute, LoopNest, Operand, Stride
+from .rewrites import linear_table
+
+# --- digits ------------------------------------------------------------------
+# The digits of an index along one dimension: how far each moves in one operand (spec 2.1).
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDigit:
+    """One digit of a dimension in one operand: `step` of the index is `stride` of the offset."""
+
+    step: int
+    stride: int
+
+
+IndexDigits = tuple[IndexDigit, ...]
+
+
+def index_digits(md: MemoryDesc, dim: int) -> IndexDigits:
+    """The digits of one dimension, innermost first."""
+    found: list[IndexDigit] = []
+    step, stride = 1, 1
+    for block, axis in reversed(tuple(zip(md.inner_blks, md.inner_idxs, strict=True))):
+        if axis == dim:
+            found.append(IndexDigit(step, stride))
+            step *= block
+        stride *= block
+    return (*found, IndexDigit(step, md.strides[dim]))
+
+
+def stride_at(of: IndexDigits, step: int) -> int:
+    """How far the offset moves for `step` of the index, while no digit above is reached."""
+    level = max((level for level in of if level.step <= step), key=lambda level: level.step)
+    return level.stride * (step // level.step)
+
+
+def offset_at(of: IndexDigits, index: int) -> int:
+    """The offset of an index."""
+    offset = 0
+    for level in reversed(of):
+        offset += index // level.step * level.stride
+        index %= level.step
+    return offset
+
+
+def offsets(of: IndexDigits, indices: Iterable[int]) -> Stride:
+    """The offsets of some indices: a stride where they are evenly spaced from 0, else a table."""
+    return linear_table(tuple(offset_at(of, index) for index in indices))
+
+
+# --- reorder -----------------------------------------------------------------
+# Reorder: two descriptors of the same dims -> one loop nest (R09).
 
 # Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again, or the dim end. The
 # code holds an offset of 8 bytes for each step and operand: more would not fit the store of code, and take
@@ -19,42 +68,44 @@ from .nest import Axis, Bound, LoopNest, Stride
 _LONGEST_TABLE = 1 << 20
 
 
-_STILL = (Level(1, 0),)
+_NO_MOVE = (IndexDigit(1, 0),)
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorOperand:
     """An operand of the computation: its type, the offset of its first element, the digits of each dim."""
 
     data_type: DataType
     base: int
-    dims: tuple[Levels, ...]
+    dims: tuple[IndexDigits, ...]
 
     @classmethod
-    def of_desc(cls, md: MemoryDesc) -> Tensor:
+    def of_desc(cls, md: MemoryDesc) -> TensorOperand:
         """A tensor that is repeated along its dims of 1 (P06)."""
         dims = range(md.ndims)
         return cls(
-            md.data_type, md.offset0, tuple(_STILL if md.dims[d] == 1 else levels(md, d) for d in dims)
+            md.data_type,
+            md.offset0,
+            tuple(_NO_MOVE if md.dims[d] == 1 else index_digits(md, d) for d in dims),
         )
 
     @classmethod
     def of_groups(
         cls, data_type: DataType, extents: tuple[int, ...], dims: tuple[int, ...], base: int = 0
-    ) -> Tensor:
+    ) -> TensorOperand:
         """A dense row-major tensor of `extents`, each element for a group of `dims[i] // extents[i]`."""
         stride = 1
-        found: list[Levels] = []
+        found: list[IndexDigits] = []
         for extent, dim in zip(reversed(extents), reversed(dims), strict=True):
             group = dim // max(extent, 1)
-            whole = (*_STILL, Level(group, stride)) if group > 1 else (Level(1, stride),)
-            found.insert(0, whole if extent > 1 else _STILL)
+            whole = (*_NO_MOVE, IndexDigit(group, stride)) if group > 1 else (IndexDigit(1, stride),)
+            found.insert(0, whole if extent > 1 else _NO_MOVE)
             stride *= extent
         return cls(data_type, base, tuple(found))
 
 
 def reorder_nest(
-    src: MemoryDesc, dst: MemoryDesc, compute: Compute, tensors: Sequence[Tensor] = ()
+    src: MemoryDesc, dst: MemoryDesc, compute: Compute, tensors: Sequence[TensorOperand] = ()
 ) -> LoopNest:
     """The nest that moves every element of `src` to its place in `dst` and writes zero into the padding of
     `dst`.
@@ -63,7 +114,7 @@ def reorder_nest(
     `compute` reads beside them.
     """
     dims = [
-        digits_of([levels(src, dim), levels(dst, dim), *(t.dims[dim] for t in tensors)], padded)
+        digits_of([index_digits(src, dim), index_digits(dst, dim), *(t.dims[dim] for t in tensors)], padded)
         for dim, padded in enumerate(dst.padded_dims)
     ]
     return nest_of(src, dst, compute, dims, tensors)
@@ -74,13 +125,13 @@ def nest_of(
     dst: MemoryDesc,
     compute: Compute,
     dims: Sequence[list[Axis]],
-    tensors: Sequence[Tensor] = (),
+    tensors: Sequence[TensorOperand] = (),
 ) -> LoopNest:
     """The nest of the digits of each dimension, outermost first; their steps count the index in `dst`."""
     bounds: list[Bound] = []
     axes: list[Axis] = []
     for digits, size, padded in zip(dims, dst.dims, dst.padded_dims, strict=True):
-        axes += bounded(digits, size, padded, bounds)
+        axes += axes_of_digits(digits, size, padded, bounds)
     nest = LoopNest(
         src_type=src.data_type,
         dst_type=dst.data_type,
@@ -94,7 +145,7 @@ def nest_of(
     return nest.verify()
 
 
-def bounded(digits: list[Axis], size: int, padded: int, bounds: list[Bound]) -> list[Axis]:
+def axes_of_digits(digits: list[Axis], size: int, padded: int, bounds: list[Bound]) -> list[Axis]:
     """The axes of a dimension's digits; where they do not cover it exactly, with a new bound."""
     if size == padded == digits[0].extent * digits[0].step:
         return [replace(axis, step=0) for axis in digits]
@@ -104,10 +155,10 @@ def bounded(digits: list[Axis], size: int, padded: int, bounds: list[Bound]) -> 
 
 def common_digits(src: MemoryDesc, dst: MemoryDesc, dim: int) -> list[Axis]:
     """The digits of a dimension whose index is the same in both operands."""
-    return digits_of([levels(src, dim), levels(dst, dim)], dst.padded_dims[dim])
+    return digits_of([index_digits(src, dim), index_digits(dst, dim)], dst.padded_dims[dim])
 
 
-def digits_of(sides: Sequence[Levels], padded: int) -> list[Axis]:
+def digits_of(sides: Sequence[IndexDigits], padded: int) -> list[Axis]:
     """The coarsest common digits of all operands, outermost first (steps kept for the bound).
 
     Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
@@ -125,7 +176,7 @@ def digits_of(sides: Sequence[Levels], padded: int) -> list[Axis]:
         if common in borders:
             borders.remove(common)
             continue
-        apart = _apart(borders)
+        apart = _fewest_borders(borders)
         extent = min(lcm(*apart), -(-padded // step) * step) // step
         if extent > _LONGEST_TABLE:
             raise _too_long(apart, extent)
@@ -138,7 +189,7 @@ def digits_of(sides: Sequence[Levels], padded: int) -> list[Axis]:
     return axes
 
 
-def _apart(borders: list[int]) -> list[int]:
+def _fewest_borders(borders: list[int]) -> list[int]:
     """The fewest of the first borders whose common multiple divides all others."""
     counts = range(2, len(borders) + 1)
     return next(borders[:n] for n in counts if all(b % lcm(*borders[:n]) == 0 for b in borders[n:]))
@@ -159,5 +210,5 @@ def _too_long(borders: list[int], extent: int) -> Unimplemented:
     )
 
 
-def _axis(sides: Sequence[Levels], step: int, extent: int) -> Axis:
+def _axis(sides: Sequence[IndexDigits], step: int, extent: int) -> Axis:
     return _moves(extent, [stride_at(side, step) for side in sides], step)

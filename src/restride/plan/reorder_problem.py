@@ -7,7 +7,7 @@ from math import prod
 
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.attr import Attr
-from ..desc.attr_structure import structure_of
+from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import EltwiseOp
 from ..loading import load_whole

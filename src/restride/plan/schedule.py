@@ -1,5 +1,9 @@
 """Loop nest + machine facts -> scheduled nest.
 
+Neighbours in a sub-group read neighbouring elements of the source into local memory, and write neighbours of
+the destination out of it. So a side is as long as a sub-group is wide, longer for elements so narrow that
+such a row would be less than a line.
+
 A tile is a small box of positions that is loaded, permuted in registers and stored at once (`tiling.py`);
 loops run the tiles in an order that suits the memory (`loop_order.py`).
 """
@@ -11,11 +15,81 @@ from math import prod
 
 from ..dtypes import DataType
 from .loop_order import Grid, order_loops
-from .machine import Machine
+from .machine import DeviceFacts, Machine
 from .nest import LoopNest, Stride
 from .rewrites import split_read
-from .square import Square
-from .tiling import choose_tile, collide, contiguous, rows_collide
+from .tiling import choose_tile, contiguous, rows_collide, rows_share_sets
+
+# --- squares in the memory of a group ----------------------------------------
+# A transpose on a device whose items run in step: a square of elements staged in the memory of a group.
+
+# Shorter axes are read as they lie.
+_LEAST_SIDE = 8
+_SIDES = (16, 64)
+_ROW_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSquare:
+    """The positions that a group stages: `src_side` of the axis contiguous in the source, and so on."""
+
+    src_axis: int
+    dst_axis: int
+    src_side: int
+    dst_side: int
+
+    @property
+    def row(self) -> int:
+        """Elements between rows in local memory: one more than a row, so that columns meet all banks."""
+        return self.src_side + 1
+
+    @property
+    def elements(self) -> int:
+        """Elements of local memory."""
+        return self.row * self.dst_side
+
+
+def square_of(nest: LoopNest, device: DeviceFacts, src_axis: int, dst_axis: int) -> LocalSquare | None:
+    """The largest square that is worth staging, and that local memory has room for.
+
+    `src_axis` and `dst_axis` are the contiguous axes of the two sides.
+    """
+    if nest.is_zero or nest.has_nibbles or src_axis == dst_axis:
+        return None
+    side = _longest_side(nest, device)
+    while side >= _LEAST_SIDE:
+        square = LocalSquare(
+            src_axis, dst_axis, *(_side_within(nest, index, side) for index in (src_axis, dst_axis))
+        )
+        if _fits(nest, square, device):
+            return square
+        side //= 2
+    return None
+
+
+def _longest_side(nest: LoopNest, device: DeviceFacts) -> int:
+    narrow = min(nest.src_type.bits, nest.dst_type.bits) // 8
+    least, most = _SIDES
+    return min(max(least, _ceil_power(device.sub_group), _ROW_BYTES // narrow), most)
+
+
+def _side_within(nest: LoopNest, index: int, side: int) -> int:
+    return min(side, _ceil_power(nest.axes[index].extent))
+
+
+def _ceil_power(extent: int) -> int:
+    """The next power of two."""
+    return 1 << (max(extent, 1) - 1).bit_length()
+
+
+def _fits(nest: LoopNest, square: LocalSquare, device: DeviceFacts) -> bool:
+    sides = square.src_side, square.dst_side
+    is_shared = sides[0] * sides[1] % device.group == 0
+    needed = square.elements * nest.src_type.bits // 8
+    return is_shared and min(sides) >= _LEAST_SIDE and needed <= device.local_bytes
+
+
+# --- schedule ----------------------------------------------------------------
 
 # How far ahead of a source row a transpose asks for data: two lines, and four where values shrink to bytes,
 # since such steps take less time. Measured; 64 to 512 differ little.
@@ -27,7 +101,7 @@ _AHEAD_IN_RUN_BYTES = 4096
 # In shorter runs most of that would lie behind the end.
 _LONG_RUN_BYTES = 4 * _AHEAD_IN_RUN_BYTES
 # Rows that are dealt out to fewer places are as good as one.
-_FEWEST_DEALT = 4
+_FEWEST_SCATTERED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +123,7 @@ class Schedule:
     late: bool = False
     streams: bool = False
     prefetch: int = 0
-    square: Square | None = None
+    square: LocalSquare | None = None
 
     def without_streams(self) -> Schedule:
         """The same schedule with ordinary stores, for a destination that is not aligned to cache lines."""
@@ -93,11 +167,11 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
     if nest.moved_bytes < machine.l2:
         return (plan,)
     passes = nest.moved_bytes >= machine.l3 or _writes_collide(plan, machine)
-    asking = asking_ahead(plan, machine, far=_reads_long_run(plan, machine))
+    asking = with_prefetch(plan, machine, far=_reads_long_run(plan, machine))
     return (replace(asking, streams=passes and writes_whole_lines(plan, machine)),)
 
 
-def deals(plan: Schedule, machine: Machine) -> bool:
+def scatters_rows(plan: Schedule, machine: Machine) -> bool:
     """True where rows of the source are dealt out to several places of the destination.
 
     Then short runs far apart reach memory as they come. Longer ones are better put together first: measured
@@ -111,7 +185,7 @@ def deals(plan: Schedule, machine: Machine) -> bool:
         return False
     written = prod(plan.chunks) * _step_tiles(plan, within) * nest.dst_type.bits // 8
     step = _destination_step(plan, dealt)
-    return _step_tiles(plan, dealt) >= _FEWEST_DEALT and step > max(written, machine.page)
+    return _step_tiles(plan, dealt) >= _FEWEST_SCATTERED and step > max(written, machine.page)
 
 
 def _step_tiles(plan: Schedule, index: int) -> int:
@@ -127,20 +201,22 @@ def _writes_collide(plan: Schedule, machine: Machine) -> bool:
     """
     if plan.kind != "transpose" or plan.nest.dst_type.bits < 16 or plan.nest.moved_bytes < 4 * machine.l2:
         return False
-    run, _ = _run(plan)
+    run, _ = _run_axes(plan)
     across = [i for i, chunk in enumerate(plan.chunks) if chunk > 1 and i not in run]
-    return any(collide(plan.chunks[i], plan.nest.axes[i].dst, plan.nest.dst_type, machine) for i in across)
+    return any(
+        rows_share_sets(plan.chunks[i], plan.nest.axes[i].dst, plan.nest.dst_type, machine) for i in across
+    )
 
 
-def asking_ahead(plan: Schedule, machine: Machine, *, far: bool) -> Schedule:
+def with_prefetch(plan: Schedule, machine: Machine, *, far: bool) -> Schedule:
     """The same schedule for a source that is not in the caches: it asks ahead. With `far` it asks for tiles
     ahead, where one is an unbroken run that the innermost loop's next one goes on.
     """
-    ahead = _AHEAD_IN_RUN_BYTES if far and _run_of_tiles(plan) else _ahead(plan, machine)
+    ahead = _AHEAD_IN_RUN_BYTES if far and _run_of_tiles(plan) else _prefetch_distance(plan, machine)
     return replace(plan, prefetch=ahead)
 
 
-def _ahead(plan: Schedule, machine: Machine) -> int:
+def _prefetch_distance(plan: Schedule, machine: Machine) -> int:
     """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
     read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
     """
@@ -208,7 +284,7 @@ def finishes_late(nest: LoopNest) -> bool:
     With a sum in any case, since there the old destination is at hand; and with an operand that lies as the
     destination does.
     """
-    if nest.compute.summed or nest.dst_type.bits > nest.src_type.bits:
+    if nest.compute.reads_destination or nest.dst_type.bits > nest.src_type.bits:
         return True
     along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
     if along_src == along_dst or not along_dst:
@@ -228,10 +304,10 @@ def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
     Each unbroken run that a tile writes must begin at a line, and so must every step to another run.
     """
     nest = plan.nest
-    if nest.compute.summed or plan.kind == "strided":
+    if nest.compute.reads_destination or plan.kind == "strided":
         return False
     line, width = machine.line * 8, nest.dst_type.bits
-    run, last = _run(plan)
+    run, last = _run_axes(plan)
     steps = [nest.dst_base]
     for index, axis in enumerate(nest.axes):
         if not isinstance(axis.dst, int):
@@ -245,7 +321,7 @@ def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
     return run_bits % line == 0 and all(step * width % line == 0 for step in steps)
 
 
-def _run(plan: Schedule) -> tuple[list[int], int | None]:
+def _run_axes(plan: Schedule) -> tuple[list[int], int | None]:
     """Axes along which an unbroken run of a tile goes, and the one where it is cut or rounded up."""
     run: list[int] = []
     for index in contiguous(plan.nest, "dst"):

@@ -11,24 +11,152 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Unimplemented
-from .compute import Compute
-from .digits import Level, Levels, levels
-from .exchange import Exchange
-from .nest import Axis, Bound, LoopNest
-from .reorder import bounded, common_digits, digits_of, nest_of
+from .nest import Axis, Bound, Compute, LoopNest, as_int
+from .reorder import (
+    IndexDigit,
+    IndexDigits,
+    axes_of_digits,
+    common_digits,
+    digits_of,
+    index_digits,
+    nest_of,
+    offsets,
+    stride_at,
+)
 from .rewrites import normalise
-from .staged import LONGEST_ROW, Chain, Pour, Run, linear_chain, runs_of
-from .stride import as_int
+from .staged import LONGEST_ROW, Flush, StagedNest, StridedRun, one_stage, runs_of
+
+# --- exchange ----------------------------------------------------------------
+# The shuffled axis alone: digits of its index that move by a stride on both sides, where there are such.
+
+# Runs of channels that an axis may list one by one, where blocks and factors do not nest.
+_LONGEST_TABLE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffledAxis:
+    """The shuffled axis: its size, without and with padding, the columns of its matrix, and its blocks."""
+
+    size: int
+    padded: int
+    columns: int
+    src: IndexDigits
+    dst: IndexDigits
+
+    @property
+    def rows(self) -> int:
+        """Rows of the matrix, the other factor."""
+        return self.size // self.columns
+
+    def digits(self) -> list[Axis]:
+        """Digits with a stride on both sides where blocks and factors nest, else runs in a table."""
+        src, dst = _borders(self.src, self.size), _borders(self.dst, self.padded)
+        if not (self.is_source_nested and self.is_destination_nested):
+            return self._runs(src, dst)
+        v = sorted({1, *_below(src, self.columns), *_above(dst, self.rows)})
+        u = sorted({1, *_below(dst, self.rows), *_above(src, self.columns), self.rows})
+        if not (_is_chain(v) and _is_chain(u)):
+            return self._runs(src, dst)
+        v.append(-(-self.padded // (self.rows * v[-1])) * v[-1])
+        outer = [self._digit(b // a, a * self.rows, a) for a, b in pairwise(v)]
+        inner = [self._digit(b // a, a, a * self.columns) for a, b in pairwise(u)]
+        return outer[::-1] + inner[::-1]
+
+    def _digit(self, extent: int, step: int, src_step: int) -> Axis:
+        """`extent` steps of the destination's index, each of which is `src_step` of the source's."""
+        return Axis(extent, stride_at(self.src, src_step), stride_at(self.dst, step), step=step)
+
+    def digits_of_source(self) -> list[Axis]:
+        """Digits of the source's index, where its blocks nest with the columns: into a plain layout."""
+        steps = sorted({1, self.columns, *_borders(self.src, self.size)})
+        steps.append(-(-self.size // steps[-1]) * steps[-1])
+        dst = [a * self.rows if a < self.columns else a // self.columns for a in steps]
+        digits = [
+            Axis(b // a, stride_at(self.src, a), stride_at(self.dst, to), step=a)
+            for (a, b), to in zip(pairwise(steps), dst, strict=False)
+        ]
+        return digits[::-1]
+
+    def digits_of_destination(self) -> list[Axis]:
+        """Digits of the destination's index, where its blocks nest with the rows: from a plain layout."""
+        steps = sorted({1, self.rows, *_borders(self.dst, self.padded)})
+        steps.append(-(-self.padded // steps[-1]) * steps[-1])
+        src = [a * self.columns if a < self.rows else a // self.rows for a in steps]
+        return [self._digit(b // a, a, of) for (a, b), of in zip(pairwise(steps), src, strict=False)][::-1]
+
+    @property
+    def is_source_nested(self) -> bool:
+        """True where no block of the source is cut by the columns."""
+        return _nest(_borders(self.src, self.size), self.columns)
+
+    @property
+    def is_destination_nested(self) -> bool:
+        """True where no block of the destination is cut by the rows."""
+        return _nest(_borders(self.dst, self.padded), self.rows)
+
+    def _runs(self, src: list[int], dst: list[int]) -> list[Axis]:
+        """A table of runs of channels that no block cuts, and a run: one digit u of a few values."""
+        run = gcd(self.rows, *dst, *(self._uncut(border) for border in src))
+        count = -(-self.padded // run)
+        if count > _LONGEST_TABLE:
+            raise _too_long(count)
+        starts = range(0, count * run, run)
+        table = Axis(count, offsets(self.src, map(self._source, starts)), offsets(self.dst, starts), step=run)
+        return [table, self._digit(run, 1, self.columns)]
+
+    def _uncut(self, border: int) -> int:
+        """How many values of u come before a border of the source; 0 where it does not matter."""
+        if self.columns % border == 0:
+            return 0
+        return border // self.columns if border % self.columns == 0 else 1
+
+    def _source(self, index: int) -> int:
+        """The source's index of one in the destination; that of padding is of no account."""
+        v, u = divmod(index, self.rows)
+        return u * self.columns + v if index < self.size else 0
+
+
+def _borders(of: IndexDigits, size: int) -> list[int]:
+    """The steps at which blocks end within an axis; one that holds all of it never does."""
+    return [level.step for level in of if 1 < level.step < size]
+
+
+def _nest(borders: list[int], factor: int) -> bool:
+    return all(border % factor == 0 or factor % border == 0 for border in borders)
+
+
+def _below(borders: list[int], factor: int) -> list[int]:
+    return [border for border in borders if border < factor]
+
+
+def _above(borders: list[int], factor: int) -> list[int]:
+    return [border // factor for border in borders if border > factor]
+
+
+def _is_chain(steps: list[int]) -> bool:
+    return all(b % a == 0 for a, b in pairwise(steps))
+
+
+def _too_long(count: int) -> Unimplemented:
+    return Unimplemented(
+        "shuffle: blocks and groups have too little in common",
+        code="RS-L01",
+        why=f"the axis falls into {count} runs of channels; {_LONGEST_TABLE} are provided",
+        hint="reorder into a plain format first, and shuffle that",
+    )
+
+
+# --- shuffle -----------------------------------------------------------------
 
 # Strides of the positions and of the axes inside them: where they are read, and where they are written.
 _Others = tuple[list[int], list[int]]
 # Types of so many bits, by which elements move together.
-_CARRIERS = {16: DataType.f16, 32: DataType.f32, 64: DataType.f64}
+_TYPE_OF_BITS = {16: DataType.f16, 32: DataType.f32, 64: DataType.f64}
 
 
 def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> LoopNest:
@@ -54,7 +182,7 @@ def _digits(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> lis
         ) from None
 
 
-def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Chain | None:
+def shuffle_in_stages(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> StagedNest | None:
     """The same in stages, for large work; None where there is no such form.
 
     Where blocks are cut by the factors, the axis is brought into a plain layout, and from there into blocks.
@@ -63,14 +191,14 @@ def shuffle_chain(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) 
     if nest.is_empty or not 1 < group_size < dst.dims[axis]:
         return None
     if all(a.is_linear for a in nest.axes) and not nest.bounds:
-        return linear_chain(nest)
+        return one_stage(nest)
     others = _others(nest, src, dst, axis)
     if others is None:
         return None
-    return _plain_chain(nest, _exchange(src, dst, axis, group_size), others, prod(dst.inner_blks))
+    return _stages_of_plain(nest, _exchange(src, dst, axis, group_size), others, prod(dst.inner_blks))
 
 
-def widened(src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[MemoryDesc, MemoryDesc]:
+def widen(src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[MemoryDesc, MemoryDesc]:
     """Both with elements that always move together as one wider element; as they are where there are none.
 
     Blocks of 8 channels of 8 bytes each, `8b8a`, are blocks of 8 channels of one element of 8 bytes, `8b`.
@@ -78,10 +206,10 @@ def widened(src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[MemoryDesc, Me
     last = src.inner_idxs[-1:], src.inner_blks[-1:]
     if not last[0] or last[0] == (axis,) or last != (dst.inner_idxs[-1:], dst.inner_blks[-1:]):
         return src, dst
-    wide = _CARRIERS.get(src.data_type.bits * src.inner_blks[-1])
+    wide = _TYPE_OF_BITS.get(src.data_type.bits * src.inner_blks[-1])
     if wide is None or not (_is_even(src) and _is_even(dst)):
         return src, dst
-    return widened(_wider(src, wide), _wider(dst, wide), axis)
+    return widen(_wider(src, wide), _wider(dst, wide), axis)
 
 
 def _is_even(md: MemoryDesc) -> bool:
@@ -123,15 +251,17 @@ def _others(nest: LoopNest, src: MemoryDesc, dst: MemoryDesc, axis: int) -> tupl
     return normalise(replace(nest, axes=tuple(axes), bounds=())).axes
 
 
-def _exchange(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> Exchange:
+def _exchange(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> ShuffledAxis:
     sizes = dst.dims[axis], dst.padded_dims[axis]
-    return Exchange(*sizes, group_size, levels(src, axis), levels(dst, axis))
+    return ShuffledAxis(*sizes, group_size, index_digits(src, axis), index_digits(dst, axis))
 
 
 # --- through a plain layout ---------------------------------------------------------------------------------
 
 
-def _plain_chain(nest: LoopNest, exchange: Exchange, others: tuple[Axis, ...], block: int) -> Chain:
+def _stages_of_plain(
+    nest: LoopNest, exchange: ShuffledAxis, others: tuple[Axis, ...], block: int
+) -> StagedNest:
     """Chunks of one other axis, whose channels lie side by side between two stages.
 
     `block`: elements of the destination's inner blocks. Axes that lie within them are part of each position,
@@ -144,14 +274,14 @@ def _plain_chain(nest: LoopNest, exchange: Exchange, others: tuple[Axis, ...], b
     outer = tuple(axis for axis in others if axis not in inner)
     along = outer[-1] if outer else Axis(1, 0, 0)
     chunks = _Chunks(nest, exchange, along, inner)
-    return Chain(
+    return StagedNest(
         nest=nest,
         outer=outer[:-1],
         along=along,
         row=row,
         run=chunks.run,
         nests=chunks.nests,
-        pour=chunks.pour,
+        flush=chunks.flush,
         why="groups cut blocks: in stages, through plain channels",
     )
 
@@ -161,7 +291,7 @@ class _Chunks:
     """Chunks of positions `along`, of which each has all channels and all of `inner`."""
 
     nest: LoopNest
-    exchange: Exchange
+    exchange: ShuffledAxis
     along: Axis
     inner: tuple[Axis, ...] = ()
 
@@ -188,16 +318,19 @@ class _Chunks:
     @property
     def run(self) -> int:
         """Elements that a position adds to a run of the destination; 0 where gaps make its runs short."""
-        if runs_of(_block_runs(self.exchange.dst, self.inner, "dst")) not in ((), (Run(self.block, 1),)):
+        if runs_of(_block_runs(self.exchange.dst, self.inner, "dst")) not in (
+            (),
+            (StridedRun(self.block, 1),),
+        ):
             return 0
         if self.is_row:
             return self.padded if self.exchange.dst[-1].stride == self.block else 0
         return self.block if as_int(self.along.dst) == self.block else 0
 
-    def nests(self, positions: int, poured: bool) -> tuple[LoopNest, ...]:
+    def nests(self, positions: int, through_scratch: bool) -> tuple[LoopNest, ...]:
         """Into plain channels, and from there into the destination; one of them exchanges, or one between."""
-        whole, size, plain = self.exchange, self.exchange.size, (Level(1, self._lanes),)
-        along_dst, dst = self._packed(positions) if poured else (as_int(self.along.dst), whole.dst)
+        whole, size, plain = self.exchange, self.exchange.size, (IndexDigit(1, self._lanes),)
+        along_dst, dst = self._packed(positions) if through_scratch else (as_int(self.along.dst), whole.dst)
         unpacked, between, packed = self._steps(along_dst)
         stage = partial(self._stage, positions)
         unpack = digits_of([whole.src, plain], size)
@@ -235,16 +368,16 @@ class _Chunks:
         bounds: list[Bound] = []
         extents = positions, *(axis.extent for axis in self.inner)
         others = [Axis(*axis) for axis in zip(extents, *steps, strict=True)]
-        axes = bounded(digits, self.exchange.size, padded, bounds)
+        axes = axes_of_digits(digits, self.exchange.size, padded, bounds)
         stage = replace(self.nest, axes=(*others, *axes), bounds=tuple(bounds))
         return replace(stage, src_base=0, dst_base=0).verify()
 
-    def _packed(self, positions: int) -> tuple[int, Levels]:
+    def _packed(self, positions: int) -> tuple[int, IndexDigits]:
         """The destination of a chunk without the gaps between its runs: step along, and the channels."""
         along, block = (self.padded, self.block) if self.is_row else (self.block, positions * self.block)
-        return along, (*self.exchange.dst[:-1], Level(self.exchange.dst[-1].step, block))
+        return along, (*self.exchange.dst[:-1], IndexDigit(self.exchange.dst[-1].step, block))
 
-    def pour(self, positions: int) -> Pour:
+    def flush(self, positions: int) -> Flush:
         """The runs of a chunk: over blocks or positions, unless those follow each other too."""
         padded, block = self.padded, self.block
         if self.is_row:
@@ -253,17 +386,17 @@ class _Chunks:
             loop = Axis(padded // block, positions * block, self.exchange.dst[-1].stride)
             length = positions * block
         ahead = self._ahead(positions)
-        return Pour((), positions * padded, ahead) if loop.src == loop.dst else Pour((loop,), length, ahead)
+        return Flush((), positions * padded, ahead) if loop.src == loop.dst else Flush((loop,), length, ahead)
 
-    def _ahead(self, positions: int) -> tuple[Run, ...]:
+    def _ahead(self, positions: int) -> tuple[StridedRun, ...]:
         """Where a chunk lies in the source."""
         top = self.exchange.src[-1]
-        blocks = Run(-(-self.exchange.size // top.step), top.stride)
+        blocks = StridedRun(-(-self.exchange.size // top.step), top.stride)
         inside = _block_runs(self.exchange.src, self.inner, "src")
-        return runs_of((*inside, Run(positions, as_int(self.along.src)), blocks))
+        return runs_of((*inside, StridedRun(positions, as_int(self.along.src)), blocks))
 
 
-def _block_runs(of: Levels, inner: tuple[Axis, ...], side: str) -> list[Run]:
+def _block_runs(of: IndexDigits, inner: tuple[Axis, ...], side: str) -> list[StridedRun]:
     """What a position has of one block."""
-    channels = [Run(outer.step // level.step, level.stride) for level, outer in pairwise(of)]
-    return channels + [Run(axis.extent, as_int(getattr(axis, side))) for axis in inner]
+    channels = [StridedRun(outer.step // level.step, level.stride) for level, outer in pairwise(of)]
+    return channels + [StridedRun(axis.extent, as_int(getattr(axis, side))) for axis in inner]

@@ -10,7 +10,7 @@ from ..desc.memory_desc import MemoryDesc
 from .computation import NOTHING, Computation
 from .nest import LoopNest
 from .program import DST, SRC, NestStep, Place, Program, Slot
-from .shuffle import shuffle_chain, shuffle_nest, widened
+from .shuffle import shuffle_in_stages, shuffle_nest, widen
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ShuffleProblem:
         src, dst = self.src, self.dst
         is_whole = src.data_type.bits >= 8
         if is_whole:
-            src, dst = widened(src, dst, self.axis)
+            src, dst = widen(src, dst, self.axis)
         step = NestStep(
             shuffle_nest(src, dst, self.axis, self.group_size),
             Place(SRC),
@@ -46,7 +46,7 @@ class ShuffleProblem:
             self.moved_bytes,
             src.extent_range(),
             dst.extent_range(),
-            staged=shuffle_chain(src, dst, self.axis, self.group_size) if is_whole else None,
+            staged=shuffle_in_stages(src, dst, self.axis, self.group_size) if is_whole else None,
             finds_stages=not is_whole,
         )
         return Program((Slot(ARG_SRC), Slot(ARG_DST, is_written=True)), (step,))

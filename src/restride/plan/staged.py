@@ -2,9 +2,9 @@
 
 Two kinds of nests gain by it. Where no stride says how a digit moves (blocks that a shuffle cuts), a chunk is
 brought into a plain layout first, where one does. And where runs of the destination begin between two cache
-lines, a chunk is put together in scratch and poured out in whole lines, past the caches.
+lines, a chunk is put together in scratch and flushed in whole lines, past the caches.
 
-A `Chain` says what the stages of any number of positions are; `stage` chooses how many, and schedules them.
+A `StagedNest` says what the stages of so many positions are; `stage` chooses how many, and schedules them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from math import gcd, prod
 
 from ..dtypes import DataType
 from .machine import Machine
-from .nest import Axis, LoopNest
+from .nest import Axis, LoopNest, as_int
 from .rewrites import normalise, peel
 from .schedule import Schedule, schedule, writes_whole_lines
-from .stride import as_int
 from .tiling import contiguous
 
 # Scratch of this size, twice, and what is read into it stay in the first cache, and on any thread's stack.
@@ -33,7 +32,7 @@ _SHORTEST_RUN = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StridedRun:
     """`extent` elements or runs of them, `stride` elements apart."""
 
     extent: int
@@ -41,7 +40,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Pour:
+class Flush:
     """How a chunk in scratch goes to the destination: loops over runs of `length` elements (src: scratch).
 
     `ahead` is where the next chunk's source lies, innermost first: it is asked for meanwhile, so that reading
@@ -50,28 +49,28 @@ class Pour:
 
     loops: tuple[Axis, ...]
     length: int
-    ahead: tuple[Run, ...]
+    ahead: tuple[StridedRun, ...]
 
 
-def runs_of(axes: Iterable[Run]) -> tuple[Run, ...]:
+def runs_of(axes: Iterable[StridedRun]) -> tuple[StridedRun, ...]:
     """Axes as runs, innermost first: those that follow each other without a gap are one."""
-    found: list[Run] = []
+    found: list[StridedRun] = []
     for axis in sorted(axes, key=lambda axis: abs(axis.stride)):
-        last = found[-1] if found else Run(1, axis.stride)
+        last = found[-1] if found else StridedRun(1, axis.stride)
         if axis.stride == last.extent * last.stride:
-            found[-1:] = [Run(last.extent * axis.extent, last.stride)]
+            found[-1:] = [StridedRun(last.extent * axis.extent, last.stride)]
         else:
             found.append(axis)
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """A nest in stages: `nests(positions, poured)` for so many positions of `along`, within `outer`.
+class StagedNest:
+    """A nest in stages: `nests(positions, through_scratch)` for so many positions of `along`, within `outer`.
 
-    The first nest reads the source, the last writes the destination, or scratch where it is `poured` out;
-    between them is plain scratch, of which a position takes `row` elements. `run` is what a position adds to
-    a run of the destination.
+    The first nest reads the source, the last writes the destination, or scratch where it goes
+    `through_scratch`; between them is plain scratch, of which a position takes `row` elements. `run` is what
+    a position adds to a run of the destination.
     """
 
     nest: LoopNest
@@ -80,20 +79,20 @@ class Chain:
     row: int
     run: int
     nests: Callable[[int, bool], tuple[LoopNest, ...]]
-    pour: Callable[[int], Pour]
+    flush: Callable[[int], Flush]
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """A chunk's stages, each of some schedules, and how the last one's result is poured out.
+class ChunkStages:
+    """A chunk's stages, each of some schedules, and how the last one's result is flushed.
 
     Without pouring, `ahead` is what the stages ask for of the next chunk, if anything.
     """
 
     stages: tuple[tuple[Schedule, ...], ...]
-    pour: Pour | None
-    ahead: tuple[Run, ...] = ()
+    flush: Flush | None
+    ahead: tuple[StridedRun, ...] = ()
 
     @property
     def streams(self) -> bool:
@@ -102,7 +101,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedSchedule:
     """A scheduled chain: `whole` for chunks of `chunk` positions of `along`, `rest` for a smaller last one.
 
     `scratch` is in elements, for each of two buffers.
@@ -113,8 +112,8 @@ class Staged:
     outer: tuple[Axis, ...]
     along: Axis
     chunk: int
-    whole: Steps
-    rest: Steps | None
+    whole: ChunkStages
+    rest: ChunkStages | None
     scratch: int
     kind: str
     why: str
@@ -136,43 +135,43 @@ class Staged:
 
     def __str__(self) -> str:
         stages = "\n".join(f"  {plan}" for plans in self.whole.stages for plan in plans)
-        pour = f"\n  pour runs of {self.whole.pour.length}" if self.whole.pour else ""
+        pour = f"\n  pour runs of {self.whole.flush.length}" if self.whole.flush else ""
         pour = "\n  streaming stores in the last" if self.streams else pour
         return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{pour}"
 
 
-def stage(chain: Chain, machine: Machine, *, poured: bool) -> Staged | None:
+def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> StagedSchedule | None:
     """Schedule a chain; None where a single position does not fit the scratch."""
     width = chain.nest.src_type.bits // 8
     row = chain.row * width
     limit = max(_SCRATCH_BYTES // row, 1)
     if chain.run:
-        # Runs of less than a line cannot be poured out: they are worth still more scratch.
+        # Runs of less than a line cannot be flushed: they are worth still more scratch.
         enough, least = (-(-length // (chain.run * width)) for length in (_SHORTEST_RUN, machine.line))
         limit = max(limit, min(enough, _MORE_SCRATCH_BYTES // row), min(least, LONGEST_ROW // row))
     is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
-    if row > LONGEST_ROW or (poured and is_short):
+    if row > LONGEST_ROW or (through_scratch and is_short):
         return None
     grain = machine.line // gcd(machine.line, chain.run * width)
     chunk = _chunk(chain.along.extent, limit, LONGEST_ROW // row, grain)
     last = chain.along.extent % chunk
-    return Staged(
+    return StagedSchedule(
         data_type=chain.nest.src_type,
         bases=(chain.nest.src_base, chain.nest.dst_base),
         outer=chain.outer,
         along=chain.along,
         chunk=chunk,
-        whole=_steps(chain, chunk, machine, poured),
-        rest=_steps(chain, last, machine, poured) if last else None,
+        whole=_steps(chain, chunk, machine, through_scratch),
+        rest=_steps(chain, last, machine, through_scratch) if last else None,
         scratch=chunk * chain.row,
         kind="staged",
         why=chain.why,
     )
 
 
-def stream(chain: Chain, machine: Machine) -> Staged | None:
+def stream(chain: StagedNest, machine: Machine) -> StagedSchedule | None:
     """Schedule a chain whose last stage writes past the caches; None where it would cut a line."""
-    staged = stage(chain, machine, poured=False)
+    staged = stage(chain, machine, through_scratch=False)
     if staged is None:
         return None
     width = chain.nest.dst_type.bits // 8
@@ -182,23 +181,23 @@ def stream(chain: Chain, machine: Machine) -> Staged | None:
     is_whole = all(writes_whole_lines(plan, machine) for steps in both for plan in steps.stages[-1])
     if not is_whole or any(step * width % machine.line for step in steps):
         return None
-    ahead = chain.pour(staged.chunk).ahead
-    whole, rest = (steps and _streaming(steps, ahead) for steps in (staged.whole, staged.rest))
+    ahead = chain.flush(staged.chunk).ahead
+    whole, rest = (steps and _with_streams(steps, ahead) for steps in (staged.whole, staged.rest))
     assert whole is not None
     return replace(staged, whole=whole, rest=rest)
 
 
-def _streaming(steps: Steps, ahead: tuple[Run, ...]) -> Steps:
+def _with_streams(steps: ChunkStages, ahead: tuple[StridedRun, ...]) -> ChunkStages:
     last = tuple(replace(plan, streams=True) for plan in steps.stages[-1])
-    return Steps((*steps.stages[:-1], last), None, ahead)
+    return ChunkStages((*steps.stages[:-1], last), None, ahead)
 
 
-def _steps(chain: Chain, positions: int, machine: Machine, poured: bool) -> Steps:
+def _steps(chain: StagedNest, positions: int, machine: Machine, through_scratch: bool) -> ChunkStages:
     stages = tuple(
         tuple(plan for box in peel(nest) for plan in schedule(normalise(box), machine))
-        for nest in chain.nests(positions, poured)
+        for nest in chain.nests(positions, through_scratch)
     )
-    return Steps(stages, chain.pour(positions) if poured else None)
+    return ChunkStages(stages, chain.flush(positions) if through_scratch else None)
 
 
 def _chunk(extent: int, limit: int, most: int, grain: int) -> int:
@@ -214,7 +213,7 @@ def _chunk(extent: int, limit: int, most: int, grain: int) -> int:
     return next(even, rough)
 
 
-def linear_chain(nest: LoopNest) -> Chain | None:
+def one_stage(nest: LoopNest) -> StagedNest | None:
     """The chain of one stage of a nest without tables, bounds and zeros; None where it would not pay.
 
     Chunks are one run of the source and long runs of the destination: the cut axis comes next in the
@@ -234,7 +233,7 @@ def linear_chain(nest: LoopNest) -> Chain | None:
         row = prod(box.axes[i].extent for i in (*inner, *more))
         run = prod(box.axes[i].extent for i in inner)
         if min(limit // row, box.axes[along].extent) * run * box.dst_type.bits >= 8 * _SHORTEST_RUN:
-            return _cut(box, inner, along, more)
+            return _chunked(box, inner, along, more)
     return None
 
 
@@ -243,7 +242,7 @@ def _is_plain_move(box: LoopNest) -> bool:
     return is_same and all(axis.is_linear and axis.is_whole for axis in box.axes)
 
 
-def _cut(box: LoopNest, inner: list[int], along: int, more: list[int]) -> Chain:
+def _chunked(box: LoopNest, inner: list[int], along: int, more: list[int]) -> StagedNest:
     """A chain whose chunks are `inner` and `more` axes whole, and positions of `along`."""
     taken = (*more, along, *inner)
     outer = tuple(axis for i, axis in enumerate(box.axes) if i not in taken)
@@ -254,22 +253,22 @@ def _cut(box: LoopNest, inner: list[int], along: int, more: list[int]) -> Chain:
         extents = [box.axes[i].extent for i in more]
         return [run * positions * prod(extents[place + 1 :]) for place in range(len(more))]
 
-    def nests(positions: int, poured: bool) -> tuple[LoopNest, ...]:
+    def nests(positions: int, through_scratch: bool) -> tuple[LoopNest, ...]:
         cut = replace(box.axes[along], extent=positions, valid=positions)
         apart = [replace(box.axes[i], dst=stride) for i, stride in zip(more, strides(positions), strict=True)]
         axes = (
-            *(apart if poured else (box.axes[i] for i in more)),
+            *(apart if through_scratch else (box.axes[i] for i in more)),
             cut,
             *(box.axes[i] for i in reversed(inner)),
         )
         return (replace(box, axes=axes, src_base=0, dst_base=0),)
 
-    def pour(positions: int) -> Pour:
+    def pour(positions: int) -> Flush:
         loops = [replace(box.axes[i], src=stride) for i, stride in zip(more, strides(positions), strict=True)]
-        inside = [Run(box.axes[i].extent, as_int(box.axes[i].src)) for i in (*more, *inner)]
-        ahead = runs_of((*inside, Run(positions, as_int(box.axes[along].src))))
-        return Pour(tuple(loops), run * positions, ahead)
+        inside = [StridedRun(box.axes[i].extent, as_int(box.axes[i].src)) for i in (*more, *inner)]
+        ahead = runs_of((*inside, StridedRun(positions, as_int(box.axes[along].src))))
+        return Flush(tuple(loops), run * positions, ahead)
 
     row = run * prod(box.axes[i].extent for i in more)
     why = "runs of the destination begin between two lines"
-    return Chain(box, outer, box.axes[along], row, run, nests, pour, why)
+    return StagedNest(box, outer, box.axes[along], row, run, nests, pour, why)

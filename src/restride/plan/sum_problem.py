@@ -18,10 +18,10 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import Computation
-from .compute import Compute, Step
 from .concat_problem import source_slot
+from .nest import Compute, Step
 from .program import DST, SRC, NestStep, Place, Program, Slot
-from .reorder import Tensor, reorder_nest
+from .reorder import TensorOperand, reorder_nest
 
 # Bits of integers that f32 holds.
 _FLOAT_BITS = 24
@@ -80,7 +80,7 @@ class SumProblem:
         """The program: one nest, whose operands are the other sources."""
         first, *more = self.srcs
         computed = self.computation()
-        nest = reorder_nest(first, self.dst, computed.compute, [Tensor.of_desc(md) for md in more])
+        nest = reorder_nest(first, self.dst, computed.compute, [TensorOperand.of_desc(md) for md in more])
         step = NestStep(
             nest,
             Place(SRC),

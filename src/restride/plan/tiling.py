@@ -116,7 +116,9 @@ def _permute_chunks(
     written = lanes // 2 if is_half else lanes
     chunks = _take(nest, along_dst, written, {})
     rows = prod(chunks.values())
-    is_small = is_half or machine.registers <= 16 or _is_far_half(nest, along_dst[0], along_src[0], machine)
+    is_small = (
+        is_half or machine.registers <= 16 or _is_half_in_memory(nest, along_dst[0], along_src[0], machine)
+    )
     registers = 8 if is_small else 16
     wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
     apart = rows // _run_taken(nest, along_src, chunks)
@@ -138,7 +140,7 @@ def _is_line_of_half(nest: LoopNest, mid: DataType, lanes: int, machine: Machine
     return nest.dst_type.bits > mid.bits and lanes // 2 * nest.dst_type.bits >= machine.line * 8
 
 
-def _is_far_half(nest: LoopNest, written: int, read: int, machine: Machine) -> bool:
+def _is_half_in_memory(nest: LoopNest, written: int, read: int, machine: Machine) -> bool:
     """True where long rows of 16 bits are moved through memory: half the tile is 1.05 times as fast there,
     measured both ways between nchw and nhwc, and slower in the caches.
     """
@@ -165,10 +167,12 @@ def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bo
     """
     if nest.src_type is not nest.dst_type or machine.registers <= 16 or nest.moved_bytes < machine.l2:
         return False
-    return any(collide(rows, nest.axes[index].src, nest.src_type, machine) for index, rows in chunks.items())
+    return any(
+        rows_share_sets(rows, nest.axes[index].src, nest.src_type, machine) for index, rows in chunks.items()
+    )
 
 
-def collide(rows: int, stride: Stride, data_type: DataType, machine: Machine) -> bool:
+def rows_share_sets(rows: int, stride: Stride, data_type: DataType, machine: Machine) -> bool:
     """True where so many rows of elements, a stride apart, fall into too few sets of the first cache."""
     step = abs(stride) * data_type.bits // 8 if isinstance(stride, int) else 0
     return machine.first_cache.overflows(rows, step)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..desc.arguments import ARG_SCRATCHPAD, name_of
-from ..desc.factor import above_one, fits_extents
+from ..desc.attr_value import above_one, fits_extents
 from ..desc.layout import Layout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments

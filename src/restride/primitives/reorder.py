@@ -13,7 +13,7 @@ from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
-from ..plan.contract import PROVIDED
+from ..plan.conversion import PROVIDED
 from ..plan.reorder_problem import ReorderProblem
 from ..runtime.arguments import Executable
 from ..runtime.device import Waitable

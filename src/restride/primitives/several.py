@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Protocol
 
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
-from ..desc.factor import MOST_SOURCES
+from ..desc.attr_value import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
-from ..plan.contract import PROVIDED
+from ..plan.conversion import PROVIDED
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream

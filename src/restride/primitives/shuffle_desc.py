@@ -1,16 +1,137 @@
-"""What a shuffle is asked to do, checked: descriptors, axis and group size (S01, S02, S07, 1.4)."""
+"""Descriptors of a shuffle, their checks and their JSON form (S11, S14, M30).
+
+As JSON a descriptor is one object, whose keys are the arguments of `Desc`:
+
+    {"prop_kind": "forward_training", "data_desc": {"format_kind": ...}, "axis": 1, "group_size": 4}
+
+All of them are needed; others are passed over.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from math import isqrt
+from typing import Any, ClassVar, Self
 
+from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments
-from .parse import check_described
+from ..desc.tags import Tag
+from ..desc.text_forms import bad_stored, read_text
+from ..errors import Error, InvalidArguments, Unimplemented
+from .parse import check_described, parse_attr
 from .prop_kind import PropKind
-from .shuffle_json import JsonDesc
+
+
+def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
+    """A descriptor whose "any" has become the format of another, row-major where the ranks differ (M30)."""
+    if md.format_kind != "any":
+        return md
+    if (md.dims, md.data_type) == (like.dims, like.data_type):
+        return like
+    if md.ndims != like.ndims:
+        return MemoryDesc(md.dims, md.data_type)
+    return MemoryDesc(md.dims, md.data_type, Tag(like.outer_order, like.inner_blks, like.inner_idxs))
+
+
+def check_formats(kind: str, src: MemoryDesc, dst: MemoryDesc) -> None:
+    """Raise Unimplemented for one tensor in two formats; other dims and types are found later (S11)."""
+    if src == dst or src.dims != dst.dims or src.data_type is not dst.data_type:
+        return
+    raise Unimplemented(
+        f"{kind}: two formats",
+        code="RS-S11",
+        where=f"src {src}; dst {dst}",
+        why="a shuffle keeps the format (S11)",
+        hint="reorder before or after, or let rs.shuffle write into an array of the other format, its out",
+    )
+
+
+def checked_attr(kind: str, attr: object) -> Attr:
+    """The attributes as a value; raise Unimplemented for any but the scratchpad mode (S14)."""
+    frozen = parse_attr(f"{kind}.PrimitiveDesc", attr)
+    if frozen.is_default:
+        return frozen
+    raise Unimplemented(
+        f"{kind}: unsupported attribute",
+        code="RS-S14",
+        where=f"attr {frozen.verbose_str()}",
+        why="a shuffle moves bits: there is nothing to scale, shift or add (S14)",
+        hint="leave the attributes out, and let a reorder before or after have them",
+    )
+
+
+def no_desc(kind: str, desc: object) -> InvalidArguments:
+    """The error for what is no descriptor of this kind of shuffle."""
+    return InvalidArguments(
+        f"{kind}.PrimitiveDesc: no descriptor",
+        code="RS-V08",
+        why=f"{type(desc).__name__} is no rs.{kind}.Desc",
+        hint=f"pass rs.{kind}.Desc(...) and an engine, or an engine first, as version 3 of oneDNN has it",
+    )
+
+
+# Descriptors of shuffles as plain values, as JSON has them, and back with every value checked.
+
+
+class JsonDesc:
+    """A frozen descriptor whose fields are words, integers and descriptors of tensors."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The descriptor as strings, integers, lists and a dict, named after its fields."""
+        return {field: _value(getattr(self, field)) for field in self.fields}
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON, in one line."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, values: object) -> Self:
+        """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
+        if not isinstance(values, dict):
+            raise bad_stored(
+                f"{cls.name}: a stored descriptor must be a dict",
+                f"this is {type(values).__name__}",
+            )
+        missing = [field for field in cls.fields if field not in values]
+        if missing:
+            raise bad_stored(
+                f"{cls.name}: a stored descriptor lacks {missing}",
+                "every field of to_dict is needed",
+            )
+        return cls(**{field: _parsed(cls.name, field, values[field]) for field in cls.fields})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The descriptor of a `to_json`. Raises InvalidArguments naming the value that is wrong."""
+        return read_text(cls.name, text, cls.from_dict)
+
+
+def _value(field: object) -> object:
+    if isinstance(field, MemoryDesc):
+        return field.to_dict()
+    return str(field) if isinstance(field, PropKind) else field
+
+
+def _parsed(name: str, field: str, value: object) -> Any:
+    if not field.endswith("_desc"):
+        if isinstance(value, str | int):
+            return value
+        raise bad_stored(f"{name}: {field} is {short_repr(value)}", "it is a word or an integer")
+    try:
+        return MemoryDesc.from_dict(value)
+    except Error as error:
+        what = f"{name}: {field}: {error.what}"
+        raise error.retold(what) from None
+
+
+# --- shuffle desc ------------------------------------------------------------
+# What a shuffle is asked to do, checked: descriptors, axis and group size (S01, S02, S07, 1.4).
 
 _FORWARD = (PropKind.forward_training, PropKind.forward_inference)
 # Divisors are looked for up to this number, and so many of them are shown.

@@ -17,13 +17,16 @@ from .implementation import Describe, Implementation, compiled, find_implementat
 from .parse import check_described, parse_engine
 from .prop_kind import PropKind
 from .query import Query
-from .shuffle_checks import check_formats, checked_attr, no_desc, resolved
 from .shuffle_desc import (
     ShuffleBackwardDesc,
     ShuffleForwardDesc,
     check_concrete,
+    check_formats,
     check_split,
+    checked_attr,
+    no_desc,
     parse_forward,
+    resolved,
 )
 
 _NO_DESC = MemoryDesc()

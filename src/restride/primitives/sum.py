@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..desc.attr import Attr
-from ..desc.factor import MOST_SOURCES
+from ..desc.attr_value import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import is_scalar, short_repr
-from ..desc.real import to_f32
+from ..desc.parse import is_scalar, short_repr, to_f32
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.sum_problem import SumProblem
 from ..runtime.engine import Engine

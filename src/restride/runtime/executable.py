@@ -25,8 +25,8 @@ from .launch import Addresses, FusedSumsLaunch, InterleavedLaunch, Launch, NestL
 from .pool import default_pool
 
 if TYPE_CHECKING:
-    from ..plan.staged import Chain
-    from ..targets.cpu import Lowered
+    from ..plan.staged import StagedNest
+    from ..targets.cpu import LoweredNest
     from .launch_list import LaunchList
 
 Call = Callable[[int, int, int], None]
@@ -76,7 +76,7 @@ class CpuExecutable:
         return max((_threads(each) for each in self.launches), default=1)
 
     @property
-    def lowered(self) -> Lowered | None:
+    def lowered(self) -> LoweredNest | None:
         """The schedule of the nest that does the work; None where there is nothing to do."""
         nests = (each for each in self.launches if isinstance(each, NestLaunch) and each.step.is_named)
         return next((each.lowered for each in nests), None)
@@ -255,21 +255,21 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
     staged = None if stays else _staged(step, caches)
     lowered = lower(nest, isa, caches, may_stream=not stays, chain=staged)
 
-    def lower_unaligned() -> Lowered:
+    def lower_unaligned() -> LoweredNest:
         return lower(nest, isa, caches, may_stream=False, chain=staged)
 
     return NestLaunch(step, lowered, lower_unaligned if lowered.streams else None)
 
 
-def _staged(step: NestStep, caches: CacheSizes) -> Chain | None:
+def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:
     """The nest in stages, where it is too large for the caches and of whole bytes."""
     is_large = step.nest.moved_bytes >= caches.l3
     if not step.finds_stages or not is_large or step.nest.has_nibbles:
         return step.staged
     load_whole("restride.plan.staged")
-    from ..plan.staged import linear_chain
+    from ..plan.staged import one_stage
 
-    return linear_chain(step.nest)
+    return one_stage(step.nest)
 
 
 def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> InterleavedLaunch | None:
@@ -279,8 +279,8 @@ def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Interle
         return None
     if any(step.dst.buffer != DST or step.nest.has_nibbles for step in nests):
         return None
-    load_whole("restride.targets.lowered")
-    from ..targets.lowered import lower_interleaved
+    load_whole("restride.targets.cpu_kernels")
+    from ..targets.cpu_kernels import lower_interleaved
 
     moved = [_with_base(step) for step in nests]
     lowered = lower_interleaved(moved, isa, caches)
@@ -302,8 +302,8 @@ def _fused(step: Step, following: Step | None, isa: Isa, caches: CacheSizes) -> 
     if any(place.buffer < 0 for place, _ in following.outputs):
         # Sums that are moved afterwards are many: what threads would add them up in is no small memory.
         return None
-    load_whole("restride.targets.lowered")
-    from ..targets.lowered import lower_fused_sums
+    load_whole("restride.targets.cpu_kernels")
+    from ..targets.cpu_kernels import lower_fused_sums
 
     lowered = lower_fused_sums(step.nest, following.reduction, isa, caches)
     if lowered is None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..desc.aliases import LETTERS
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, short_repr
+from ..desc.tag_text import LETTERS
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views

@@ -117,7 +117,7 @@ def kernel_of(lowered: LoweredWork, work_bytes: int) -> Kernel:
 # --- what kernels read --------------------------------------------------------------------------------------
 
 
-class KernelParams:
+class KernelWords:
     """What a computation reads, where kernels read it: addresses of operands, then scalars as doubles.
 
     Keep it alive while a kernel may run; the addresses are the caller's to keep.
@@ -133,7 +133,7 @@ class KernelParams:
 
 @functools.cache
 def packer(operands: int, scalars: int) -> Callable[..., bytes]:
-    """A function that puts addresses and then scalars as `KernelParams` does, several times as fast.
+    """A function that puts addresses and then scalars as `KernelWords` does, several times as fast.
 
     `packed_address` says where they are, for as long as the result lives.
     """

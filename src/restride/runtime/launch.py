@@ -17,11 +17,11 @@ import numpy as np
 from ..plan.machine import LINE
 from ..plan.program import NestStep, Place, SumStep
 from .alloc import Array, address_of
-from .kernel import Kernel, KernelParams, kernel_of, packed_address
+from .kernel import Kernel, KernelWords, kernel_of, packed_address
 
 if TYPE_CHECKING:
-    from ..targets.cpu import Lowered
-    from ..targets.lowered import LoweredFusedSums, LoweredInterleaved
+    from ..targets.cpu import LoweredNest
+    from ..targets.cpu_kernels import LoweredFusedSums, LoweredInterleaved
     from .reduction import ReductionProgram
 
 
@@ -66,8 +66,8 @@ class NestLaunch:
     """A nest, scheduled for this CPU. `lower_unaligned`: without streaming stores, where it has some."""
 
     step: NestStep
-    lowered: Lowered
-    lower_unaligned: Callable[[], Lowered] | None
+    lowered: LoweredNest
+    lower_unaligned: Callable[[], LoweredNest] | None
     _kernels: dict[bool, Kernel] = field(default_factory=dict)
 
     @property
@@ -117,7 +117,7 @@ class NestLaunch:
         step = self.step
         first, count = step.scalars
         scalars = step.constants or memory.scalars[first : first + count]
-        params = KernelParams(scalars, [memory.at(place) for place in step.operands])
+        params = KernelWords(scalars, [memory.at(place) for place in step.operands])
         dst = memory.at(step.dst)
         self.kernel(dst).run(memory.at(step.src), dst, params.address)
 
@@ -159,7 +159,7 @@ class InterleavedLaunch:
 
     def run(self, memory: Addresses) -> None:
         """Run on checked memory."""
-        params = KernelParams((), [memory.at(place) for place in self.places])
+        params = KernelWords((), [memory.at(place) for place in self.places])
         self.kernel(0).run(0, memory.at(self.dst), params.address)
 
 
@@ -221,7 +221,7 @@ class FusedSumsLaunch:
         self.prepare()
         step, outputs, reduction = self.nest.step, _Outputs(self.sums, memory), self.sums.reduction
         first, count = step.scalars
-        params = KernelParams(
+        params = KernelWords(
             memory.scalars[first : first + count], [memory.at(place) for place in step.operands]
         )
         ends = memory.at(step.src), memory.at(step.dst), params.address

@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable
 
-from restride.emit.call import call_ir
+from restride.emit.python_call import call_ir
 from restride.targets import jit, store
 from restride.targets.isa import host_isa
 

@@ -11,11 +11,11 @@ import ctypes
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
-from ..plan.contract import Array, storage_dtype
+from ..plan.conversion import Array, storage_dtype
 from ..plan.reduction import Op, Reduction, interpret, reduction_of
-from ..plan.reduction_planes import finish, new_planes
+from ..plan.reduction_schedule import finish, new_planes
+from ..targets.cpu_kernels import lower_reduction
 from ..targets.isa import host_caches, host_isa
-from ..targets.lowered import lower_reduction
 from .alloc import address_of
 from .cache import LruCache, cache_level
 from .kernel import Kernel, kernel_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..loading import load_whole
-from ..plan.contract import Array, storage_dtype
+from ..plan.conversion import Array, storage_dtype
 from ..plan.interpret import interpret
 from ..plan.program import NestStep, Place, Program, SumStep
 from .alloc import Buffer, address_of

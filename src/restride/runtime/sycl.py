@@ -14,9 +14,8 @@ from ..emit.entry import ENTRY
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
 from ..plan.machine import DeviceFacts
 from ..plan.program import Program
-from ..plan.work_items import ItemPlan
-from ..plan.work_sums import SumPlan
-from ..targets.spirv import Spirv, spirv_code
+from ..plan.work_items import ItemPlan, SumPlan
+from ..targets.spirv import LoweredSpirv, spirv_code
 from .alloc import Array, Buffer, address_of
 from .arguments import Arguments, Executable
 from .cache import cache_level
@@ -219,7 +218,7 @@ class SyclDevice(Device):
         return found
 
     def _build(self, plan: ItemPlan | SumPlan) -> Any:
-        code = spirv_code(Spirv(plan))
+        code = spirv_code(LoweredSpirv(plan))
         try:
             return self.sdk.build(self.queue, code, ENTRY)
         except Exception as error:  # dpctl's own errors have no common root

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..errors import RuntimeFailure, Unimplemented
-from ..plan.compute import Compute
-from ..plan.contract import is_wide
+from ..plan.conversion import is_wide
 from ..plan.eltwise import ALGORITHMS
 from ..plan.machine import DeviceFacts
-from ..plan.nest import LoopNest
+from ..plan.nest import Compute, LoopNest
 from ..plan.passes import split_sums, spread_bytes, unpack_operands
 from ..plan.program import NestStep, Place, Program, SumStep
-from ..plan.work_items import ItemPlan, plan_items
-from ..plan.work_sums import SumPlan, plan_sums
-from ..targets.spirv import Spirv
+from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
+from ..targets.spirv import LoweredSpirv
 from .alloc import Buffer
 from .pending import pending
 
@@ -64,9 +62,9 @@ class SyclExecutable:
         return max((launch.plan.groups * launch.plan.device.group for launch in self._nests()), default=1)
 
     @property
-    def lowered(self) -> Spirv | None:
+    def lowered(self) -> LoweredSpirv | None:
         """The kernel of the nest that does the work; None where there is nothing to do."""
-        return next((Spirv(launch.plan) for launch in self._nests()), None)
+        return next((LoweredSpirv(launch.plan) for launch in self._nests()), None)
 
     def prepare(self) -> None:
         """Compile."""

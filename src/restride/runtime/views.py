@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..desc.layout import axis_offset, levels
+from ..desc.layout import axis_offset, layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
@@ -47,7 +47,7 @@ def logical(md: MemoryDesc, buffer: Buffer) -> Array:
     if md.data_type.bits < 8:
         return _logical_nibbles(md, buffer)
     twin = element_type(md)
-    digits = sorted(levels(md.layout), key=lambda level: level.axis)
+    digits = sorted(layout_digits(md.layout), key=lambda level: level.axis)
     shape, strides = [level.extent for level in digits], [level.stride for level in digits]
     if _reach(shape, strides, md.offset0) > buffer.nbytes // twin.itemsize:
         return _gathered(md, buffer)

@@ -16,7 +16,7 @@ from ..errors import RuntimeFailure
 from ..version import VERSION
 from . import jit
 from .isa import Isa
-from .llvm import LLVM_LOCK, initialised
+from .llvm import LLVM_LOCK, binding_with_targets
 
 HEADER = struct.Struct("<cQ")
 """What begins each message: its kind, and how many bytes follow."""
@@ -39,7 +39,7 @@ def serve(handle: int) -> None:
     # Compiling lets go of Python's lock, so that the other thread sees the end even of a process at work.
     threading.Thread(target=_receive_all, args=(handle, jobs), daemon=True).start()
     with LLVM_LOCK:
-        initialised()
+        binding_with_targets()
     _send(handle, READY, VERSION.encode())
     while True:
         try:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from ..loading import load_whole
 from ..plan.machine import LINE, Machine
 from ..plan.nest import LoopNest
-from ..plan.nibbles import in_pairs, moves_whole_bytes
-from ..plan.rewrites import normalise, peel, peeled_boxes
-from ..plan.schedule import Schedule, deals, schedule
+from ..plan.rewrites import in_pairs, moves_whole_bytes, normalise, peel, peeled_boxes
+from ..plan.schedule import Schedule, scatters_rows, schedule
 from .isa import CacheSizes, Isa
 
 if TYPE_CHECKING:
     from ..plan.blocks import Blocks
-    from ..plan.staged import Chain, Staged
+    from ..plan.staged import StagedNest, StagedSchedule
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
@@ -27,7 +26,7 @@ _STAGED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredNest:
     """A scheduled nest for one instruction set: what would be compiled, and why it looks as it does."""
 
     nest: LoopNest
@@ -37,7 +36,7 @@ class Lowered:
     kind: str
     why: str
     steps: int
-    staged: Staged | None = None
+    staged: StagedSchedule | None = None
     blocks: Blocks | None = None
 
     @property
@@ -97,8 +96,8 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
 
 
 def lower(
-    nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = True, chain: Chain | None = None
-) -> Lowered:
+    nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = True, chain: StagedNest | None = None
+) -> LoweredNest:
     """Schedule a nest that is not empty. `may_stream` promises a destination aligned to a cache line.
 
     `chain` is the same in stages, taken where it is faster.
@@ -110,11 +109,11 @@ def lower(
     staged = _stage(chain, direct, machine_of(isa, caches), may_stream)
     if staged is None:
         return direct
-    return Lowered(nest, isa, caches, (), staged.kind, staged.why, staged.steps, staged)
+    return LoweredNest(nest, isa, caches, (), staged.kind, staged.why, staged.steps, staged)
 
 
-def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None:
-    """Boxes in blocks that are poured, where they cannot all stream by themselves."""
+def _block(direct: LoweredNest, machine: Machine, may_stream: bool) -> Blocks | None:
+    """Boxes in blocks through scratch, where they cannot all stream by themselves."""
     is_large = direct.nest.moved_bytes >= machine.l3
     if not may_stream or not is_large or direct.nest.has_nibbles:
         return None
@@ -124,12 +123,14 @@ def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None
         # Reading one element of each line is all that takes time there.
         return None
     load_whole("restride.plan.blocks")
-    from ..plan.blocks import pour_boxes
+    from ..plan.blocks import blocks_through_scratch
 
-    return pour_boxes(direct.nest, machine)
+    return blocks_through_scratch(direct.nest, machine)
 
 
-def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: bool) -> Staged | None:
+def _stage(
+    chain: StagedNest | None, direct: LoweredNest, machine: Machine, may_stream: bool
+) -> StagedSchedule | None:
     """The stages where they are faster: they stream what the direct way cannot, or move in vectors."""
     if chain is None or direct.nest.moved_bytes < _STAGED_BYTES:
         return None
@@ -138,17 +139,20 @@ def _stage(chain: Chain | None, direct: Lowered, machine: Machine, may_stream: b
 
     is_large = direct.nest.moved_bytes >= machine.l3
     if direct.kind not in ("strided", "guarded"):
-        is_short = not direct.streams or any(deals(plan, machine) for plan in direct.schedules)
-        return stage(chain, machine, poured=True) if is_large and is_short else None
+        is_short = not direct.streams or any(scatters_rows(plan, machine) for plan in direct.schedules)
+        return stage(chain, machine, through_scratch=True) if is_large and is_short else None
     ways = [partial(stream, chain, machine)] if is_large and may_stream else []
-    ways += [partial(stage, chain, machine, poured=poured) for poured in (is_large, False)]
+    ways += [
+        partial(stage, chain, machine, through_scratch=through_scratch)
+        for through_scratch in (is_large, False)
+    ]
     return next(filter(None, (way() for way in ways)), None)
 
 
-def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool) -> Lowered:
+def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool) -> LoweredNest:
     if peeled_boxes(nest) > _MOST_BOXES:
         why = "too many partial blocks to peel"
-        return Lowered(nest, isa, caches, (), "guarded", why, nest.axes[0].extent)
+        return LoweredNest(nest, isa, caches, (), "guarded", why, nest.axes[0].extent)
     machine = machine_of(isa, caches)
     boxes = [in_pairs(normalise(box)) for box in peel(nest)]
     plans = tuple(plan for box in boxes for plan in schedule(box, machine))
@@ -156,4 +160,4 @@ def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool
         plans = tuple(plan.without_streams() for plan in plans)
     main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
     steps = max(plan.steps() for plan in plans)
-    return Lowered(nest, isa, caches, plans, main.kind, main.why, steps)
+    return LoweredNest(nest, isa, caches, plans, main.kind, main.why, steps)

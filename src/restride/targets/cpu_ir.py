@@ -11,7 +11,7 @@ from ..loading import load_whole
 from .isa import Isa
 
 if TYPE_CHECKING:
-    from .cpu import Lowered
+    from .cpu import LoweredNest
 
 
 def style_of(isa: Isa) -> Style:
@@ -28,7 +28,7 @@ def style_of(isa: Isa) -> Style:
     return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
 
 
-def ir_of(lowered: Lowered) -> str:
+def ir_of(lowered: LoweredNest) -> str:
     """The kernel as LLVM IR text."""
     style = style_of(lowered.isa)
     if lowered.staged:

@@ -17,7 +17,7 @@ from typing import Any
 
 from restride.errors import RuntimeFailure
 from restride.targets.isa import Isa
-from restride.targets.llvm import LLVM_LOCK, initialised, llvm
+from restride.targets.llvm import LLVM_LOCK, binding_with_targets, llvm
 
 _LIBRARY_NUMBER = itertools.count()
 
@@ -35,15 +35,17 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
     """
     with LLVM_LOCK:
         machine = _target_machine(isa)
-        module = _optimised(ir_text, isa, machine)
-        return bytes(_guarded("emit object code", isa, machine.emit_object, module))
+        module = _optimise(ir_text, isa, machine)
+        return bytes(_with_llvm_errors("emit object code", isa, machine.emit_object, module))
 
 
 def assembly(ir_text: str, isa: Isa) -> str:
     """Return the assembly text of what `compile_ir` gives."""
     with LLVM_LOCK:
         machine = _target_machine(isa)
-        return str(_guarded("emit assembly", isa, machine.emit_assembly, _optimised(ir_text, isa, machine)))
+        return str(
+            _with_llvm_errors("emit assembly", isa, machine.emit_assembly, _optimise(ir_text, isa, machine))
+        )
 
 
 class Library:
@@ -120,7 +122,7 @@ def load(obj: bytes) -> Library:
     return Library(name, tracker)
 
 
-def _optimised(ir_text: str, isa: Isa, machine: Any) -> Any:
+def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
     """Return the verified module after the little that straight-line vector code needs: helpers inlined.
 
     Full pipelines were measured: 5 to 30 ms more for the same speed of the loops, because addresses leave
@@ -134,17 +136,17 @@ def _optimised(ir_text: str, isa: Isa, machine: Any) -> Any:
             hint="report it: a kernel holds none",
         )
     binding = llvm()
-    module = _guarded("parse", isa, binding.parse_assembly, ir_text, binding.create_context())
+    module = _with_llvm_errors("parse", isa, binding.parse_assembly, ir_text, binding.create_context())
     module.triple = isa.triple
     module.data_layout = str(machine.target_data)
-    _guarded("verify", isa, module.verify)
+    _with_llvm_errors("verify", isa, module.verify)
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(1)))
     return module
 
 
-def _guarded(step: str, isa: Isa, call: Any, *args: Any) -> Any:
+def _with_llvm_errors(step: str, isa: Isa, call: Any, *args: Any) -> Any:
     try:
         return call(*args)
     except RuntimeError as error:
@@ -159,9 +161,9 @@ def _guarded(step: str, isa: Isa, call: Any, *args: Any) -> Any:
 
 @functools.cache
 def _target_machine(isa: Isa) -> Any:
-    binding = initialised()
-    target = _guarded("find the target", isa, binding.Target.from_triple, isa.triple)
-    return _guarded(
+    binding = binding_with_targets()
+    target = _with_llvm_errors("find the target", isa, binding.Target.from_triple, isa.triple)
+    return _with_llvm_errors(
         "make the target machine",
         isa,
         functools.partial(
@@ -178,7 +180,7 @@ def _target_machine(isa: Isa) -> Any:
 @functools.cache
 def _linker() -> Any:
     """Return the one linker of this process. JITLink does not take Windows' objects yet."""
-    binding = initialised()
+    binding = binding_with_targets()
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(opt=_EFFORT, reloc="pic", codemodel="small")
     return binding.create_lljit_compiler(machine, use_jit_link=os.name != "nt", suppress_errors=True)

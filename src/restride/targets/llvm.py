@@ -27,7 +27,7 @@ def llvm() -> types.ModuleType:
 
 
 @functools.cache
-def initialised() -> types.ModuleType:
+def binding_with_targets() -> types.ModuleType:
     """Return llvmlite's binding with every target that it has ready to print code."""
     binding = llvm()
     binding.initialize_all_targets()
@@ -35,9 +35,9 @@ def initialised() -> types.ModuleType:
     return binding
 
 
-def inlined_module(text: str, machine: Any) -> Any:
+def inline_module(text: str, machine: Any) -> Any:
     """Return the verified module of an IR text, with the functions that it wants inline; hold the lock."""
-    binding = initialised()
+    binding = binding_with_targets()
     module = binding.parse_assembly(text, binding.create_context())
     module.verify()
     passes = binding.create_new_module_pass_manager()

@@ -1,17 +1,154 @@
-"""What was lowered as object code: from the store on disk, else compiled now; loaded into this process."""
+"""What was lowered as object code: from the store on disk, else compiled now; loaded, and made visible.
+
+JIT_DUMP names a folder, or is 1 for the working folder, as oneDNN has it: each kernel that this process
+loads is written there once, as IR (.ll), assembly (.s) and object code (.o). JIT_PROFILE has the bits of
+oneDNN; one of them is done here, 2: a line for each function in /tmp/perf-<pid>.map.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import os
+import re
+import struct
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
+from .. import settings
 from ..loading import load_whole
-from . import kernel_files, store
+from . import store
 from .compilable import Compilable
 from .isa import Isa
-from .jit import Library, load
+from .jit import Library, assembly, load
+
+# --- symbols -----------------------------------------------------------------
+# The functions in object code, read off its symbol table: 64-bit little-endian ELF, which is Linux's.
+
+_ELF64_LITTLE = b"\x7fELF\x02\x01"
+_SECTION_TABLE = 0x28
+_SECTION_COUNTS = 0x3A
+_SYMBOLS = 2
+_SYMBOL = struct.Struct("<IBBHQQ")
+_FUNCTION = 2
+
+
+class _ElfSection(NamedTuple):
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def function_sizes(code: bytes) -> dict[str, int]:
+    """The bytes of each function that is defined there; empty for object code of another form."""
+    if not code.startswith(_ELF64_LITTLE):
+        return {}
+    sections = _sections(code)
+    sizes: dict[str, int] = {}
+    for table in sections:
+        if table.kind == _SYMBOLS:
+            names = sections[table.link]
+            sizes |= _functions(code, table, code[names.offset : names.offset + names.size])
+    return sizes
+
+
+def _sections(code: bytes) -> list[_ElfSection]:
+    (start,) = struct.unpack_from("<Q", code, _SECTION_TABLE)
+    width, count = struct.unpack_from("<HH", code, _SECTION_COUNTS)
+    heads = (struct.unpack_from("<IIQQQQI", code, start + i * width) for i in range(count))
+    return [_ElfSection(kind, offset, size, link) for _, kind, _, _, offset, size, link in heads]
+
+
+def _functions(code: bytes, table: _ElfSection, names: bytes) -> dict[str, int]:
+    symbols = _SYMBOL.iter_unpack(code[table.offset : table.offset + table.size])
+    return {
+        names[name : names.index(b"\0", name)].decode(): size
+        for name, info, _, section, _, size in symbols
+        if info & 15 == _FUNCTION and section and info >> 4
+    }
+
+
+# --- kernel files ------------------------------------------------------------
+# Kernels made visible: as files to read, and by name to Linux's perf (P17). No fault of it is an error.
+
+_OFF = ("", "0")
+_PERF_MAP = 2
+_ALL_BITS = 15
+_KEY_LETTERS = 16
+_warned: set[str] = set()
+
+
+class Readable(Protocol):
+    """What has been lowered: `str` tells its plan."""
+
+    @property
+    def isa(self) -> Isa:
+        """What it is lowered for."""
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+
+
+def dump(lowered: Readable, key: str, code: bytes) -> None:
+    """Write a kernel's files where JIT_DUMP says so; one warning where that cannot be."""
+    wanted = (settings.lookup("JIT_DUMP") or "").strip()
+    if wanted in _OFF:
+        return
+    folder = Path("." if wanted == "1" else wanted)
+    stem = f"restride.{lowered.isa.name}.{key[:_KEY_LETTERS]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The last of the three is there: so are the others.
+        if (folder / f"{stem}.o").exists():
+            return
+        ir = lowered.ir()
+        plan = "".join(f"; {line}\n" for line in str(lowered).splitlines())
+        (folder / f"{stem}.ll").write_text(plan + ir, encoding="utf-8")
+        (folder / f"{stem}.s").write_text(assembly(ir, lowered.isa), encoding="utf-8")
+        (folder / f"{stem}.o").write_bytes(code)
+    except OSError as error:
+        _warn_once("JIT_DUMP", f"{folder}: {error.strerror}; kernels are not written")
+
+
+def name_for_perf(library: Library, title: str, code: bytes) -> None:
+    """Tell perf the functions of a loaded kernel where JIT_PROFILE says so."""
+    bits = settings.lookup_int("JIT_PROFILE", 0, low=0, high=_ALL_BITS)
+    if not bits & _PERF_MAP or os.name != "posix":
+        return
+    name = re.sub(r"[^\w:.-]", "_", title)
+    sizes = function_sizes(code)
+    lines = [f"{library.address(at):x} {size:x} {name}:{at}\n" for at, size in sizes.items()]
+    path = f"/tmp/perf-{os.getpid()}.map"
+    try:
+        _append(path, "".join(lines))
+    except OSError as error:
+        _warn_once("JIT_PROFILE", f"{path}: {error.strerror}; perf will not know kernels by name")
+
+
+def _append(path: str, text: str) -> None:
+    """Others may write to that folder: a link is not followed, and a file of somebody else is left alone."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            raise PermissionError(1, "the file is another user's")
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
+def _warn_once(name: str, why: str) -> None:
+    if name in _warned:
+        return
+    _warned.add(name)
+    warnings.warn(f"RESTRIDE_{name}: {why}", RuntimeWarning, stacklevel=2)
+
+
+# --- objects -----------------------------------------------------------------
+# What was lowered as object code: from the store on disk, else compiled now; loaded into this process.
 
 
 def object_code(lowered: Compilable) -> bytes:
@@ -25,7 +162,7 @@ def object_code(lowered: Compilable) -> bytes:
     if found is None:
         found = compile_ir(lowered.ir(), lowered.isa, lowered.is_swept)
         kept.put(key, found)
-    kernel_files.dump(lowered, key, found)
+    dump(lowered, key, found)
     return found
 
 
@@ -42,7 +179,7 @@ def load_kernel(lowered: Compilable, title: str) -> Library:
     """The code of what was lowered, in this process; a profiler knows its functions by `title`."""
     code = object_code(lowered)
     library = load(code)
-    kernel_files.name_for_perf(library, f"restride:{lowered.isa.name}:{title}", code)
+    name_for_perf(library, f"restride:{lowered.isa.name}:{title}", code)
     return library
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emit.builder import Builder, Value
-from ..emit.work_items import Dialect
-from ..emit.work_sums import emit_any
+from ..emit.work_items import Dialect, emit_any
 from ..errors import RuntimeFailure
 from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
 from ..plan.reduction import Reduction
-from ..plan.work_items import ItemPlan, plan_items
-from ..plan.work_sums import SumPlan, plan_sums
-from .llvm import LLVM_LOCK, initialised, inlined_module
+from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
+from .llvm import LLVM_LOCK, binding_with_targets, inline_module
 
-__all__ = ["Ptx", "lower", "ptx_text"]
+__all__ = ["LoweredPtx", "lower", "ptx_text"]
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _REGISTER = "llvm.nvvm.read.ptx.sreg"
@@ -44,7 +42,7 @@ _DIALECT = Dialect(
 
 
 @dataclass(frozen=True, slots=True)
-class Ptx:
+class LoweredPtx:
     """A nest, or sums, planned for a GPU: what would be compiled, and why it looks as it does."""
 
     plan: ItemPlan | SumPlan
@@ -54,18 +52,18 @@ class Ptx:
         return f'target triple = "{_TRIPLE}"\n' + emit_any(self.plan, _DIALECT)
 
 
-def lower(work: LoopNest | Reduction, device: DeviceFacts) -> Ptx:
+def lower(work: LoopNest | Reduction, device: DeviceFacts) -> LoweredPtx:
     """Plan a nest, or sums, of at least one element for a device with these facts."""
-    return Ptx(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
+    return LoweredPtx(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
 
 
-def ptx_text(lowered: Ptx, processor: str = "sm_90") -> str:
+def ptx_text(lowered: LoweredPtx, processor: str = "sm_90") -> str:
     """PTX of what was lowered, for `ptxas`. Raises RuntimeFailure where LLVM does not accept the text."""
     with LLVM_LOCK:
         try:
-            target = initialised().Target.from_triple(_TRIPLE)
+            target = binding_with_targets().Target.from_triple(_TRIPLE)
             machine = target.create_target_machine(cpu=processor, opt=2)
-            return str(machine.emit_assembly(inlined_module(lowered.ir(), machine)))
+            return str(machine.emit_assembly(inline_module(lowered.ir(), machine)))
         except RuntimeError as error:
             raise RuntimeFailure(
                 "LLVM failed to make PTX",

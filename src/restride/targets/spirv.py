@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..emit.builder import Builder, Value
-from ..emit.work_items import Dialect
-from ..emit.work_sums import emit_any
+from ..emit.work_items import Dialect, emit_any
 from ..errors import RuntimeFailure
 from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
 from ..plan.reduction import Reduction
-from ..plan.work_items import ItemPlan, plan_items
-from ..plan.work_sums import SumPlan, plan_sums
-from .llvm import LLVM_LOCK, initialised, inlined_module
+from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
+from .llvm import LLVM_LOCK, binding_with_targets, inline_module
 
-__all__ = ["Spirv", "lower", "spirv_code"]
+__all__ = ["LoweredSpirv", "lower", "spirv_code"]
 
 _TRIPLE = "spirv64-unknown-unknown"
 _TRIES = 64
@@ -57,7 +55,7 @@ _DIALECT = Dialect(
 
 
 @dataclass(frozen=True, slots=True)
-class Spirv:
+class LoweredSpirv:
     """A nest, or sums, planned for a SYCL device: what would be compiled, and why it looks as it does."""
 
     plan: ItemPlan | SumPlan
@@ -70,12 +68,12 @@ class Spirv:
         return str(self.plan)
 
 
-def lower(work: LoopNest | Reduction, device: DeviceFacts) -> Spirv:
+def lower(work: LoopNest | Reduction, device: DeviceFacts) -> LoweredSpirv:
     """Plan a nest, or sums, of at least one element for a device with these facts."""
-    return Spirv(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
+    return LoweredSpirv(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
 
 
-def spirv_code(lowered: Spirv) -> bytes:
+def spirv_code(lowered: LoweredSpirv) -> bytes:
     """SPIR-V of what was lowered. Raises RuntimeFailure where LLVM does not accept the text.
 
     LLVM 22 may give two blocks one number, by the addresses of its own objects; then it is asked again, with
@@ -84,7 +82,7 @@ def spirv_code(lowered: Spirv) -> bytes:
     text, kept = lowered.ir(), list[object]()
     with LLVM_LOCK:
         for _ in range(_TRIES):
-            code = renumbered(_compiled(text, kept))
+            code = renumber(_compile(text, kept))
             if has_unique_numbers(code):
                 return code
     raise RuntimeFailure(
@@ -95,7 +93,7 @@ def spirv_code(lowered: Spirv) -> bytes:
     )
 
 
-def renumbered(code: bytes) -> bytes:
+def renumber(code: bytes) -> bytes:
     """A module whose blocks have numbers of their own, and whose names for people are left out.
 
     LLVM 22 may give a block the number of a type, by the addresses of its own objects, and drivers crash on
@@ -130,13 +128,13 @@ def _label_places(op: int, size: int) -> Sequence[int]:
     return _LABEL_PLACES.get(op, ())
 
 
-def _compiled(text: str, kept: list[object]) -> bytes:
+def _compile(text: str, kept: list[object]) -> bytes:
     """SPIR-V as LLVM makes it; what it was made of is `kept`."""
-    binding = initialised()
+    binding = binding_with_targets()
     try:
         # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own.
         machine = binding.Target.from_triple(_TRIPLE).create_target_machine(opt=1)
-        module = inlined_module(text, machine)
+        module = inline_module(text, machine)
         kept += [module, machine]
         return bytes(machine.emit_object(module))
     except RuntimeError as error:

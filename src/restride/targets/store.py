@@ -24,9 +24,9 @@ from pathlib import Path
 
 from restride import settings
 from restride.targets import jit
-from restride.targets.files import make_private, read_all, take_name, write_all
 from restride.targets.isa import Isa
 from restride.targets.llvm import llvm
+from restride.targets.store_files import make_private, read_all, take_name, write_all
 from restride.version import VERSION
 
 _MAGIC = b"restride object\x01"
@@ -104,7 +104,7 @@ class ObjectStore:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, _Unusable) as error:
-            self._tell("unusable", f"{error}; compiling without it")
+            self._warn_once("unusable", f"{error}; compiling without it")
             return None
 
     def put(self, key: str, data: bytes) -> None:
@@ -118,7 +118,7 @@ class ObjectStore:
             self._reject(key, "a folder")
         except (OSError, _Unusable) as error:
             self._writable = False
-            self._tell("unusable", f"{error}; compiling without it")
+            self._warn_once("unusable", f"{error}; compiling without it")
             return
         # One key in 256 pays for looking at the folder: keys are uniform, so growth between looks is small.
         if key.startswith("00"):
@@ -190,7 +190,7 @@ class ObjectStore:
         return content[_HEADER:]
 
     def _reject(self, key: str, why: str) -> None:
-        self._tell("entry", f"entry {key[:12]} is {why}; it is compiled again")
+        self._warn_once("entry", f"entry {key[:12]} is {why}; it is compiled again")
 
     def _refresh(self, folder: int | None, name: str, last_used: float) -> None:
         """Note the use of an entry, once a day: the oldest are pruned first."""
@@ -230,7 +230,7 @@ class ObjectStore:
                 os.unlink(self._name(folder, name), dir_fd=folder)
         return len(stale)
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _warn_once(self, kind: str, text: str) -> None:
         if kind in self._told:
             return
         self._told.add(kind)

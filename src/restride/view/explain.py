@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..desc.layout import Layout, Level, levels, storage_elements
+from ..desc.layout import Layout, LayoutDigit, layout_digits, storage_elements
 from ..desc.memory_desc import MemoryDesc
 from .names import aligned, axis_names, counted, has_layout, title, why_no_layout
 
@@ -58,7 +58,7 @@ def fields(md: MemoryDesc, names: str) -> dict[str, Any]:
 class _AxisDigit:
     """One digit of an axis' position; `top` where no digit of that axis is worth more."""
 
-    level: Level
+    level: LayoutDigit
     top: bool
 
     def symbol(self, names: str) -> str:
@@ -77,7 +77,7 @@ class _AxisDigit:
 
 def _digits(layout: Layout) -> list[_AxisDigit]:
     """The digits of all axes in the order of memory, outermost first."""
-    found = levels(layout)
+    found = layout_digits(layout)
     ordered = [*(found[d] for d in layout.outer_order), *found[len(layout.dims) :]]
     seen: set[int] = set()
     digits = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..desc.aliases import LETTERS, axes_of_letters
 from ..desc.memory_desc import MemoryDesc
+from ..desc.tag_text import LETTERS, axes_of_letters
 from ..errors import Error
 
 

@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from ..desc.layout import Layout, Level, levels
+from ..desc.layout import Layout, LayoutDigit, layout_digits
 
 
 class WalkLine(NamedTuple):
@@ -37,14 +37,14 @@ class Walk:
 
     offset: int
     position: tuple[int, ...]
-    outer: tuple[Level, ...]
-    row: Level
+    outer: tuple[LayoutDigit, ...]
+    row: LayoutDigit
     is_block: tuple[bool, ...]
 
     @classmethod
     def over(cls, layout: Layout) -> Walk:
         """The walk over a layout that has elements."""
-        found = levels(layout)
+        found = layout_digits(layout)
         ordered = [*(found[d] for d in layout.outer_order), *found[len(layout.dims) :]]
         grown = [level for level in ordered if level.extent > 1] or ordered[-1:]
         position, offset = [0] * len(layout.dims), layout.offset0
@@ -82,7 +82,7 @@ class Walk:
         return offset, tuple(position)
 
 
-def _forwards(level: Level) -> Level:
+def _forwards(level: LayoutDigit) -> LayoutDigit:
     if level.stride >= 0:
         return level
     return level._replace(weight=-level.weight, stride=-level.stride)

@@ -11,7 +11,7 @@ import numpy as np
 import restride as rs
 from restride import Error
 from restride.desc.tags import to_tag
-from restride.plan.contract import storage_dtype
+from restride.plan.conversion import storage_dtype
 
 from ..onednn import OneDNN
 from ..peer import PeerRefusal

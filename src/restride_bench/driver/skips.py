@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import restride as rs
 from restride import DataType
-from restride.plan.contract import PROVIDED
+from restride.plan.conversion import PROVIDED
 from restride.runtime.pool import MOST_THREADS
 
 from .attr_text import PostOpText

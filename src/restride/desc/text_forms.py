@@ -1,0 +1,297 @@
+"""Descriptors as text: the best tag, the readable line, oneDNN's verbose field, and JSON (spec 1.6).
+
+    {"format_kind": "blocked", "data_type": "f32", "dims": [2, 17], "padded_dims": [2, 32],
+     "strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "offset0": 0}
+
+The keys are the properties of `MemoryDesc`. All of them are needed; others are passed over, so that programs
+may keep notes beside them. A dim or stride that is known only at execution is the word "runtime".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments
+from ..foreign import plain_text
+from ..loading import load_whole
+from .build import check_range
+from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, layout_of_tag, storage_elements
+from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse_type, short_repr
+from .tags import FormatTag, Tag, parse_tag
+
+# --- tags, the readable line, the verbose field ------------------------------
+# Descriptors as text: the best matching tag, the readable line, and oneDNN's verbose field (spec 1.6).
+
+_NAMED = tuple(parse_tag(member.value) for member in FormatTag if member.value not in ("any", "undef"))
+
+
+def order_tag(layout: Layout) -> Tag:
+    """The axes outermost to innermost, with the inner blocks, whatever the gaps."""
+    return Tag(layout.outer_order, layout.inner_blks, layout.inner_idxs)
+
+
+def matching_tag(layout: Layout) -> Tag | None:
+    """The tag that builds `layout` from its dims; an exact match of strides first, then a tag of the seed."""
+    if layout.has_runtime or layout.offset0:
+        return None
+    first = order_tag(layout)
+    built = layout_of_tag(layout.dims, first)
+    if built == layout:
+        return first
+    named = (tag for tag in _NAMED if isinstance(tag, Tag) and tag.ndims == len(layout.dims))
+    candidates = (first,) if layout.inner_blks else (*named, first)
+    return next((tag for tag in candidates if _same_memory(layout, layout_of_tag(layout.dims, tag))), None)
+
+
+def _same_memory(one: Layout, two: Layout) -> bool:
+    """Equal but for the strides of axes of one element (M19)."""
+    strides = zip(one.padded_dims, one.strides, two.strides, strict=True)
+    return one.padded_dims == two.padded_dims and all(n == 1 or a == b for n, a, b in strides)
+
+
+def _by(values: tuple[int, ...]) -> str:
+    return "x".join("*" if n == RUNTIME_DIM else str(n) for n in values)
+
+
+def _is_dense(layout: Layout) -> bool:
+    """True where elements and padding fill the storage."""
+    return prod(layout.padded_dims) == storage_elements(layout)
+
+
+def describe(kind: str, dtype: DataType, layout: Layout) -> str:
+    """`f32 2x17x7x7 aBcd16b`, with `strides 6x1` where no tag says all, and `offset0 35` unless zero."""
+    if kind == "undef":
+        return "zero descriptor"
+    if kind == "any":
+        return f"{dtype} {_by(layout.dims)} any"
+    parts = [str(dtype), _by(layout.dims)]
+    tag = _tag_without_offset(layout)
+    parts += [str(tag)] if tag else [str(order_tag(layout)), "strides", _by(layout.strides)]
+    parts += ["offset0", str(layout.offset0)] if layout.offset0 else []
+    return " ".join(parts)
+
+
+def _tag_without_offset(layout: Layout) -> Tag | None:
+    moved = Layout(layout.dims, layout.padded_dims, layout.strides, layout.inner_blks, layout.inner_idxs)
+    return matching_tag(moved)
+
+
+def verbose(name: str, kind: str, dtype: DataType, layout: Layout) -> str:
+    """`name:dtype:props:kind:tag:strides:f0`; props p (padded), 0 (offset0); strides only where not dense."""
+    if kind == "undef":
+        return f"{name}:undef::undef:::"
+    if kind == "any":
+        return f"{name}:{dtype}::any:::f0"
+    props = ("p" if layout.padded_dims != layout.dims else "") + ("0" if layout.offset0 else "")
+    if layout.has_runtime:
+        return f"{name}:{dtype}:{props}:blocked:*::f0"
+    strides = "" if _is_dense(layout) else _by(layout.strides)
+    return f"{name}:{dtype}:{props}:blocked:{order_tag(layout)}:{strides}:f0"
+
+
+# --- JSON --------------------------------------------------------------------
+# Descriptors as plain values, as JSON has them, and back with every value checked.
+
+_LISTS = ("dims", "padded_dims", "strides", "inner_blks", "inner_idxs")
+_FIELDS = ("format_kind", "data_type", *_LISTS, "offset0")
+_MAY_BE_OPEN = ("dims", "padded_dims", "strides")
+_KINDS = ("undef", "any", "blocked")
+_RUNTIME = "runtime"
+_MOST_TEXT = 64 << 10
+_MOST_DIGITS = 40
+_HINT = "write it with to_json()"
+_DICT_HINT = "write it with to_dict() or to_json()"
+
+
+Read = TypeVar("Read")
+
+
+class DescriptorParts(NamedTuple):
+    """What a descriptor is made of."""
+
+    kind: str
+    dtype: DataType
+    layout: Layout
+
+
+def bad_stored(what: str, why: str, hint: str = _DICT_HINT) -> InvalidArguments:
+    """The error for a stored descriptor that does not hold."""
+    return fail("RS-F05", what, why, hint)
+
+
+# --- to plain values ------------------------------------------------------------------------------------
+
+
+def to_values(kind: str, dtype: DataType, layout: Layout) -> dict[str, Any]:
+    """A dict of strings, integers and lists."""
+    lists = {name: list(map(_dim_value, getattr(layout, name))) for name in _LISTS}
+    return {"format_kind": kind, "data_type": dtype.name, **lists, "offset0": layout.offset0}
+
+
+def to_text(kind: str, dtype: DataType, layout: Layout) -> str:
+    """The same as JSON in one line."""
+    load_whole("json")
+    import json
+
+    return json.dumps(to_values(kind, dtype, layout))
+
+
+def _dim_value(n: int) -> int | str:
+    return _RUNTIME if n == RUNTIME_DIM else n
+
+
+# --- from JSON ------------------------------------------------------------------------------------------
+
+
+def from_text(text: object) -> DescriptorParts:
+    """The parts of a descriptor written as JSON; what is wrong is an error that names the key."""
+    return read_text("MemoryDesc", text, from_values)
+
+
+def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> Read:
+    """What `of_values` makes of a JSON text; errors name `name.from_json`."""
+    try:
+        return of_values(_parse_text(text))
+    except Error as error:
+        what = f"{name}.from_json: {error.what.removeprefix(f'{name}: ')}"
+        raise error.retold(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
+
+
+def _parse_text(value: object) -> object:
+    text = plain_text(value)
+    if not isinstance(text, str | bytes | bytearray):
+        hint = "from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
+        raise bad_stored("the text is no text", f"this is {type(text).__name__}", hint)
+    if len(text) > _MOST_TEXT:
+        raise bad_stored("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")
+    load_whole("json")
+    import json
+
+    try:
+        plain = text if isinstance(text, str) else bytes(text).decode()
+        return json.loads(
+            plain, object_pairs_hook=_unique_keys, parse_int=_parse_integer, parse_constant=_refuse_constant
+        )
+    except Error:
+        raise
+    except RecursionError:
+        raise bad_stored(
+            "the text is nested too deep", "a descriptor is one object of numbers and lists"
+        ) from None
+    except ValueError as error:
+        raise bad_stored("the text is no JSON", str(error)[:200]) from None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise bad_stored(
+                f"key {short_repr(key)} stands there twice",
+                "which of the values holds is not known",
+            )
+        found[key] = value
+    return found
+
+
+def _parse_integer(digits: str) -> int:
+    """An integer; one of very many digits is cut to one that is still too large for anything."""
+    return int(digits[:_MOST_DIGITS])
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise bad_stored(f"{name} is no JSON", "all numbers of a descriptor are integers")
+
+
+# --- from plain values ----------------------------------------------------------------------------------
+
+
+def from_values(data: object) -> DescriptorParts:
+    """The parts of a descriptor written as a dict, each value checked as if a stranger wrote it."""
+    if not isinstance(data, dict):
+        raise bad_stored("a stored descriptor must be a dict", f"this is {type(data).__name__}")
+    missing = [name for name in _FIELDS if name not in data]
+    if missing:
+        raise bad_stored(f"a stored descriptor lacks {missing}", "every field of to_dict is needed")
+    kind = data["format_kind"]
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise bad_stored(f"format_kind is {short_repr(kind)}", f"it is one of {', '.join(_KINDS)}")
+    lists = {name: _without_words(data[name], name) for name in _LISTS}
+    return _no_layout(kind, data, lists) if kind != "blocked" else _blocked_layout(data, lists)
+
+
+def _without_words(values: object, name: str) -> object:
+    """A list with numbers in place of the word for dims and strides that are not known yet."""
+    if not isinstance(values, list | tuple) or name not in _MAY_BE_OPEN:
+        return values
+    return [RUNTIME_DIM if n == _RUNTIME else n for n in values]
+
+
+def _no_layout(kind: str, data: dict[str, Any], lists: dict[str, object]) -> DescriptorParts:
+    """The parts of a descriptor without a layout, whose other fields must say nothing else."""
+    dims = parse_dims(lists["dims"])
+    layout = NO_LAYOUT if kind == "undef" else Layout(dims, dims, ())
+    for name in _LISTS:
+        if parse_ints(lists[name], name) != getattr(layout, name):
+            raise bad_stored(
+                f"{name} is {short_repr(data[name])}", f"a descriptor of kind {kind} has no layout"
+            )
+    if parse_int(data["offset0"], "offset0"):
+        raise bad_stored(f"offset0 is {data['offset0']}", f"a descriptor of kind {kind} has no layout")
+    if kind == "any":
+        _check_axes(dims)
+        return DescriptorParts(kind, _data_type(data["data_type"]), layout)
+    if data["data_type"] != "undef":
+        raise bad_stored(
+            f"data_type is {short_repr(data['data_type'])}", "the zero descriptor has none: undef"
+        )
+    return DescriptorParts(kind, DataType.undef, layout)
+
+
+def _blocked_layout(data: dict[str, Any], lists: dict[str, object]) -> DescriptorParts:
+    dtype, dims = _data_type(data["data_type"]), parse_dims(lists["dims"])
+    _check_axes(dims)
+    padded = parse_dims(lists["padded_dims"], "padded_dims")
+    strides = parse_strides(lists["strides"], len(dims))
+    tag = _blocks(len(dims), lists)
+    _check_padding(dims, padded, tag)
+    if tag.inner_blks and any(step < 0 for step in strides if step != RUNTIME_DIM):
+        raise bad_stored(
+            f"strides are {strides} for a blocked layout", "only plain layouts may run backwards"
+        )
+    offset0 = parse_int(data["offset0"], "offset0")
+    layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, offset0)
+    check_range(layout, dtype)
+    return DescriptorParts("blocked", dtype, layout)
+
+
+def _check_axes(dims: tuple[int, ...]) -> None:
+    if not dims:
+        raise fail("RS-M04", "dims is []", "only the zero descriptor, of kind undef, has no axes", _DICT_HINT)
+
+
+def _data_type(name: object) -> DataType:
+    if isinstance(name, str):
+        return parse_type(name)
+    raise bad_stored(f"data_type is {short_repr(name)}", "it is a name, such as 'f32'")
+
+
+def _blocks(ndims: int, lists: dict[str, object]) -> Tag:
+    """The inner blocks, as a tag of axes in any order."""
+    blks, idxs = (parse_ints(lists[name], name) for name in ("inner_blks", "inner_idxs"))
+    try:
+        return Tag(tuple(range(ndims)), blks, idxs)
+    except InvalidArguments as error:
+        why = f"{error.what}: {error.why}" if error.why else error.what
+        raise bad_stored(f"inner_blks are {blks}, inner_idxs {idxs}"[:200], why, error.hint) from None
+
+
+def _check_padding(dims: tuple[int, ...], padded: tuple[int, ...], tag: Tag) -> None:
+    whole = layout_of_tag(dims, tag).padded_dims
+    fits = len(padded) == len(dims) and all(p in (n, w) for p, n, w in zip(padded, dims, whole, strict=True))
+    if not fits:
+        why = f"an axis is padded up to whole blocks, {whole}, or not at all"
+        raise bad_stored(f"padded_dims are {padded} for dims {dims}", why)

@@ -1,0 +1,231 @@
+"""Kernels on torch's tensors: calls found by shapes, strides and types, run on the tensors' addresses.
+
+This module imports torch; nothing does so but `restride.torch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from ..arrays import reorder as reorder_arrays
+from ..desc.parse import short_repr
+from ..desc.tag_text import LETTERS
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..plan.shuffle_problem import ShuffleProblem
+from ..runtime.cache import calls
+from ..shuffles import shuffle as shuffle_arrays
+from ..verbose import flags
+from .arithmetic import to_factor
+from .binder import BoundCall
+from .carriers import carried
+from .formats import plain_order
+from .groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS
+from .signature import NO_VALUES, scale_values
+from .tensor_calls import bind_reorder, bind_shuffle
+from .tensors import no_bytes
+from .torch_modes import is_symbol
+
+_TWINS: dict[Any, np.dtype[Any]] = {
+    torch.float64: np.dtype(np.float64),
+    torch.float32: np.dtype(np.float32),
+    torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    torch.float16: np.dtype(np.float16),
+    torch.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    torch.float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
+    torch.int32: np.dtype(np.int32),
+    torch.int8: np.dtype(np.int8),
+    torch.uint8: np.dtype(np.uint8),
+    torch.bool: np.dtype(np.bool_),
+}
+_BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
+
+
+# By names of this module, as each look-up inside of torch is a tenth of what a kernel takes.
+_empty_like, _empty_strided = torch.empty_like, torch.empty_strided
+_CPU = torch.device("cpu")
+RULES = {rule.call: rule for rule in (SHUFFLE, SHUFFLE_CHANNELS, CHANNEL_SHUFFLE)}
+
+
+def dtype_of(data_type: Any) -> Any:
+    """The type of torch that a name, a type of NumPy's or of restride's, or torch's own stands for.
+
+    Raises InvalidArguments for types that torch lacks.
+    """
+    if isinstance(data_type, torch.dtype):
+        return data_type
+    found = _BY_NAME.get(DataType.parse(data_type))
+    if found is not None:
+        return found
+    raise InvalidArguments(
+        f"restride.torch: torch has no {DataType.parse(data_type)}",
+        code="RS-A17",
+        why="the result would be no tensor",
+        hint="use rs.reorder, which gives a rs.Memory",
+    )
+
+
+def parse_counts(call: str, number: Any, axis: Any) -> tuple[Any, Any]:
+    """How many, and the axis, as integers; what a compiler or a tracer puts in their place is left to it.
+
+    Raises InvalidArguments for all else.
+    """
+    rule = RULES[call]
+    counted = number if is_symbol(number) else rule.parse(0, number)[1]
+    return counted, axis if is_symbol(axis) else rule.parse(axis, 1)[0]
+
+
+def parse_scale(scale: Any) -> Any:
+    """A scale as operators take it. Raises InvalidArguments for what is no number."""
+    if scale is None or type(scale) is float or is_symbol(scale):
+        return scale
+    return to_factor(scale, "scale")
+
+
+def order_of(dst: str, ndims: int) -> tuple[int, ...]:
+    """The axes of a plain format, outermost first. Raises InvalidArguments for other formats."""
+    return plain_order("restride.torch.reorder", dst, ndims)
+
+
+def tag_of(order: Sequence[int]) -> str:
+    """The tag of a plain format with these axes, outermost first.
+
+    Raises InvalidArguments unless each axis is there once.
+    """
+    if sorted(order) != list(range(len(order))) or len(order) > len(LETTERS):
+        raise InvalidArguments(
+            "restride.torch.reorder: order is no order of axes",
+            code="RS-A17",
+            where=f"order {short_repr(list(order))}",
+            why=f"each axis from 0 on is in it once, and there are at most {len(LETTERS)}",
+            hint="name the axes outermost first: [0, 2, 3, 1] is nhwc",
+        )
+    return "".join(LETTERS[d] for d in order)
+
+
+def order_by_stride(x: Any) -> list[int]:
+    """The axes of a tensor, outermost first."""
+    strides = x.stride()
+    return sorted(range(x.dim()), key=lambda d: (-strides[d], d))
+
+
+def empty(x: Any, order: Sequence[int], dtype: Any) -> Any:
+    """An empty tensor of the shape of `x`, dense in that order of axes; works for fake tensors too."""
+    strides = dense_strides(x.shape, order)
+    return torch.empty_strided(x.shape, strides, dtype=dtype or x.dtype, device=x.device)
+
+
+def dense_strides(shape: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
+    """The strides of a dense tensor whose axes lie in that order; extents may be symbols of the compiler."""
+    stride: Any = 1
+    strides = [stride] * len(shape)
+    for d in reversed(order):
+        strides[d] = stride
+        stride = stride * (shape[d] if shape[d] != 0 else 1)
+    return tuple(strides)
+
+
+def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
+    """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm.
+
+    Raises InvalidArguments for what has no answer, and for storage that has been cut short.
+    """
+    values = NO_VALUES if scale is None else scale_values(to_factor(scale, "scale"))
+    made = _found(_make_reorder, x.shape, x.stride(), x.dtype, dst, dtype, values is not NO_VALUES)
+    if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
+        raise no_bytes("restride.torch: x cannot be read")
+    # The device by name: `with torch.device("meta")` is not about our results.
+    out = _empty_strided(x.shape, made.strides, dtype=made.dtype, device=_CPU)
+    if flags.profile_exec or flags.profile_create:
+        return _reported(x, out, scale)
+    # Strides of torch are never negative: element offset 0 is where the tensor starts.
+    made.call.run(x.data_ptr(), out.data_ptr(), values)
+    return out
+
+
+def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
+    """Run a shuffle of a tensor of the CPU into a new one of its layout; `call`: which rule counts groups.
+
+    Raises as `reorder_new`.
+    """
+    made = _found(_make_shuffle, call, x.shape, x.stride(), x.dtype, number, axis)
+    if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
+        raise no_bytes("restride.torch: x cannot be read")
+    out = _empty_like(x)
+    if flags.profile_exec or flags.profile_create:
+        split = made.call.impl.problem
+        assert isinstance(split, ShuffleProblem)
+        shuffle_arrays(_bits(x), group_size=split.group_size, axis=split.axis, out=_bits(out))
+        return out
+    made.call.run(x.data_ptr(), out.data_ptr())
+    return out
+
+
+class _TensorCall:
+    """A call, and what has to be known of tensors beside it: the bytes of an element and of all that is read,
+    the strides and the type of the result.
+    """
+
+    __slots__ = ("call", "dtype", "itemsize", "reach", "strides")
+
+    def __init__(self, call: BoundCall, itemsize: int, strides: Any, dtype: Any) -> None:
+        self.call, self.reach, self.itemsize = call, call.reach, itemsize
+        self.strides, self.dtype = strides, dtype
+
+
+def _found(make: Callable[..., _TensorCall], *kind: Any) -> _TensorCall:
+    """The call of a kind of tensors, made with the first one."""
+    found: _TensorCall | None = calls.find((make, kind))
+    return found or calls.keep((make, kind), make(*kind))
+
+
+def _make_reorder(
+    shape: Any, strides: Any, dtype: Any, dst: str, out_dtype: Any, is_scaled: bool
+) -> _TensorCall:
+    kind = out_dtype or dtype
+    out_strides = dense_strides(shape, order_of(dst, len(shape)))
+    kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
+    return _TensorCall(bind_reorder(*kinds, is_scaled), dtype.itemsize, out_strides, kind)
+
+
+def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, axis: int) -> _TensorCall:
+    # Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
+    carrier = np.dtype(f"u{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else f"V{dtype.itemsize}")
+    like = torch.empty_like(torch.empty_strided(shape, strides, device="meta"))
+    src, dst = (_kind(shape, steps, carried(carrier)) for steps in (strides, like.stride()))
+    made = bind_shuffle(RULES[call], src, dst, axis, number)
+    return _TensorCall(made, dtype.itemsize, like.stride(), dtype)
+
+
+def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> tuple[Any, Any, np.dtype[Any]]:
+    return tuple(shape), tuple(step * twin.itemsize for step in strides), twin
+
+
+def _twin(dtype: Any) -> np.dtype[Any]:
+    found = _TWINS.get(dtype)
+    if found is not None:
+        return found
+    parts = "make the parts an axis: torch.view_as_real(x.resolve_conj())"
+    raise InvalidArguments(
+        f"restride.torch.reorder: elements of {dtype}",
+        code="RS-A17",
+        why="restride has no such type",
+        hint=parts if getattr(dtype, "is_complex", False) else "convert, for example x.float() or x.int()",
+    )
+
+
+def _reported(x: Any, out: Any, scale: Any) -> Any:
+    """With verbose lines, which the functions on NumPy's arrays write."""
+    source, target = (_bits(t).view(_twin(t.dtype)) for t in (x, out))
+    reorder_arrays(source, None, scale=scale, out=target)
+    return out
+
+
+def _bits(x: Any) -> Any:
+    carrier = getattr(torch, {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}[x.element_size()])
+    return x.detach().view(carrier).numpy()

@@ -1,0 +1,271 @@
+"""The numeric contract in plain NumPy: how one value becomes another (N1 to N7).
+
+This is the definition that every engine must match bit for bit. Conversions between floats round half to even
+and keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale,
+sum) yields the one quiet NaN 0x7FC00000. A NaN of the 8-bit floats is all sign. Where a side is f64, all is
+done in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from .arithmetic import NumpyArithmetic
+from .eltwise import apply as eltwise
+from .nest import Compute, Step
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_NUMPY = NumpyArithmetic()
+_MOVE = Compute()
+_INT_TYPES = tuple(each for each in DataType if each.is_integral or each is DataType.boolean)
+_TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
+PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
+
+
+def _integer_limits(data_type: DataType) -> tuple[int, int]:
+    if data_type.kind == "uint":
+        return 0, (1 << data_type.bits) - 1
+    most = (1 << data_type.bits - 1) - 1
+    return -most - 1, most
+
+
+def _float_below(limit: int) -> float:
+    """The largest float32 that is not above a whole number."""
+    near = np.float32(limit)
+    return float(near if int(near) <= limit else np.nextafter(near, np.float32(0)))
+
+
+INTEGER_LIMITS = {each: _integer_limits(each) for each in DataType if each.is_integral}
+# What a double saturates to: integers of up to 32 bits are doubles.
+DOUBLE_LIMITS = {each: (float(low), float(high)) for each, (low, high) in INTEGER_LIMITS.items()}
+# What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3).
+FLOAT_LIMITS = {each: (float(low), _float_below(high)) for each, (low, high) in INTEGER_LIMITS.items()}
+
+
+def storage_dtype(data_type: DataType) -> np.dtype[Any]:
+    """The NumPy dtype that carries the bits of `data_type` without touching them.
+
+    For the 4-bit types it is the byte that holds two of them; `convert` takes them one to a byte.
+    """
+    return np.dtype({4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[data_type.bits])
+
+
+def _twin(data_type: DataType) -> np.dtype[Any]:
+    """The NumPy dtype with the values of `data_type`."""
+    assert data_type.numpy is not None
+    return data_type.numpy
+
+
+def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
+    """True where the value stays in the integer domain: both sides integers and no attribute (N1)."""
+    return compute.is_move and src in _INT_TYPES and dst in _INT_TYPES
+
+
+def is_wide(src: DataType, dst: DataType, compute: Compute = _MOVE) -> bool:
+    """True where values are computed as doubles: either side is f64, or the computation asks for it (N1)."""
+    return compute.wide or DataType.f64 in (src, dst)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the chain reads besides the source: old destination bits, scalars, and bits of each operand."""
+
+    old: Array | None = None
+    scalars: tuple[float, ...] = ()
+    operands: tuple[Array, ...] = ()
+    operand_types: tuple[DataType, ...] = ()
+
+
+def convert(bits: Array, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs) -> Array:
+    """The bits to write for source `bits`, both in storage dtypes; `types` are those of src and dst."""
+    src, dst = types
+    if compute.is_move and src is dst:
+        return bits
+    if is_integer_move(src, dst, compute):
+        return _saturate_integers(_integers(bits, src), dst)
+    real = np.float64 if is_wide(src, dst, compute) else np.float32
+    value = to_real(bits, src, real)
+    if compute.is_move:
+        return from_real(value, dst)
+    with np.errstate(all="ignore"):
+        for step, first in compute.steps_with_scalars():
+            value = _apply(step, value, dst, inputs, inputs.scalars[first : first + step.scalars])
+    return from_real(np.where(np.isnan(value), real(np.nan), value), dst)
+
+
+def _apply(step: Step, value: Array, dst: DataType, inputs: Inputs, scalars: tuple[float, ...]) -> Array:
+    real = value.dtype.type
+    factors = [real(scalar) for scalar in scalars]
+    if step.is_sum:
+        return _sum(value, _old(step, dst, inputs, real), factors)
+    if step.is_eltwise:
+        alpha, beta, scale = factors
+        return np.asarray(scale * eltwise(step.name, _NUMPY, value, np.asarray(alpha), np.asarray(beta)))
+    if step.operand < 0:
+        return _binary(step.name, value, factors[0])
+    other = to_real(inputs.operands[step.operand], inputs.operand_types[step.operand], real)
+    if step.name == "accumulate":
+        return np.asarray(value + factors[0] * other)
+    if step.name == "rescale":
+        return np.asarray(value * (real(1) / other))
+    return _binary(step.name, value, other)
+
+
+def _old(step: Step, dst: DataType, inputs: Inputs, real: Any) -> Array:
+    if step.operand >= 0:
+        return to_real(inputs.operands[step.operand], inputs.operand_types[step.operand], real)
+    assert inputs.old is not None
+    return to_real(inputs.old, step.data_type or dst, real)
+
+
+def _sum(value: Array, old: Array, factors: list[Any]) -> Array:
+    return np.asarray(value + factors[0] * (old - factors[1] if len(factors) > 1 else old))
+
+
+def _binary(name: str, t: Array, x: Any) -> Array:
+    """Where a side is NaN, min and max give `x`, and every comparison but "ne" is 0."""
+    if name in _CHOICES:
+        return np.where(_CHOICES[name](t, x), t, x)
+    result: Array = _OPERATIONS[name](t, x)
+    return result.astype(t.dtype)
+
+
+_CHOICES: dict[str, Any] = {"min": np.less, "max": np.greater}
+_OPERATIONS: dict[str, Any] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+
+
+def _integers(bits: Array, src: DataType) -> Array:
+    if src is DataType.boolean:
+        return np.asarray(bits != 0, np.uint8)
+    if src is DataType.s4:
+        return np.asarray((bits ^ 8).view(np.int8) - np.int8(8), np.int8)
+    return bits if src is DataType.u4 else np.asarray(bits.view(_twin(src)))
+
+
+def _saturate_integers(values: Array, dst: DataType) -> Array:
+    if dst is DataType.boolean:
+        return np.asarray(values != 0).view(np.uint8)
+    low, high = INTEGER_LIMITS[dst]
+    return _integer_bits(np.clip(values.astype(np.int64), low, high), dst)
+
+
+def _integer_bits(whole: Array, dst: DataType) -> Array:
+    """Whole numbers within the limits of `dst` as its bits; 4-bit ones in the low half of a byte."""
+    if dst.bits == 4:
+        return np.asarray(whole.astype(np.int8).view(np.uint8) & np.uint8(15))
+    return whole.astype(_twin(dst)).view(storage_dtype(dst))
+
+
+def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float32) -> Array:
+    """Bits of `src` as float32 or float64: exact, but s32 past 2**24 as float32 rounds half to even."""
+    if src is DataType.f32 and real is np.float32:
+        return bits.view(np.float32)
+    if src in _INT_TYPES:
+        return np.asarray(_integers(bits, src).astype(real))
+    if src is DataType.f64:
+        return np.asarray(bits.view(np.float64).astype(real, copy=False))
+    with np.errstate(all="ignore"):
+        return _to_float(bits, src).astype(real, copy=False)
+
+
+def _to_float(bits: Array, src: DataType) -> Array:
+    if src is DataType.f32:
+        return bits.view(np.float32)
+    if src is DataType.bf16:
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    if src is DataType.f16:
+        return _half_to_float(bits)
+    if src is DataType.e8m0:
+        return _exponent_to_float(bits)
+    return bits.view(_twin(src)).astype(np.float32)
+
+
+def _half_to_float(bits: Array) -> Array:
+    is_nan = (bits & 0x7FFF) > 0x7C00
+    wide = bits.astype(np.uint32)
+    nan = ((wide & 0x8000) << 16) | 0x7FC00000 | ((wide & 0x3FF) << 13)
+    with np.errstate(all="ignore"):
+        exact = bits.view(np.float16).astype(np.float32).view(np.uint32)
+    return np.where(is_nan, nan, exact).view(np.float32)
+
+
+def _exponent_to_float(bits: Array) -> Array:
+    """Powers of two by their exponents, 2**-127 to 2**127; 255 is NaN."""
+    wide = bits.astype(np.uint32)
+    tiny = np.where(wide == 0, 0x00400000, wide << 23)
+    return np.where(wide == 255, 0x7FC00000, tiny).astype(np.uint32).view(np.float32)
+
+
+def from_real(value: Array, dst: DataType) -> Array:
+    """float32 or float64 values as the bits of `dst`: saturated and rounded half to even, once (N2 to N5)."""
+    if dst is DataType.boolean:
+        with np.errstate(all="ignore"):
+            return np.asarray(value != 0).view(np.uint8)
+    if dst.is_integral:
+        return _to_integer(value, dst)
+    if dst is DataType.f64:
+        return value.view(np.uint64)
+    if value.dtype == np.float64:
+        value = _narrow(value, is_last=dst is DataType.f32)
+    return _from_float(value, dst)
+
+
+def _to_integer(value: Array, dst: DataType) -> Array:
+    real = value.dtype.type
+    low, high = (FLOAT_LIMITS if real is np.float32 else DOUBLE_LIMITS)[dst]
+    clean = np.where(np.isnan(value), real(0), value)
+    return _integer_bits(np.rint(np.clip(clean, real(low), real(high))), dst)
+
+
+def _narrow(value: Array, *, is_last: bool) -> Array:
+    """Doubles as floats: rounded half to even or, where another rounding follows, inexact ones to odd."""
+    with np.errstate(all="ignore"):
+        near = value.astype(np.float32)
+        if is_last:
+            return near
+        back = near.astype(np.float64)
+        bits = near.view(np.uint32) - (np.abs(back) > np.abs(value)).astype(np.uint32)
+        is_inexact = (back != value) & ~np.isnan(value)
+        return np.where(is_inexact, bits | 1, near.view(np.uint32)).astype(np.uint32).view(np.float32)
+
+
+def _from_float(value: Array, dst: DataType) -> Array:
+    if dst is DataType.f32:
+        return value.view(np.uint32)
+    if dst is DataType.bf16:
+        return _float_to_bfloat(value.view(np.uint32))
+    if dst is DataType.f16:
+        return _float_to_half(value)
+    with np.errstate(all="ignore"):
+        return value.astype(_twin(dst)).view(np.uint8)
+
+
+def _float_to_bfloat(bits: Array) -> Array:
+    is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    rounded = (bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(is_nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
+
+
+def _float_to_half(value: Array) -> Array:
+    bits = value.view(np.uint32)
+    is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    nan = ((bits >> 16) & 0x8000) | 0x7E00 | ((bits >> 13) & 0x1FF)
+    with np.errstate(all="ignore"):
+        rounded = value.astype(np.float16).view(np.uint16)
+    return np.where(is_nan, nan, rounded).astype(np.uint16)

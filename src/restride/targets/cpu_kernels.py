@@ -1,0 +1,152 @@
+"""More than one nest for the CPU target: interleaved nests, fused sums, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..emit.blocks import emit_fused_sums, emit_interleaved
+from ..emit.reduction import emit_reduction
+from ..plan.blocks import FusedSums, fuse_sums
+from ..plan.interleaved import InterleavedNests, interleave
+from ..plan.nest import LoopNest
+from ..plan.reduction import Reduction
+from ..plan.reduction_schedule import ReductionPlan, schedule_reduction
+from .cpu import machine_of
+from .cpu_ir import style_of
+from .isa import CacheSizes, Isa
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredInterleaved:
+    """Nests that write one destination in step, for one instruction set."""
+
+    joined: InterleavedNests
+    isa: Isa
+
+    kind = "joined"
+    # `tests/test_tile.py` compiles them in wide sweeps.
+    is_swept = True
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return f"sources share cache lines: {self.steps} blocks, each from all of them"
+
+    @property
+    def steps(self) -> int:
+        """Blocks that threads can share."""
+        return self.joined.steps
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """None: the destination is written in order."""
+        return ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the code depends on besides the compiler."""
+        return (self.joined, self.isa)
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        return emit_interleaved(self.joined, style_of(self.isa))
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredFusedSums:
+    """A nest whose destination is summed block by block as it is written, for one instruction set."""
+
+    summed: FusedSums
+    isa: Isa
+
+    kind = "summed"
+    is_swept = False
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return f"{self.steps} blocks, each summed while it is in the cache"
+
+    @property
+    def steps(self) -> int:
+        """Blocks that threads can share."""
+        return self.summed.blocks.count
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The nest whose destination is written block by block."""
+        return (self.summed.blocks.nest,)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the code depends on besides the compiler."""
+        return (self.summed, self.isa)
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        return emit_fused_sums(self.summed, style_of(self.isa))
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredReduction:
+    """A scheduled reduction for one instruction set."""
+
+    reduction: Reduction
+    isa: Isa
+    plans: tuple[ReductionPlan, ...]
+
+    is_swept = False
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels."""
+        return self.reduction.op.name
+
+    @property
+    def planes(self) -> int:
+        """How many planes of outputs the kernel folds into."""
+        return sum(plan.planes for plan in self.plans)
+
+    @property
+    def steps(self) -> int:
+        """The most steps that threads can share."""
+        return max((plan.steps for plan in self.plans), default=1)
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """None: what is read is the tensor, what is written is short."""
+        return ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the code depends on besides the compiler."""
+        return (self.reduction.data_type, self.reduction.op, self.reduction.outputs, self.plans, self.isa)
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        return emit_reduction(self.reduction, self.plans, masks=style_of(self.isa).can.masks)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.plans))
+
+
+def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -> LoweredInterleaved | None:
+    """Schedule nests that write one destination in step; None where they would not gain by it."""
+    joined = interleave(nests, machine_of(isa, caches))
+    return None if joined is None else LoweredInterleaved(joined, isa)
+
+
+def lower_fused_sums(
+    nest: LoopNest, reduction: Reduction, isa: Isa, caches: CacheSizes
+) -> LoweredFusedSums | None:
+    """A nest and the sums of its destination in one pass; None where it does not fall into such blocks."""
+    if nest.has_nibbles:
+        return None
+    summed = fuse_sums(nest, reduction, machine_of(isa, caches))
+    return None if summed is None else LoweredFusedSums(summed, isa)
+
+
+def lower_reduction(reduction: Reduction, isa: Isa, caches: CacheSizes) -> LoweredReduction:
+    """Schedule a reduction of at least one element."""
+    return LoweredReduction(reduction, isa, schedule_reduction(reduction, machine_of(isa, caches)))
