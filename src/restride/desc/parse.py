@@ -16,9 +16,6 @@ from ..nearest import nearest
 from .layout import RUNTIME_DIM
 from .tags import MAX_NDIMS
 
-# --- parse -------------------------------------------------------------------
-# Checking at the door: dims, strides, indices and types as plain tuples of Python integers (M04).
-
 _LIMIT = 2**63
 _SHOWN = 80
 _MOST_BITS = 128

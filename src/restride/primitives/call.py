@@ -42,7 +42,7 @@ class Call:
     `args`: the arguments of its memories, in the order of the program's slots; `types`: those of the keys of
     an argument map. `run` says in one place when a warm call may go ahead: the same stream's engine; memories
     of these descriptors on these engines, with buffers and not mapped; what is written writable, and apart
-    from all else. `run_pair` is the same for source and destination alone.
+    from all else. Where there are no more than source and destination, machine code takes their addresses.
     """
 
     __slots__ = (
@@ -61,7 +61,6 @@ class Call:
         "args",
         "dst",
         "engine",
-        "is_pair",
         "memories",
         "src",
         "types",
@@ -99,28 +98,6 @@ class Call:
         # The implementation holds what `params` is the address of.
         self._keeps = impl
         self._direct, self._params = impl.direct_call()
-        self.is_pair = self._direct is not None
-
-    def run_pair(self, stream: Stream, src: Memory, dst: Memory) -> bool:
-        """Run on memories of `src` and `dst`; False, with nothing touched, where all has to be checked."""
-        low, high = dst._lo, dst._hi
-        if (
-            self._direct is None
-            or type(stream) is not Stream
-            or stream._engine is not self.engine
-            or src._engine is not self._rules[0].engine
-            or dst._engine is not self._rules[1].engine
-            or src._mapped
-            or dst._mapped
-            or (read := src._buffer) is None
-            or (written := dst._buffer) is None
-            or written[2]
-            or (src._lo < high and low < src._hi)
-        ):
-            return False
-        # Buffers are held by name: another thread may give the memories others meanwhile.
-        self._direct(read[0], written[0], self._params)
-        return True
 
     def run(self, stream: Stream, memories: Sequence[Any], deps: Sequence[Any] = ()) -> Waitable | None:
         """Run on memories in the order of `args`, the first two of `src` and `dst`; give the event.
@@ -142,7 +119,10 @@ class Call:
             or (src._lo < high and low < src._hi)
         ):
             return None
-        # Buffers are held: another thread may give the memories others meanwhile.
+        # Buffers are held by name: another thread may give the memories others meanwhile.
+        if self._direct is not None:
+            self._direct(read[0], written[0], self._params)
+            return COMPLETED
         words, buffers = self._words.copy(), [read, written]
         for at, (desc, engine, word, skipped) in self._more:
             memory = memories[at]

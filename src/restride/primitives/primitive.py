@@ -16,7 +16,7 @@ from ..errors import InvalidArguments
 from ..runtime.alloc import Buffer
 from ..runtime.device import Waitable
 from ..runtime.engine import Engine
-from ..runtime.event import COMPLETED, Event
+from ..runtime.event import Event
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..verbose import flags, write
@@ -194,8 +194,6 @@ class Primitive:
             if found is None:
                 return None
             call = found
-        if call.is_pair:
-            return COMPLETED if call.run_pair(stream, src, dst) else None
         return call.run(stream, memories, deps)
 
     def _execute_checked(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:

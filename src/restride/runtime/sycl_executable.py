@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -75,22 +75,6 @@ class SyclExecutable:
         return [each for each in self.launches if isinstance(each, ItemLaunch) and each.step.is_named]
 
 
-class SyclLaunch(Protocol):
-    """One step of a program that has been compiled for a SYCL device."""
-
-    def prepare(self) -> None:
-        """Compile."""
-
-    def submit(
-        self, queue: SyclQueue, buffers: Sequence[Buffer], scalars: Sequence[float], deps: Events
-    ) -> Events:
-        """Submit on checked memory, after `deps`; what comes next is after the events that are returned.
-
-        `buffers` are those of the slots, and behind them the temporaries in reverse, so that the number of a
-        place is an index of it.
-        """
-
-
 class SyclKernel:
     """A kernel of a device and the grid that it runs on, compiled when it is first wanted."""
 
@@ -150,7 +134,11 @@ class ItemLaunch:
     def submit(
         self, queue: SyclQueue, buffers: Sequence[Buffer], scalars: Sequence[float], deps: Events
     ) -> Events:
-        """Submit on checked memory."""
+        """Submit on checked memory, after `deps`; what comes next is after the events that are returned.
+
+        `buffers` are those of the slots, and behind them the temporaries in reverse, so that the number of a
+        place is an index of it.
+        """
         args = _memory(self._places, buffers)
         first, count = self.step.scalars
         args += self._constants or map(self._real, scalars[first : first + count])
