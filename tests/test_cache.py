@@ -241,6 +241,48 @@ def test_the_primitive_cache_tells_hits_misses_and_evictions(capacity):
     assert rs.cache_info()["primitives"].size == 2
 
 
+def calls_since(before):
+    """Hits, misses and evictions of calls on arrays since `before`."""
+    now = rs.cache_info()["calls"]
+    return now.hits - before.hits, now.misses - before.misses, now.evictions - before.evictions
+
+
+def test_calls_on_arrays_tell_hits_misses_and_evictions(capacity):
+    capacity(0)
+    capacity(2)
+    before = rs.cache_info()["calls"]
+    assert (before.size, before.capacity) == (0, 2)
+    arrays = [np.zeros(fresh_dims(640 + i), np.float32) for i in range(3)]
+    for x in (arrays[0], arrays[1], arrays[0], arrays[0], arrays[2], arrays[1]):
+        rs.reorder(x, "ba")
+    # The oldest goes first: arrays[0] when arrays[2] came, although it had been asked for again.
+    assert calls_since(before) == (3, 3, 1)
+    rs.shuffle(arrays[0], group_size=1)
+    assert calls_since(before) == (3, 4, 2)
+    assert rs.cache_info()["calls"].size == 2
+
+
+def test_calls_of_several_threads_are_all_counted(capacity):
+    x = np.zeros(fresh_dims(650), np.float32)
+    rs.reorder(x, "ba")
+    before = rs.cache_info()["calls"]
+    threads = [threading.Thread(target=lambda: [rs.reorder(x, "ba") for _ in range(500)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls_since(before) == (2000, 0, 0)
+
+
+def test_calls_are_not_kept_where_the_cache_is_off(capacity):
+    capacity(0)
+    before = rs.cache_info()["calls"]
+    x = np.zeros(fresh_dims(660), np.float32)
+    for _ in range(2):
+        rs.reorder(x, "ba")
+    assert calls_since(before) == (0, 2, 0)
+
+
 def test_an_eviction_is_a_verbose_line(capacity, capsys):
     capacity(0)
     capacity(1)
@@ -282,13 +324,13 @@ def test_every_cache_has_its_line_and_the_same_capacity():
     # That of the sums is there from the first one on.
     importlib.import_module("restride.runtime.reduction")
     infos = rs.cache_info()
-    assert {"primitives", "kernels", "sums"} == set(infos)
+    assert {"calls", "primitives", "kernels", "sums"} == set(infos)
     assert {info.capacity for info in infos.values()} == {rs.get_primitive_cache_capacity()}
 
 
 def test_every_cache_has_its_line_before_it_is_needed():
     code = "import restride as rs; print(*sorted(rs.cache_info()), rs.cache_info()['sums'].size)"
-    assert run(code) == "kernels primitives sums 0"
+    assert run(code) == "calls kernels primitives sums 0"
 
 
 def test_the_key_is_descriptors_attributes_and_engine_whatever_the_number_of_threads(capacity):

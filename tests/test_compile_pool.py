@@ -33,6 +33,8 @@ from restride.targets import compile_pool, jit
 from restride.targets.isa import Isa
 from support.compiling import long_text
 ISA = Isa.for_name("avx2")
+# A program that a shell starts in the background ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def text(number):
     return "define i32 @f() {{ ret i32 %d }}" % number
 def workers():

@@ -49,6 +49,8 @@ def find_call(signature: Hashable) -> BoundCall | None:
     if flags.profile_exec or flags.profile_create:
         return None
     found: BoundCall | None = calls.find(signature)
+    if found is not None:
+        calls.count_hit()
     return found
 
 

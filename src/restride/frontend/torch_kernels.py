@@ -181,7 +181,10 @@ class _TensorCall:
 def _found(make: Callable[..., _TensorCall], *kind: Any) -> _TensorCall:
     """The call of a kind of tensors, made with the first one."""
     found: _TensorCall | None = calls.find((make, kind))
-    return found or calls.keep((make, kind), make(*kind))
+    if found is None:
+        return calls.keep((make, kind), make(*kind))
+    calls.count_hit()
+    return found
 
 
 def _make_reorder(

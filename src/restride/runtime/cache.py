@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 from ..desc.parse import parse_int, short_repr
@@ -165,28 +166,43 @@ def on_eviction(tell: Callable[[Any], None]) -> None:
 class CallLevel:
     """What calls of one signature need, by signature: found without a lock, kept under one.
 
-    As many are kept as primitives, and the oldest goes first.
+    As many are kept as primitives, and the oldest goes first. Whoever finds one says `count_hit()`, and is
+    counted by one step of an iterator, which no other thread can interrupt.
     """
 
     def __init__(self) -> None:
         self._calls: dict[Hashable, Any] = {}
         self.find: Callable[[Hashable], Any] = self._calls.get
         self._lock = threading.RLock()
+        self._hits = count()
+        self.count_hit: Callable[[], int] = self._hits.__next__
+        self._infos = self._misses = self._evictions = 0
 
     def keep(self, signature: Hashable, call: T) -> T:
         """Keep what was made for a signature, and give it back."""
         capacity = get_primitive_cache_capacity()
-        if capacity:
-            with self._lock:
+        with self._lock:
+            self._misses += 1
+            if capacity:
                 self._calls[signature] = call
-            self.trim(capacity)
+        self.trim(capacity)
         return call
 
     def trim(self, capacity: int) -> None:
         """Keep at most `capacity` of them."""
         with self._lock:
-            for signature in list(self._calls)[: max(len(self._calls) - capacity, 0)]:
-                del self._calls[signature]
+            while len(self._calls) > capacity:
+                del self._calls[next(iter(self._calls))]
+                self._evictions += 1
+
+    def info(self) -> CacheInfo:
+        """What this level has done, and what it holds, all of one moment."""
+        capacity = get_primitive_cache_capacity()
+        with self._lock:
+            # To read the counter is to step it: these steps are no hits.
+            hits = self.count_hit() - self._infos
+            self._infos += 1
+            return CacheInfo(hits, self._misses, self._evictions, len(self._calls), capacity)
 
     def reset_locks(self) -> None:
         """In the child of a fork: a lock held by a thread that is not here would never be released."""
@@ -200,12 +216,13 @@ calls = CallLevel()
 def cache_info() -> dict[str, CacheInfo]:
     """What the caches of this process have done and hold (P16).
 
-    "primitives": solved problems, one for each pair of descriptors, structure of attributes (whatever the
-    values of scales and the like) and engine. "kernels": machine code, compiled or read from disk, which
-    equal problems of different primitives share. "sums": solved reductions, of compensations and of scales
-    found from data.
+    "calls": what functions on arrays keep for each kind of call (kinds of arrays, formats, which attributes);
+    a hit goes straight to machine code, and asks no other cache. "primitives": solved problems, one for each
+    pair of descriptors, structure of attributes (whatever the values of scales and the like) and engine.
+    "kernels": machine code, compiled or read from disk, which equal problems of different primitives share.
+    "sums": solved reductions, of compensations and of scales found from data.
     """
-    return {name: level.info() for name, level in _LEVELS.items()}
+    return {"calls": calls.info()} | {name: level.info() for name, level in _LEVELS.items()}
 
 
 def get_primitive_cache_capacity() -> int:
