@@ -12,18 +12,16 @@ Exit status: 0, 1 where a test failed or was refused, 2 for a wrong command.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 
-from restride.cli.output import Answer, is_terminal, say, tell
+from restride.cli.output import Answer, say, tell
+from restride.cli.progress import Progress
 
 from .expand import Expansion, Test, expand
 from .jobs import processes, results
 from .knobs import DRIVERS
 from .report import DriverReport
-
-_PROGRESS_S = 0.2
 
 
 def is_driver(arguments: Sequence[str]) -> bool:
@@ -67,39 +65,15 @@ def unused_peers(tests: Sequence[Test]) -> list[str]:
 
 
 def _report_all(tests: Sequence[Test], count: int, report: DriverReport, is_json: bool) -> None:
-    progress = _Progress(len(tests))
     found = results(tests, count)
-    for index, test in enumerate(tests):
-        if test.common.verbose and not is_json:
-            # Before it runs, so that it is known should it bring the process down.
-            say(Answer(f"run: {test.repro}"), as_json=False)
-        lines = list(report.add(index, test, next(found)))
-        progress.clear()
-        if not is_json:
-            say(Answer("\n".join(lines)), as_json=False)
-        progress.show(index + 1)
-    progress.clear()
-
-
-class _Progress:
-    """How far a run is: the last line of a terminal."""
-
-    def __init__(self, tests: int) -> None:
-        self._tests, self._start, self._shown = tests, time.perf_counter(), 0.0
-        self._is_open = False
-        self._is_wanted = is_terminal(sys.stderr)
-
-    def show(self, done: int) -> None:
-        """Say it, a few times a second at most."""
-        now = time.perf_counter()
-        if not self._is_wanted or now - self._shown < _PROGRESS_S:
-            return
-        self._shown, self._is_open = now, True
-        left = (now - self._start) / done * (self._tests - done)
-        tell(f"\r\x1b[K[{done}/{self._tests}] about {left:.0f} s left", end="")
-
-    def clear(self) -> None:
-        """Leave nothing of it."""
-        if self._is_open:
-            tell("\r\x1b[K", end="")
-            self._is_open = False
+    with Progress("running", len(tests), "cases") as progress:
+        for index, test in enumerate(tests):
+            if test.common.verbose and not is_json:
+                progress.clear()
+                # Before it runs, so that it is known should it bring the process down.
+                say(Answer(f"run: {test.repro}"), as_json=False)
+            lines = list(report.add(index, test, next(found)))
+            progress.clear()
+            if not is_json:
+                say(Answer("\n".join(lines)), as_json=False)
+            progress.advance()
