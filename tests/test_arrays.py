@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.plan.conversion import PROVIDED
+from support.effort import examples
 from support.errors import refused
 from support.images import CPU, DIMS, REF, check_nhwc, image
 
@@ -199,7 +200,7 @@ def outs(draw, dims, data_type):
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_view_goes_anywhere_as_the_reference_engine_says(data):
     src_type, dst_type = data.draw(st.sampled_from(PROVIDED)), data.draw(st.sampled_from(PROVIDED))
     view = data.draw(views(src_type))

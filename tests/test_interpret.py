@@ -14,6 +14,7 @@ from restride.plan import interpret as module
 from restride.plan.conversion import Array, Inputs, convert
 from restride.plan.interpret import interpret
 from restride.plan.nest import Axis, Bound, LoopNest, linear
+from support.effort import examples
 from support.kernels import factors_of
 from support.nests import buffers, nests
 
@@ -38,7 +39,7 @@ def _one_by_one(nest: LoopNest, src: Array, dst: Array, alpha: float, beta: floa
         dst[to] = convert(value, (nest.src_type, nest.dst_type), nest.compute, inputs)[0]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(nests())
 def test_means_what_the_grammar_says(nest: LoopNest) -> None:
     src, dst = buffers(nest)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from restride.emit.network import NOTHING, Lanes, RegisterPermutation, exchange, merge
 from restride.emit.tile_shape import TileAxis, piece, prefix, recipe, tile_layout
+from support.effort import examples
 
 _JUNK = -2
 
@@ -87,7 +88,7 @@ def _exchanges(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], int, 
     return draw(orders), draw(orders), bits, draw(st.integers(1, 4))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(_exchanges())
 def test_larger_exchanges(case: tuple[tuple[int, ...], tuple[int, ...], int, int]) -> None:
     _check_exchange(*case)
@@ -146,7 +147,7 @@ def _registers(draw: st.DrawFn, count: int, width: int) -> tuple[Lanes, ...]:
     return tuple(tuple(lanes[i : i + width]) for i in range(0, len(lanes), width))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(_merges())
 def test_merge_gathers_any_permutation(case: tuple[tuple[Lanes, ...], tuple[Lanes, ...]]) -> None:
     loads, wanted = case
@@ -198,7 +199,7 @@ def _stride(templates: list[int], order: list[int], place: int) -> int:
     return prod(t for other, t in enumerate(templates) if order[other] < order[place])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(_tiles(), st.sampled_from((4, 8, 16, 32, 64)), st.sampled_from((4, 8, 16)), st.sampled_from((1, 3)))
 def test_a_tile_stores_each_of_its_elements_once(
     axes: tuple[TileAxis, ...], lanes: int, quarter: int, cost: int

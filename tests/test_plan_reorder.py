@@ -18,6 +18,7 @@ from restride.plan.nest import Axis, Bound, Compute, LoopNest, linear
 from restride.plan.reorder import reorder_nest
 from restride.plan.rewrites import normalise, peel
 from support.descriptors import crowded, pairs
+from support.effort import examples
 from support.kernels import elements
 
 _POISON = 0xA5
@@ -150,7 +151,7 @@ def test_twelve_axes() -> None:
     _check(_inner(dims, *((2, d) for d in (0, 2, 4, 6, 8, 11))), plain)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pairs(max_ndims=5, most=400))
 def test_random_descriptors(pair: tuple[MemoryDesc, MemoryDesc]) -> None:
     src, dst = (_in_s32(md) for md in pair)

@@ -23,6 +23,7 @@ from restride.targets import jit, objects
 from restride.targets.cpu_kernels import lower_reduction
 from restride.targets.isa import Isa
 from support.descriptors import shapes, sources
+from support.effort import examples
 from support.kernels import COMMON, isa_id, runnable
 from support.reductions import CASES, NO_CACHE, Reduced, compiled, expected, same, source
 from support.values import patterns
@@ -186,7 +187,7 @@ def _problems(draw: st.DrawFn) -> Reduced:
     return Reduced("drawn", md, draw(st.integers(0, (1 << len(dims)) - 1)), op)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(_problems(), st.sampled_from(runnable()), st.integers(1, 3), st.sampled_from((COMMON, NO_CACHE)))
 def test_any_layout_and_mask(case: Reduced, isa: Isa, parts: int, caches: object) -> None:
     if len(case.reduction.boxes) > 16:

@@ -13,6 +13,7 @@ from restride.errors import Unimplemented
 from restride.plan.reorder import reorder_nest
 from restride.targets.isa import Isa
 from support.descriptors import crowded, pairs
+from support.effort import examples
 from support.kernels import (
     COMMON,
     TINY,
@@ -93,7 +94,7 @@ def _try(case: Case) -> None:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(_cases(pairs()))
 def test_random_reorders_equal_the_interpreter(case: Case) -> None:
     _try(case)

@@ -35,6 +35,7 @@ from restride.runtime.arguments import Arguments
 from restride.runtime.reference import ReferenceDevice
 from support.by_offset import check_reorder
 from support.descriptors import pairs
+from support.effort import examples
 from support.nests import meaning, nests
 from support.programs import compiled_program
 from support.values import patterns
@@ -54,7 +55,7 @@ def _why(src: MemoryDesc, dst: MemoryDesc) -> str:
     return rs.Reorder.PrimitiveDesc(CPU, src, CPU, dst).impl_info_str
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(pairs().filter(_four_bits), st.sampled_from((1.0, -0.5)), st.sampled_from((0.0, 0.0, 2.0)))
 def test_any_layout_of_four_bits_goes_anywhere(
     pair: tuple[MemoryDesc, MemoryDesc], alpha: float, beta: float

@@ -64,7 +64,7 @@ print(json.dumps([impl, found]))
 def run(level="DEFAULT", threads=2, engine="cpu", seed="0"):
     """The hash of each result, in a process of its own."""
     env = dict(os.environ, RESTRIDE_MAX_CPU_ISA=level, RESTRIDE_NUM_THREADS=str(threads))
-    env |= {"RESTRIDE_CACHE_DIR": "", "PYTHONHASHSEED": seed}
+    env |= {"PYTHONHASHSEED": seed}
     command = [sys.executable, "-W", "error", "-c", SCRIPT, json.dumps([PROBLEMS, SHUFFLES]), engine]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

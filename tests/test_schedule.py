@@ -25,6 +25,7 @@ from restride.targets.isa import CacheSizes, Isa
 from support.by_offset import check_reorder
 from support.compensation import attr_of, reordered, totals
 from support.descriptors import pairs
+from support.effort import examples
 from support.nests import meaning, nests
 from support.sycl import sycl_engine
 
@@ -68,7 +69,7 @@ def test_parts_of_a_schedule_write_no_place_twice(nest: LoopNest, machine: Machi
     assert sum(plan.nest.positions for plan in schedule(normal, machine)) == normal.positions
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(pairs(max_ndims=5), _machines)
 def test_loops_reach_every_tile_once(pair: tuple[MemoryDesc, MemoryDesc], machine: Machine) -> None:
     for plan in _plans(*pair, machine):
@@ -91,7 +92,7 @@ def _check_loops(plan: Schedule) -> None:
     assert plan.steps() == prod(plan.grid_extent(g) for g in plan.grid)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(pairs(max_ndims=5), _machines)
 def test_tiles_fit(pair: tuple[MemoryDesc, MemoryDesc], machine: Machine) -> None:
     for plan in _plans(*pair, machine):
@@ -102,7 +103,7 @@ def test_tiles_fit(pair: tuple[MemoryDesc, MemoryDesc], machine: Machine) -> Non
             assert axis.is_whole or plan.nest.is_zero or chunk > 1
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(pairs(max_ndims=5), _machines, st.booleans())
 def test_streaming_is_for_what_outgrows_the_caches_and_keeps_nothing(
     pair: tuple[MemoryDesc, MemoryDesc], machine: Machine, summed: bool

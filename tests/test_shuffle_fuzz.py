@@ -14,6 +14,7 @@ from restride.dtypes import DataType
 from restride.plan.conversion import storage_dtype
 from restride.targets.isa import Isa
 from support.descriptors import destinations, sources
+from support.effort import examples
 from support.kernels import COMMON, TINY, destination, random_source, runnable
 from support.shuffles import ChosenKernel, ShuffleCase, by_offset, check_both
 
@@ -63,7 +64,7 @@ _starts = st.sampled_from((0, 1, 4, 63))
 _engines = st.sampled_from((rs.Engine("cpu"), rs.Engine("cpu"), rs.Engine("reference")))
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(_same(), _engines, _starts, _starts)
 def test_random_shuffles_write_what_offsets_say(
     what: tuple[MemoryDesc, Shape], engine: rs.Engine, start: int, other: int
@@ -106,7 +107,7 @@ def _try(what: tuple[MemoryDesc, MemoryDesc, Shape], kind: Kind) -> None:
     assert (dst.view(word) == wanted).all(), str(kernel.lowered)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(_pairs(), _kinds())
 def test_random_kernels_write_what_offsets_say(
     what: tuple[MemoryDesc, MemoryDesc, Shape], kind: Kind
