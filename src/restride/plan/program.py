@@ -5,9 +5,10 @@ A program says: *these arguments, this memory of its own, these steps one after 
     program   := slot* temporary* step*
     slot      := arg [written]             an argument of an execution, by its number
     temporary := bytes                     memory that lives as long as a run
-    step      := nest | sums
+    step      := nest | sums | tree
     nest      := loops src dst operand* scalar*
     sums      := reduction src (place factor)*
+    tree      := loop-tree place* scalar*          a place for each of its tensors
     place     := slot | temporary, and how many bytes behind element offset 0
 
 Slot 0 is what is read first and slot 1 what is written; then come operands and further sources, then further
@@ -28,6 +29,7 @@ from .rewrites import Span
 if TYPE_CHECKING:
     from .reduction import Reduction
     from .staged import StagedNest
+    from .tree import LoopTree
 
 SRC, DST = 0, 1
 """The slots of what is read first, and of what is written."""
@@ -119,7 +121,42 @@ class SumStep:
         return f"src {self.src}, {outputs}\n{_indented(str(self.reduction))}"
 
 
-Step = NestStep | SumStep
+@dataclass(frozen=True, slots=True)
+class TreeStep:
+    """A loop tree on the tensors at `places`, one for each that it names.
+
+    `scalars` and `work_bytes` are as a nest's; `note` is what is to be told of the step.
+    """
+
+    tree: LoopTree
+    places: tuple[Place, ...]
+    work_bytes: int
+    scalars: tuple[int, int] = (0, 0)
+    note: str = ""
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads."""
+        read = {load.tensor for load in self.tree.loads}
+        return self._of(read)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes."""
+        return self._of(set(self.tree.written))
+
+    def _of(self, names: set[str]) -> tuple[Place, ...]:
+        pairs = zip(self.tree.tensors, self.places, strict=True)
+        return tuple(place for tensor, place in pairs if tensor.name in names)
+
+    def __str__(self) -> str:
+        pairs = zip(self.tree.tensors, self.places, strict=True)
+        places = ", ".join(f"{tensor.name} {place}" for tensor, place in pairs)
+        scalars = "".join(f", scalar {number}" for number in range(*_span_of(self.scalars)))
+        return f"{places}{scalars}\n{_indented(str(self.tree))}"
+
+
+Step = NestStep | SumStep | TreeStep
 
 
 @dataclass(frozen=True, slots=True)

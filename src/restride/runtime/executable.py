@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..errors import Unimplemented
 from ..loading import load_whole
 from ..plan.machine import LINE
 from ..plan.nest import LoopNest
-from ..plan.program import DST, SRC, NestStep, Place, Program, Step, SumStep, are_independent
+from ..plan.program import DST, SRC, NestStep, Place, Program, Step, SumStep, TreeStep, are_independent
 from ..targets.isa import CacheSizes, Isa
 from .alloc import allocate
 from .kernel import SHORT_BYTES, is_small
@@ -240,6 +241,13 @@ def _launch(step: Step, following: Step | None, isa: Isa, caches: CacheSizes) ->
         from .reduction import reduction_program
 
         return SumLaunch(step, reduction_program(step.reduction))
+    if isinstance(step, TreeStep):
+        raise Unimplemented(
+            "no kernels for loop trees",
+            code="RS-L02",
+            why="the CPU compiles loop nests",
+            hint='use rs.Engine("reference")',
+        )
     return _nest_launch(step, following, isa, caches)
 
 

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..loading import load_whole
 from ..plan.conversion import Array, storage_dtype
 from ..plan.interpret import interpret
-from ..plan.program import NestStep, Place, Program, SumStep
+from ..plan.program import NestStep, Place, Program, SumStep, TreeStep
 from .alloc import Buffer, address_of
 from .arguments import Arguments, Executable
 from .device import Queue
@@ -55,6 +55,8 @@ class ReferenceExecutable:
         for step in self.program.steps:
             if isinstance(step, SumStep):
                 _run_sums(step, memory)
+            elif isinstance(step, TreeStep):
+                _run_tree(step, memory, arguments.scalars)
             else:
                 _run_nest(step, memory, arguments.scalars)
 
@@ -106,3 +108,13 @@ def _run_sums(step: SumStep, memory: _ProgramMemory) -> None:
         out, start = memory.flat(place, DataType.u8)
         raw = np.ascontiguousarray(found).reshape(-1).view(np.uint8)
         out[start : start + len(raw)] = raw
+
+
+def _run_tree(step: TreeStep, memory: _ProgramMemory, scalars: Sequence[float]) -> None:
+    load_whole("restride.plan.interpret_tree")
+    from ..plan.interpret_tree import interpret_tree
+
+    pairs = zip(step.tree.tensors, step.places, strict=True)
+    found = [memory.flat(place, tensor.data_type) for tensor, place in pairs]
+    first, count = step.scalars
+    interpret_tree(step.tree, [flat[at:] for flat, at in found], scalars[first : first + count])

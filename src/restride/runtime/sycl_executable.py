@@ -19,7 +19,7 @@ from ..plan.eltwise import ALGORITHMS
 from ..plan.machine import DeviceFacts
 from ..plan.nest import Compute, LoopNest
 from ..plan.passes import split_sums, spread_bytes, unpack_operands
-from ..plan.program import NestStep, Place, Program, SumStep
+from ..plan.program import NestStep, Place, Program, SumStep, TreeStep
 from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
 from ..targets.spirv import LoweredSpirv
 from .alloc import Buffer
@@ -227,6 +227,8 @@ def _launches(program: Program, device: SyclDevice) -> Iterator[ItemLaunch | Ite
     for step in program.steps:
         if isinstance(step, SumStep):
             yield ItemSumLaunch(step, device)
+        elif isinstance(step, TreeStep):
+            raise _no_trees(device)
         elif not step.nest.is_empty:
             yield ItemLaunch(step, device)
 
@@ -240,6 +242,16 @@ def _named(launches: Sequence[ItemLaunch]) -> tuple[str, str]:
         dict.fromkeys(each.why for each in launches),
     )
     return f"jit:spirv:{'+'.join(kinds)}", "; ".join(whys)
+
+
+def _no_trees(device: SyclDevice) -> Unimplemented:
+    return Unimplemented(
+        "no kernels for loop trees on SYCL devices",
+        code="RS-D05",
+        where=repr(device),
+        why="what computes over several tensors is compiled for the CPU",
+        hint='use rs.Engine("cpu")',
+    )
 
 
 def _check_fits(nest: LoopNest, plan: ItemPlan, device: SyclDevice) -> None:

@@ -1,0 +1,340 @@
+"""Expressions of loop trees: values of one position of the loops, each operation written once.
+
+    expr  := number | scalar | load | coordinate | name | op expr*
+    index := (constant + sum of coefficient * axis) / divisor
+
+`Term` gives every operation and every fold its meaning over any arithmetic (`plan/arithmetic.py`): NumPy's in
+the interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a condition is 1 or 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .arithmetic import Arithmetic, Term, V
+from .eltwise import ALGORITHMS
+from .eltwise import apply as eltwise
+
+# --- indices ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """An index: `(constant + sum of coefficient * axis) / divisor`.
+
+    Where the divisor does not divide, or the index is outside of what it is for, a `Guard` must say so.
+    """
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+    divisor: int = 1
+
+    def __add__(self, other: Affine | TreeAxis | int) -> Affine:
+        added = _affine(other)
+        counts = dict(self.terms)
+        for name, factor in added.terms:
+            counts[name] = counts.get(name, 0) + factor
+        terms = tuple((name, factor) for name, factor in counts.items() if factor)
+        return Affine(terms, self.constant + added.constant)
+
+    def __sub__(self, other: Affine | TreeAxis | int) -> Affine:
+        return self + _affine(other) * -1
+
+    def __mul__(self, factor: int) -> Affine:
+        terms = tuple((name, each * factor) for name, each in self.terms if factor)
+        return Affine(terms, self.constant * factor)
+
+    def __floordiv__(self, divisor: int) -> Affine:
+        return Affine(self.terms, self.constant, self.divisor * divisor)
+
+    @property
+    def axis(self) -> str | None:
+        """The name of the axis that the index is, and nothing else; None for another one."""
+        plain = len(self.terms) == 1 and self.terms[0][1] == 1 and not self.constant and self.divisor == 1
+        return self.terms[0][0] if plain else None
+
+    def __str__(self) -> str:
+        parts = [name if factor == 1 else f"{factor} * {name}" for name, factor in self.terms]
+        text = " + ".join([*parts, *([str(self.constant)] if self.constant or not parts else [])])
+        text = text.replace("+ -", "- ")
+        return text if self.divisor == 1 else f"({text}) / {self.divisor}"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAxis:
+    """One axis of loops, by its name: positions 0 to `extent` - 1. It reads as an index."""
+
+    name: str
+    extent: int
+
+    def __add__(self, other: Affine | TreeAxis | int) -> Affine:
+        return _affine(self) + other
+
+    def __sub__(self, other: Affine | TreeAxis | int) -> Affine:
+        return _affine(self) - other
+
+    def __mul__(self, factor: int) -> Affine:
+        return _affine(self) * factor
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.extent}"
+
+
+def _affine(index: Affine | TreeAxis | int) -> Affine:
+    if isinstance(index, TreeAxis):
+        return Affine(((index.name, 1),))
+    return Affine((), index) if isinstance(index, int) else index
+
+
+def index_of(*indices: Affine | TreeAxis | int) -> tuple[Affine, ...]:
+    """Axes and numbers as indices."""
+    return tuple(map(_affine, indices))
+
+
+# --- expressions --------------------------------------------------------------------------------------------
+
+
+class Expr:
+    """A value of one position. Operators make `Apply`s; plain numbers are constants."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Expr | float) -> Apply:
+        return apply("add", self, other)
+
+    def __sub__(self, other: Expr | float) -> Apply:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: float) -> Apply:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: Expr | float) -> Apply:
+        return apply("mul", self, other)
+
+    def __truediv__(self, other: Expr | float) -> Apply:
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other: float) -> Apply:
+        return apply("div", other, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    """A number, rounded to the type that is computed in."""
+
+    number: float
+
+    def __str__(self) -> str:
+        return f"{self.number:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Expr):
+    """A number that an execution brings: its place among the scalars of the step."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"scalar {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """An element of a tensor, as a real number."""
+
+    tensor: str
+    index: tuple[Affine, ...]
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{', '.join(map(str, self.index))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate(Expr):
+    """An index as a number."""
+
+    index: Affine
+
+    def __str__(self) -> str:
+        return f"index({self.index})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Expr):
+    """The value of a `Let`, or what a `Fold` has found once its loops are over."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Expr):
+    """An operation: one of `OPERATIONS`, or an eltwise function of (value, alpha, beta)."""
+
+    op: str
+    args: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        if self.op in _SYMBOLS and len(self.args) == 2:
+            first, second = map(_inner_text, self.args)
+            return f"{first} {_SYMBOLS[self.op]} {second}"
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+def _inner_text(expr: Expr) -> str:
+    return f"({expr})" if isinstance(expr, Apply) and expr.op in _SYMBOLS else str(expr)
+
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def apply(op: str, *args: Expr | float) -> Apply:
+    """An operation on expressions and numbers."""
+    return Apply(op, tuple(each if isinstance(each, Expr) else Const(float(each)) for each in args))
+
+
+def parts_of(expr: Expr) -> Iterator[Expr]:
+    """An expression and all that it is made of."""
+    yield expr
+    if isinstance(expr, Apply):
+        for each in expr.args:
+            yield from parts_of(each)
+
+
+# --- operations ---------------------------------------------------------------------------------------------
+
+_Operation = Callable[..., Term[Any]]
+
+
+def _truth(condition: Term[V], like: Term[V]) -> Term[V]:
+    return condition.where(like.number(1.0), like.number(0.0))
+
+
+def _less(a: Term[V], b: Term[V]) -> Term[V]:
+    return _truth(a < b, a)
+
+
+def _less_equal(a: Term[V], b: Term[V]) -> Term[V]:
+    return _truth((a < b) | a.equals(b), a)
+
+
+def _equal(a: Term[V], b: Term[V]) -> Term[V]:
+    return _truth(a.equals(b), a)
+
+
+def _unequal(a: Term[V], b: Term[V]) -> Term[V]:
+    return a.equals(b).where(a.number(0.0), a.number(1.0))
+
+
+OPERATIONS: dict[str, tuple[int, _Operation]] = {
+    "add": (2, lambda a, b: a + b),
+    "sub": (2, lambda a, b: a - b),
+    "mul": (2, lambda a, b: a * b),
+    "div": (2, lambda a, b: a / b),
+    "min": (2, lambda a, b: (a < b).where(a, b)),
+    "max": (2, lambda a, b: (a > b).where(a, b)),
+    "lt": (2, _less),
+    "le": (2, _less_equal),
+    "gt": (2, lambda a, b: _less(b, a)),
+    "ge": (2, lambda a, b: _less_equal(b, a)),
+    "eq": (2, _equal),
+    "ne": (2, _unequal),
+    "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
+}
+"""Operations by name: how many arguments, and the meaning.
+
+As the steps of post-ops have them: where a side is NaN, min and max give the second, and every comparison but
+`ne` is 0. `select(c, a, b)` is b where c is 0.
+"""
+
+
+def operands_of(op: str) -> int:
+    """How many arguments an operation takes; of an eltwise function at most."""
+    return OPERATIONS[op][0] if op in OPERATIONS else 3
+
+
+def evaluate(op: str, ar: Arithmetic[V], args: Sequence[V]) -> V:
+    """The value of an operation on values of an arithmetic."""
+    if op in OPERATIONS:
+        result: Term[V] = OPERATIONS[op][1](*(Term(ar, each) for each in args))
+        return result.value
+    value, *more = args
+    alpha, beta = (*more, *[ar.constant(0.0, value)] * 2)[:2]
+    return eltwise(op, ar, value, alpha, beta)
+
+
+def is_costly(op: str) -> bool:
+    """True for a function that takes many operations."""
+    return op in ALGORITHMS and ALGORITHMS[op].in_double
+
+
+# --- folds --------------------------------------------------------------------------------------------------
+
+States = tuple[Term[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldOp:
+    """An associative operation: what nothing is, and what two states together are."""
+
+    identity: tuple[float, ...]
+    combine: Callable[[States, States], States]
+
+
+def _larger(a: States, b: States) -> States:
+    """NaN wins."""
+    (x,), (y,) = a, b
+    return (((x > y) | _is_nan(x)).where(x, y),)
+
+
+def _smaller(a: States, b: States) -> States:
+    (x,), (y,) = a, b
+    return (((x < y) | _is_nan(x)).where(x, y),)
+
+
+def _is_nan(x: Term[V]) -> Term[V]:
+    """NaN is not equal to itself: true where `x == x` does not hold."""
+    return _negated(x.equals(x), x)
+
+
+def _negated(condition: Term[V], like: Term[V]) -> Term[V]:
+    return condition.where(like.number(0.0), like.number(1.0)) > 0.5
+
+
+def _first_largest(a: States, b: States) -> States:
+    """The value and the position of the largest; of equal ones the first, and of NaN the first of these."""
+    (x, i), (y, j) = a, b
+    is_first = x.equals(y) & (i < j)
+    keeps = (x > y) | is_first | (_is_nan(x) & (_negated(_is_nan(y), y) | (i < j)))
+    return keeps.where(x, y), keeps.where(i, j)
+
+
+def _moments(a: States, b: States) -> States:
+    """Count, mean and sum of squared distances from the mean, of two groups together."""
+    (n, mean, square), (m, other, more) = a, b
+    count = n + m
+    weight = count.equals(0.0).where(n.number(0.0), m / count)
+    distance = other - mean
+    return count, mean + distance * weight, square + more + distance * distance * (n * weight)
+
+
+_INFINITY = float("inf")
+FOLDS: dict[str, FoldOp] = {
+    "sum": FoldOp((0.0,), lambda a, b: (a[0] + b[0],)),
+    "mul": FoldOp((1.0,), lambda a, b: (a[0] * b[0],)),
+    "max": FoldOp((-_INFINITY,), _larger),
+    "min": FoldOp((_INFINITY,), _smaller),
+    "argmax": FoldOp((-_INFINITY, _INFINITY), _first_largest),
+    "moments": FoldOp((0.0, 0.0, 0.0), _moments),
+}
+"""Folds by name. `argmax` has a value and a position, `moments` a count, a mean and a sum of squares."""
+
+
+def fold(op: str, ar: Arithmetic[V], one: Sequence[V], other: Sequence[V]) -> tuple[V, ...]:
+    """Two states of a fold together."""
+    a, b = (tuple(Term(ar, each) for each in side) for side in (one, other))
+    return tuple(term.value for term in FOLDS[op].combine(a, b))

@@ -1,0 +1,194 @@
+"""Loop trees to run: tensors of descriptors with values, softmax, windows; and a slow second interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+import numpy as np
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.dtypes import DataType
+from restride.plan.arithmetic import NumpyArithmetic
+from restride.plan.conversion import Array, from_real, storage_dtype, to_real
+from restride.plan.expression import (
+    FOLDS,
+    Affine,
+    Apply,
+    Const,
+    Coordinate,
+    Expr,
+    Load,
+    Ref,
+    Scalar,
+    TreeAxis,
+    apply,
+    evaluate,
+    fold,
+)
+from restride.plan.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fold_over
+
+_NUMPY = NumpyArithmetic()
+
+
+# --- tensors ------------------------------------------------------------------------------------------------
+
+
+def places_of(md: MemoryDesc) -> Array:
+    """The offset of every element, by `MemoryDesc.offset`."""
+    found = [md.offset(*index) for index in np.ndindex(*md.dims)]
+    return np.array(found, np.int64).reshape(md.dims)
+
+
+def flat_of(md: MemoryDesc, values: Array | None = None, fill: int = 0xA5) -> Array:
+    """Flat storage of a tensor: its elements converted to its type, zeros as padding, `fill` in gaps."""
+    dtype = storage_dtype(md.data_type)
+    flat = np.full(md.size // dtype.itemsize + md.offset0, fill, np.uint8).astype(dtype)
+    flat[:] = np.frombuffer(bytes([fill]) * flat.nbytes, dtype)
+    if values is not None:
+        padded = MemoryDesc(md.dims, md.data_type, md.strides) if md.padded_dims == md.dims else None
+        if padded is None:
+            flat[:] = 0
+        flat[places_of(md)] = from_real(np.asarray(values, np.float32), md.data_type)
+    return flat
+
+
+def values_in(md: MemoryDesc, flat: Array) -> Array:
+    """The elements of a flat tensor as f32."""
+    return to_real(np.ascontiguousarray(flat[places_of(md)]), md.data_type, np.float32)
+
+
+# --- trees --------------------------------------------------------------------------------------------------
+
+
+def softmax_tree(src: MemoryDesc, dst: MemoryDesc, axis: int) -> LoopTree:
+    """The example of the grammar, for any descriptors."""
+    x, y = TreeTensor.of_desc("src", src), TreeTensor.of_desc("dst", dst)
+    outer = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(src.dims) if i != axis)
+    c = TreeAxis("c", src.dims[axis])
+    row = TreeTensor.row_major("row", (c.extent,))
+    index = (*outer[:axis], c, *outer[axis:])
+    largest = Each((c,), (fold_over("max", "m", x.load(*index)),))
+    powers = (
+        Let("e", apply("exp", x.load(*index) - Ref("m"))),
+        row.store((c,), Ref("e")),
+        fold_over("sum", "s", Ref("e")),
+    )
+    scaled = Each((c,), (y.store(index, row.load(c) / Ref("s")),))
+    body = (largest, Each((c,), powers), scaled)
+    return LoopTree((x, y), (Each(outer, body, locals=(row,)),)).verify()
+
+
+def window_tree(src: MemoryDesc, dst: MemoryDesc, kernel: int, step: int, pad: int) -> LoopTree:
+    """The largest value of each window, the mean of what is not padding, and where the largest is: `where`
+    and `mean` are dense f32 of the shape of `dst`.
+    """
+    x, y = TreeTensor.of_desc("src", src), TreeTensor.of_desc("dst", dst)
+    where, mean = (TreeTensor.row_major(name, dst.dims) for name in ("where", "mean"))
+    n, c, oh, ow = (TreeAxis(name, extent) for name, extent in zip("nchw", dst.dims, strict=True))
+    kh, kw = TreeAxis("kh", kernel), TreeAxis("kw", kernel)
+    ih, iw = oh * step + kh - pad, ow * step + kw - pad
+    at = x.load(n, c, ih, iw)
+    place = Coordinate(kh * kernel + kw)
+    folds = (
+        Fold("argmax", ("m", "i"), (at, place)),
+        fold_over("sum", "s", at),
+        fold_over("sum", "k", Const(1)),
+    )
+    window = Each((kh, kw), folds, (Guard(ih, src.dims[2]), Guard(iw, src.dims[3])))
+    index = (n, c, oh, ow)
+    stores = (
+        y.store(index, Ref("m")),
+        where.store(index, Ref("i")),
+        mean.store(index, Ref("s") / apply("max", Ref("k"), 1.0)),
+    )
+    return LoopTree((x, y, where, mean), (Each(index, (window, *stores)),)).verify()
+
+
+# --- a second interpreter -----------------------------------------------------------------------------------
+
+
+class OneByOne:
+    """The docstring of `plan/tree.py`, literally: one position after the other."""
+
+    def __init__(self, tree: LoopTree, flats: Mapping[str, Array], scalars: tuple[float, ...] = ()) -> None:
+        self.tree, self.flats, self.scalars = tree, flats, scalars
+        self.real = np.float64 if tree.wide else np.float32
+        for each in tree.items:
+            self.each(each, {}, {})
+
+    def each(self, each: Each, at: dict[str, int], names: dict[str, Array]) -> dict[str, Array]:
+        states = {item: [self.real(x) for x in FOLDS[item.op].identity] for item in each.folds}
+        for position in product(*(range(axis.extent) for axis in each.axes)):
+            here = at | dict(zip((axis.name for axis in each.axes), position, strict=True))
+            if not all(self.holds(guard, here) for guard in each.guards):
+                continue
+            known = dict(names)
+            for local in each.locals:
+                self.flats = {**self.flats, local.name: np.zeros(local.sizes, self.real)}
+            for item in each.items:
+                if isinstance(item, Each):
+                    known |= self.each(item, here, known)
+                elif isinstance(item, Let):
+                    known[item.name] = self.value(item.value, here, known)
+                elif isinstance(item, Fold):
+                    new = [self.value(value, here, known) for value in item.values]
+                    states[item] = list(fold(item.op, _NUMPY, states[item], new))
+                else:
+                    value = self.value(item.value, here, known)
+                    self.put(item.tensor, [self.index(i, here) for i in item.index], value)
+        return {
+            name: np.asarray(x)
+            for item, found in states.items()
+            for name, x in zip(item.names, found, strict=True)
+        }
+
+    def holds(self, guard: Guard, at: dict[str, int]) -> bool:
+        whole, rest = divmod(
+            self.index(Affine(guard.index.terms, guard.index.constant), at), guard.index.divisor
+        )
+        return not rest and 0 <= whole < guard.size
+
+    def index(self, index: Affine, at: dict[str, int]) -> int:
+        return (index.constant + sum(factor * at[name] for name, factor in index.terms)) // index.divisor
+
+    def offset(self, tensor: TreeTensor, index: list[int]) -> int:
+        total = tensor.base
+        for digits, rest in zip(tensor.digits, index, strict=True):
+            for digit in reversed(digits):
+                total += rest // digit.step * digit.stride
+                rest %= digit.step
+        return total
+
+    def put(self, name: str, index: list[int], value: Array) -> None:
+        flat, tensor = self.flats[name], self.tree.tensor(name)
+        if flat.dtype.kind == "f":
+            flat[tuple(index)] = value
+        else:
+            flat[self.offset(tensor, index)] = from_real(np.atleast_1d(value), tensor.data_type)[0]
+
+    def value(self, expr: Expr, at: dict[str, int], names: dict[str, Array]) -> Array:
+        if isinstance(expr, Load):
+            flat, tensor = self.flats[expr.tensor], self.tree.tensor(expr.tensor)
+            index = [self.index(each, at) for each in expr.index]
+            if flat.dtype.kind == "f":
+                return np.asarray(flat[tuple(index)])
+            place = self.offset(tensor, index)
+            return to_real(flat[place : place + 1], tensor.data_type, self.real)[0]
+        if isinstance(expr, Apply):
+            return evaluate(expr.op, _NUMPY, [np.asarray(self.value(each, at, names)) for each in expr.args])
+        if isinstance(expr, Ref):
+            return names[expr.name]
+        if isinstance(expr, Coordinate):
+            return np.asarray(self.real(self.index(expr.index, at)))
+        number = (
+            expr.number
+            if isinstance(expr, Const)
+            else self.scalars[expr.number]
+            if isinstance(expr, Scalar)
+            else 0
+        )
+        return np.asarray(self.real(number))
+
+
+F32 = DataType.f32
