@@ -9,10 +9,11 @@ import pytest
 
 from restride.cli.usage import UsageError
 from restride_bench.driver.attr_text import FactorText, FlagText, PostOpText
-from restride_bench.driver.cases import ReorderCase, ShuffleCase, Strides
 from restride_bench.driver.common import COMMON_KNOBS
+from restride_bench.driver.drivers import DRIVERS
 from restride_bench.driver.expand import Test, expand
-from restride_bench.driver.knobs import DRIVERS
+from restride_bench.driver.primitives.reorder import ReorderCase, Strides
+from restride_bench.driver.primitives.shuffle import ShuffleCase
 
 # benchdnn's own files, where somebody has them: a folder with reorder/ and shuffle/ in it.
 _INPUTS = os.environ.get("BENCHDNN_INPUTS", "")

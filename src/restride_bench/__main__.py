@@ -25,7 +25,7 @@ from .suite import Bench, SuiteRow
 _QUICK_BYTES, _LARGEST, _QUICK_LARGEST = 4_000_000, 1_000_000_000, 16_000_000
 _GROWTH = "growth"
 _DRIVER = (
-    "With --reorder or --shuffle: oneDNN benchdnn's grammar; restride bench --reorder --help tells more."
+    "With a driver such as --reorder: oneDNN benchdnn's grammar; restride bench --reorder --help tells more."
 )
 
 

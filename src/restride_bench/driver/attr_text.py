@@ -96,8 +96,6 @@ def _parse_factor(knob: str, text: str, is_whole: bool) -> FactorText:
         hint = "ARG:POLICY[:VALUE][:TYPE[:GROUPS]] with src or dst, and common, per_dim_0, …, per_tensor"
         raise wrong(knob, text, "no argument and policy", hint)
     policy, *rest = rest
-    if policy in ("per_oc", "per_ocic"):
-        raise wrong(knob, text, f"a reorder has no {policy}", "please use per_dim_0 or per_dim_1")
     value, rest = _take_value(knob, text, policy, rest, is_whole)
     data_type, groups = _take_type(knob, text, rest)
     return FactorText("src" if arg == "src0" else arg, policy, value, data_type, groups)

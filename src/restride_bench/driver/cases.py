@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from .attr_text import Factors, Flags, PostOpTexts
+from .attr_text import Factors, PostOpTexts
 
 
-@dataclass(frozen=True, slots=True)
-class Strides:
-    """Strides in elements of source and destination; empty where the tag says it."""
+class Several(tuple[Any, ...]):
+    """One value for each of several tensors, with colons between them: `abx:any`."""
 
-    src: tuple[int, ...] = ()
-    dst: tuple[int, ...] = ()
+    __slots__ = ()
 
     def __str__(self) -> str:
-        return ":".join("x".join(map(str, side)) for side in (self.src, self.dst))
+        return ":".join(map(str, self))
+
+
+ROW_MAJOR, F32_TWICE = Several(("abx",)), Several(("f32", "f32"))
+"""What most knobs of several tensors are by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Case:
     @classmethod
     def order(cls) -> tuple[str, ...]:
         """Names of the knobs as a reproducer line has them."""
-        return _ATTR_KNOBS
+        return ATTR_KNOB_NAMES
 
     @classmethod
     def loops(cls) -> tuple[str, ...]:
@@ -77,54 +79,23 @@ class Case:
         return " ".join(word for word in self.knobs() if word.startswith("--attr"))
 
 
-_DESC = ("dims", "name")
-_ATTR_KNOBS = tuple(f.name for f in fields(Case) if f.name not in _DESC)
+_DESC = ("dims", "name", "vdims")
+ATTR_KNOB_NAMES = tuple(f.name for f in fields(Case) if f.name not in _DESC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReorderCase(Case):
-    """A reorder."""
+class SeveralCase(Case):
+    """A case of several tensors, with dims of each: `3x5x6:1x5x6`. `dims` are those of the result.
 
-    driver: ClassVar[str] = "reorder"
+    `vdims` are as many as the longest has; those that a tensor leaves out are 1.
+    """
 
-    sdt: str = "f32"
-    ddt: str = "f32"
-    stag: str = "abx"
-    dtag: str = "abx"
-    strides: Strides = Strides()
-    oflag: Flags = ()
-    cross_engine: str = "none"
-    runtime_dim_mask: int = 0
-    def_scales: tuple[float, ...] = ()
+    vdims: tuple[tuple[int, ...], ...] = ()
 
-    @classmethod
-    def order(cls) -> tuple[str, ...]:
-        """Names of the knobs as a reproducer line has them."""
-        own = ("sdt", "ddt", "stag", "dtag", "strides", "oflag", "cross_engine", "runtime_dim_mask")
-        return (*own, *_ATTR_KNOBS, "def_scales")
-
-    @classmethod
-    def loops(cls) -> tuple[str, ...]:
-        """The same, the outermost loop first: masks of runtime dims are the innermost one."""
-        return (*(name for name in cls.order() if name != "runtime_dim_mask"), "runtime_dim_mask")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffleCase(Case):
-    """A shuffle, forward or backward."""
-
-    driver: ClassVar[str] = "shuffle"
-
-    dir: str = "FWD_D"
-    dt: str = "f32"
-    tag: str = "abx"
-    axis: int = 1
-    group: int = 1
-
-    @classmethod
-    def order(cls) -> tuple[str, ...]:
-        """Names of the knobs as a reproducer line has them."""
-        return ("dir", "dt", "tag", "axis", "group", *_ATTR_KNOBS)
+    @property
+    def shape(self) -> str:
+        """The dims of each tensor."""
+        return ":".join("x".join(map(str, dims)) for dims in self.vdims)
 
 
 def knob_text(field: str, value: Any) -> str:
@@ -135,7 +106,7 @@ def knob_text(field: str, value: Any) -> str:
 def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not isinstance(value, Several):
         # Commas separate def-scales, which are numbers, and peers; the others are parts of an attribute.
         return ("," if value and isinstance(value[0], float | int | str) else "+").join(map(str, value))
     return str(value)

@@ -11,13 +11,16 @@ import numpy as np
 import restride as rs
 from restride.runtime.alloc import allocate
 
+from .compare import Points, Tolerance, are_near, points_of
 from .fill import Array, Bytes
 from .work import CaseOperand
 
 GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alignment stays
 _CANARY = 0xC7
 _SHOWN = 10
+_LEAST_TRUSTED = 10  # elements; of fewer, many may be zero by chance
 _NAMES = {rs.ARG_DST: "DST", rs.ARG_DST_1: "DST_1", rs.ARG_DST_2: "DST_2", rs.ARG_DIFF_SRC: "DIFF_SRC"}
+_NAMES |= {rs.ARG_DIFF_WEIGHTS: "DIFF_WEI", rs.ARG_WORKSPACE: "WS"}
 
 
 class GuardedStorage:
@@ -37,20 +40,29 @@ class GuardedStorage:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found: why it is wrong, or the empty string; how many elements of how many; some of them."""
+    """What was found: why it is wrong, or the empty string; how many elements of how many; some of them.
+
+    `zeros` is which part of them is zero, `trusted` how much of that says nothing.
+    """
 
     reason: str = ""
     errors: int = 0
     total: int = 0
     lines: tuple[str, ...] = ()
     zeros: float = 0.0
+    trusted: float = 0.8
+
+    @property
+    def is_empty(self) -> bool:
+        """True where so many elements are zero that they tell little."""
+        return self.zeros > self.trusted and self.total >= _LEAST_TRUSTED
 
 
 def judge(
     operand: CaseOperand, got: GuardedStorage, wanted: GuardedStorage, before: Callable[[], Bytes]
 ) -> Verdict:
     """Compare an answer with the reference's, bit by bit. `before` makes the storage as it was."""
-    found, right = _logical(operand.md, got.bytes), _logical(operand.md, wanted.bytes)
+    found, right = logical(operand.md, got.bytes), logical(operand.md, wanted.bytes)
     differ = np.flatnonzero(_words(found) != _words(right))
     lines = tuple(_line(operand, i, found, right) for i in differ[:_SHOWN].tolist())
     zeros = float(np.mean(_words(found) == 0)) if found.size else 0.0
@@ -58,7 +70,30 @@ def judge(
     return Verdict(reason, int(differ.size), int(found.size), lines, zeros)
 
 
-def _logical(md: rs.MemoryDesc, storage: Bytes) -> Array:
+def judge_near(
+    operand: CaseOperand, got: GuardedStorage, exact: Array, tolerance: Tolerance, before: Callable[[], Bytes]
+) -> Verdict:
+    """Compare an answer with what a formula says, as near as a tolerance says. Padding must be zero, too."""
+    data_type, found = operand.md.data_type, logical(operand.md, got.bytes)
+    points = points_of(found, np.broadcast_to(exact, found.shape), data_type)
+    wrong = np.flatnonzero(~are_near(points, data_type, tolerance))
+    lines = tuple(_near_line(operand, points, i, found.shape) for i in wrong[:_SHOWN].tolist())
+    zeros = float(np.mean(found == 0)) if found.size else 0.0
+    reason = "" if wrong.size else _outside(operand, got, before)
+    return Verdict(reason, int(wrong.size), int(found.size), lines, zeros, tolerance.trusted_zeros(data_type))
+
+
+def _near_line(operand: CaseOperand, points: Points, at: int, shape: tuple[int, ...]) -> str:
+    index = int(points.index[at])
+    place = ":".join(map(str, np.unravel_index(index, shape)))
+    return (
+        f"[{index:4d}][{_NAMES.get(operand.arg, str(operand.arg))}][{place}] "
+        f"exp_f32:{points.exact[at]:12.6g} exp:{points.right[at]:12.6g} got:{points.got[at]:12.6g} "
+        f"diff:{points.diff[at]:8.6g} rdiff:{points.rdiff[at]:8.6g}"
+    )
+
+
+def logical(md: rs.MemoryDesc, storage: Bytes) -> Array:
     """The elements in row-major order."""
     return rs.Memory(md, rs.Engine("cpu"), storage).to_numpy()
 
@@ -94,7 +129,7 @@ def _has_zero_padding(operand: CaseOperand, storage: Bytes) -> bool:
     md = operand.md
     if md.padded_dims == md.dims or not md.nelems:
         return True
-    whole = _logical(rs.MemoryDesc(md.padded_dims, md.data_type, operand.format), storage).copy()
+    whole = logical(rs.MemoryDesc(md.padded_dims, md.data_type, operand.format), storage).copy()
     bits = whole.view(f"u{whole.itemsize}")
     bits[tuple(slice(n) for n in md.dims)] = 0
     return not bits.any()

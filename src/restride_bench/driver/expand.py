@@ -18,7 +18,8 @@ from restride.nearest import nearest
 from . import words
 from .cases import Case
 from .common import COMMON_KNOBS, CommonKnobs, by_default
-from .knobs import DRIVERS, Driver, parse_desc
+from .driver import Driver
+from .drivers import DRIVERS
 
 _DEEPEST = 16
 _MOST_TESTS = 5_000_000
@@ -54,7 +55,7 @@ def expand(arguments: Sequence[str]) -> Expansion:
     machine = _ExpansionState()
     machine.take_all(arguments)
     if machine.driver is None:
-        raise wrong_usage("restride bench: no driver", hint="begin with --reorder or --shuffle")
+        raise wrong_usage("restride bench: no driver", hint=f"begin with {_named()}")
     return Expansion(tuple(machine.tests), machine.common)
 
 
@@ -111,11 +112,13 @@ class _ExpansionState:
 
     def expand(self, word: str) -> None:
         if self.driver is None:
-            raise wrong_usage(f"restride bench: {word[:80]!r} before a driver", hint="--reorder comes first")
-        dims, name = parse_desc(word)
+            raise wrong_usage(
+                f"restride bench: {word[:80]!r} before a driver", hint=f"{_named()} comes first"
+            )
+        problem = self.driver.parse(word)
         order = self.driver.case.loops()
         for chosen in itertools.product(*(self.values[field] for field in order)):
-            case = self.driver.case(dims=dims, name=name, **dict(zip(order, chosen, strict=True)))
+            case = self.driver.case(**problem, **dict(zip(order, chosen, strict=True)))
             self.add(Test(case, self.common))
 
     def add(self, test: Test) -> None:
@@ -127,7 +130,7 @@ class _ExpansionState:
 
     def _batch(self, text: str) -> None:
         if self.driver is None:
-            raise wrong_usage("--batch before a driver", hint="--reorder or --shuffle comes first")
+            raise wrong_usage("--batch before a driver", hint=f"{_named()} comes first")
         if len(self.folders) >= _DEEPEST:
             raise wrong_usage("--batch: files include each other", why=f"{_DEEPEST} deep, at {text[:80]!r}")
         folder = self.folders[-1] if self.folders else None
@@ -181,3 +184,7 @@ class _ExpansionState:
 def _defaults(driver: Driver) -> Values:
     names = driver.case.order()
     return {f.name: (f.default,) for f in fields(driver.case) if f.name in names}
+
+
+def _named() -> str:
+    return "one of " + ", ".join(f"--{name}" for name in DRIVERS)

@@ -66,6 +66,11 @@ def operand_for(md: MemoryDesc) -> Bytes:
     return _repeated(np.clip(values, *_limits(md.data_type)).astype(md.data_type.numpy), md.size)
 
 
+def whole_numbers(dims: Sequence[int], low: int, high: int, seed: int) -> Array:
+    """Whole numbers from `low` to `high` for each element, in logical order."""
+    return np.random.default_rng(seed).integers(low, high, dims, endpoint=True).astype(np.float64)
+
+
 def _repeated(pattern: Array, nbytes: int) -> Bytes:
     return np.resize(pattern.view(np.uint8), nbytes)
 

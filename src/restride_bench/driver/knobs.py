@@ -10,11 +10,14 @@ from typing import Any
 from restride import Error, FormatTag
 from restride.cli.usage import UsageError
 
-from .attr_text import parse_flags, parse_output_scale, parse_post_ops, parse_scales, parse_zero_points, wrong
-from .cases import Case, ReorderCase, ShuffleCase, Strides
+from .attr_text import parse_output_scale, parse_post_ops, parse_scales, parse_zero_points, wrong
+from .cases import Several
 from .type_names import TYPES
 
-_DIMS = re.compile(r"(?P<dims>[0-9]{1,19}(x[0-9]{1,19})*)(_?n\"?(?P<name>[^\"]*)\"?)?\Z")
+_SHAPE = "[0-9]{1,19}(x[0-9]{1,19})*"
+_NAME = r"(_?n\"?(?P<name>[^\"]*)\"?)?\Z"
+_DIMS = re.compile(f"(?P<dims>{_SHAPE}){_NAME}")
+_SEVERAL_DIMS = re.compile(f"(?P<dims>{_SHAPE}(:{_SHAPE})*){_NAME}")
 _MOST_DIMS = 12
 
 
@@ -41,25 +44,6 @@ class Knob:
         return {self.field: tuple(self.parse(knob, part) for part in parts)}
 
 
-class _PairKnob(Knob):
-    """The knob `--dt=SRC:DST` of a reorder, which sets two fields; one type stands for both."""
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """Both types."""
-        return ("sdt", "ddt")
-
-    def settings(self, knob: str, text: str) -> dict[str, tuple[Any, ...]]:
-        """The values of both fields. Raises UsageError for pairs that are no product of two lists."""
-        pairs = [(part.partition(":")[0], part.partition(":")[2] or part) for part in text.split(",")]
-        sides = [
-            tuple(dict.fromkeys(self.parse(knob, part) for part in side)) for side in zip(*pairs, strict=True)
-        ]
-        if len(set(pairs)) != len(sides[0]) * len(sides[1]):
-            raise wrong(knob, text, "these pairs are not all combinations", "set --sdt and --ddt in turn")
-        return {"sdt": sides[0], "ddt": sides[1]}
-
-
 class _FilterKnob(Knob):
     """The knobs `--impl` and `--skip-impl`: there is one filter, and the last of them sets it."""
 
@@ -78,27 +62,20 @@ def unquoted(text: str) -> str:
     return text.replace('"', "").replace("'", "")
 
 
-def _choice(field: str, *allowed: str) -> Knob:
-    def parse(knob: str, text: str) -> str:
-        if text in allowed:
-            return text
-        raise wrong(knob, text, f"there are {', '.join(allowed)}", "")
-
-    return Knob(field, parse)
-
-
-def _of_value(parse: Callable[[str], Any]) -> Callable[[str, str], Any]:
+def of_value(parse: Callable[[str], Any]) -> Callable[[str, str], Any]:
     """What is read without the name of its knob, for attributes."""
     return lambda knob, text: parse(text)
 
 
-def _parse_type(knob: str, text: str) -> str:
+def parse_type(knob: str, text: str) -> str:
+    """The name of a data type, restride's own or not."""
     if text in TYPES:
         return text
     raise wrong(knob, text, "there is no such data type", f"there are {', '.join(TYPES)}")
 
 
-def _parse_tag(knob: str, text: str) -> str:
+def parse_tag(knob: str, text: str) -> str:
+    """A tag of the grammar, any or undef."""
     try:
         FormatTag.parse(text)
     except Error as error:
@@ -121,18 +98,11 @@ def parse_count(knob: str, text: str) -> int:
     raise wrong(knob, text, "it is a whole number of 0 or more", "")
 
 
-def _parse_axis(knob: str, text: str) -> int:
+def parse_axis(knob: str, text: str) -> int:
+    """A whole number, negative or not."""
     if re.match(r"-?[0-9]{1,4}\Z", text):
         return int(text)
     raise wrong(knob, text, "it is a whole number", "")
-
-
-def _parse_strides(knob: str, text: str) -> Strides:
-    sides = text.split(":") if text else ["", ""]
-    if len(sides) != 2 or not all(re.match(r"([0-9]{1,18}(x[0-9]{1,18})*)?\Z", side) for side in sides):
-        raise wrong(knob, text, "it is SRC:DST, either of which may be empty", "for example 3x4x5x6:")
-    src, dst = (tuple(map(int, side.split("x"))) if side else () for side in sides)
-    return Strides(src, dst)
 
 
 def _matching(pattern: str, why: str, hint: str = "") -> Callable[[str, str], str]:
@@ -160,81 +130,98 @@ _ROUNDING = _matching(
 _DROPOUT = _matching(r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?", "it is PROBABILITY[:SEED[:TAG]]")
 
 
-def _parse_reals(knob: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(",")) if text else ()
-    except ValueError:
-        raise wrong(knob, text, "it is numbers with commas between them", "") from None
+def choice(field: str, *allowed: str) -> Knob:
+    """A knob whose values are words."""
+
+    def parse(knob: str, text: str) -> str:
+        if text in allowed:
+            return text
+        raise wrong(knob, text, f"there are {', '.join(allowed)}", "")
+
+    return Knob(field, parse)
 
 
-def _parse_dir(knob: str, text: str) -> str:
-    word = text.upper()
-    if word in ("FWD_D", "FWD_I", "BWD_D"):
-        return word
-    raise wrong(knob, text, "there are FWD_D, FWD_I and BWD_D", "")
+def caseless(field: str, *allowed: str) -> Knob:
+    """A knob whose values are words in small or capital letters; `allowed` is how a reproducer has them."""
+    named = {word.lower(): word for word in allowed}
+
+    def parse(knob: str, text: str) -> str:
+        if text.lower() in named:
+            return named[text.lower()]
+        raise wrong(knob, text, f"there are {', '.join(allowed)}", "")
+
+    return Knob(field, parse)
 
 
-_ATTR = {
-    "attr-scales": Knob("attr_scales", _of_value(parse_scales)),
-    "attr-oscale": Knob("attr_scales", _of_value(parse_output_scale)),
-    "attr-zero-points": Knob("attr_zero_points", _of_value(parse_zero_points)),
-    "attr-post-ops": Knob("attr_post_ops", _of_value(parse_post_ops)),
-    "attr-scratchpad": _choice("attr_scratchpad", "library", "user"),
+def several(field: str, parse: Callable[[str, str], Any], least: int = 1) -> Knob:
+    """A knob whose values are of several tensors, with colons between them: `f32:s8`.
+
+    One value stands for `least` of them.
+    """
+
+    def parse_all(knob: str, text: str) -> Several:
+        parts = [parse(knob, part) for part in text.split(":")]
+        return Several(parts * least if len(parts) == 1 else parts)
+
+    return Knob(field, parse_all)
+
+
+def flag(field: str) -> Knob:
+    """A knob that is true or false."""
+    return Knob(field, parse_bool)
+
+
+ATTR_KNOBS = {
+    "attr-scales": Knob("attr_scales", of_value(parse_scales)),
+    "attr-oscale": Knob("attr_scales", of_value(parse_output_scale)),
+    "attr-zero-points": Knob("attr_zero_points", of_value(parse_zero_points)),
+    "attr-post-ops": Knob("attr_post_ops", of_value(parse_post_ops)),
+    "attr-scratchpad": choice("attr_scratchpad", "library", "user"),
     "attr-fpmath": Knob("attr_fpmath", _FPMATH),
-    "attr-acc-mode": _choice("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
+    "attr-acc-mode": choice("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
     "attr-rounding-mode": Knob("attr_rounding_mode", _ROUNDING),
     "attr-deterministic": Knob("attr_deterministic", parse_bool),
     "attr-dropout": Knob("attr_dropout", _DROPOUT),
-    "attr-precomputed-reductions": Knob("attr_precomputed_reductions", _of_value(str)),
-    "impl": _FilterKnob("impl", _of_value(str)),
-    "skip-impl": _FilterKnob("skip_impl", _of_value(str)),
+    "attr-precomputed-reductions": Knob("attr_precomputed_reductions", of_value(str)),
+    "impl": _FilterKnob("impl", of_value(str)),
+    "skip-impl": _FilterKnob("skip_impl", of_value(str)),
     "ctx-init": Knob("ctx_init", _CONTEXT),
     "ctx-exe": Knob("ctx_exe", _CONTEXT),
 }
-REORDER_KNOBS = {
-    "sdt": Knob("sdt", _parse_type),
-    "ddt": Knob("ddt", _parse_type),
-    "dt": _PairKnob("sdt", _parse_type),
-    "stag": Knob("stag", _parse_tag),
-    "dtag": Knob("dtag", _parse_tag),
-    "strides": Knob("strides", _parse_strides),
-    "oflag": Knob("oflag", _of_value(parse_flags)),
-    "cross-engine": _choice("cross_engine", "none", "cpu2gpu", "gpu2cpu"),
-    "runtime-dim-mask": Knob("runtime_dim_mask", parse_count),
-    "def-scales": Knob("def_scales", _parse_reals, is_list=False),
-    **_ATTR,
-}
-SHUFFLE_KNOBS = {
-    "dir": Knob("dir", _parse_dir),
-    "dt": Knob("dt", _parse_type),
-    "tag": Knob("tag", _parse_tag),
-    "fmt": Knob("tag", _parse_tag),
-    "axis": Knob("axis", _parse_axis),
-    "group": Knob("group", parse_count),
-    **_ATTR,
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """A primitive that the driver runs: its case, and its knobs by name."""
-
-    case: type[Case]
-    knobs: dict[str, Knob]
-
-
-DRIVERS = {"reorder": Driver(ReorderCase, REORDER_KNOBS), "shuffle": Driver(ShuffleCase, SHUFFLE_KNOBS)}
+def parse_real(knob: str, text: str) -> float:
+    """A number, such as 0.25 or -1e3."""
+    try:
+        return float(text)
+    except ValueError:
+        raise wrong(knob, text, "it is a number", "") from None
 
 
-def parse_desc(text: str) -> tuple[tuple[int, ...], str]:
+def parse_dims(text: str) -> dict[str, Any]:
     """Dims and name of a problem: `2x64x3x3`, `48x64_n"weights"`."""
-    found = _DIMS.match(text)
+    shape, name = _shape_and_name(text, _DIMS, "write dims as 2x64x3x3")
+    return {"dims": _checked_dims(text, shape), "name": name}
+
+
+def parse_several_dims(text: str) -> dict[str, Any]:
+    """Dims of several tensors, and a name: `3x5x6:1x5x6`. Dims that one leaves out at its end are 1."""
+    shape, name = _shape_and_name(text, _SEVERAL_DIMS, "write dims as 3x5x6:1x5x6")
+    each = [_checked_dims(text, part) for part in shape.split(":")]
+    ndims = max(map(len, each))
+    vdims = tuple((*dims, *(1,) * (ndims - len(dims))) for dims in each)
+    return {"dims": tuple(map(max, zip(*vdims, strict=True))), "vdims": vdims, "name": name}
+
+
+def _shape_and_name(text: str, pattern: re.Pattern[str], hint: str) -> tuple[str, str]:
+    found = pattern.match(text)
     if not found:
-        raise wrong("the problem", text, "it is neither a knob nor dims", "write dims as 2x64x3x3")
-    dims = tuple(map(int, found["dims"].split("x")))
+        raise wrong("the problem", text, "it is neither a knob nor dims", hint)
+    return found["dims"], found["name"] or ""
+
+
+def _checked_dims(text: str, shape: str) -> tuple[int, ...]:
+    dims = tuple(map(int, shape.split("x")))
     if len(dims) > _MOST_DIMS:
         raise wrong("the problem", text, f"a tensor has at most {_MOST_DIMS} axes", "")
-    return dims, found["name"] or ""
-
-
-__all__ = ["DRIVERS", "Driver", "Knob", "parse_bool", "parse_count", "parse_desc", "unquoted"]
+    return dims

@@ -1,4 +1,4 @@
-"""Run problems as oneDNN's benchdnn does, on restride: `restride bench --reorder|--shuffle [KNOBS] PROBLEMS`.
+"""Run problems as oneDNN's benchdnn does, on restride: `restride bench --DRIVER [KNOBS] PROBLEMS`.
 
 A knob holds for the problems behind it; lists are separated by commas, and all combinations are run:
 
@@ -6,7 +6,7 @@ A knob holds for the problems behind it; lists are separated by commas, and all 
   restride bench --mode=P --perf-template=%prb%,%-Gbw% --reorder --dtag=axb 8x64x112x112
   restride bench --shuffle --batch=FILE
 
-The knobs are listed in docs/bench.md.
+Drivers are reorder, shuffle, concat, sum. The knobs are listed in docs/bench.md.
 Exit status: 0, 1 where a test failed or was refused, 2 for a wrong command.
 """
 
@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from restride.cli.output import Answer, say, tell
 from restride.cli.progress import Progress
 
+from .drivers import DRIVERS
 from .expand import Expansion, Test, expand
 from .jobs import processes, results
-from .knobs import DRIVERS
 from .report import DriverReport
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..arithmetic import PeerArithmetic
 from ..peer import PeerRefusal
 from .attr_text import Factors, FactorText, PostOpTexts
-from .cases import Case, ReorderCase
+from .cases import Case
+from .primitives.reorder import ReorderCase
 
 _SCALE = 0.5  # about which the scales along a dim lie
 _INTEGERS = ("s32", "s8", "u8")

@@ -15,8 +15,8 @@ from restride.plan.conversion import storage_dtype
 
 from ..onednn import OneDNN
 from ..peer import PeerRefusal
-from .cases import ShuffleCase
 from .fill import Bytes
+from .primitives.shuffle import ShuffleCase
 
 Call = Callable[[], object]
 

@@ -17,10 +17,12 @@ from ..peer import Peer, PeerRefusal
 from ..peers import OneDNNPeer, open_peers
 from ..problem import PeerProblem, storage
 from . import peer_shuffle
-from .cases import Case, ReorderCase, ShuffleCase
+from .cases import Case
 from .common import CommonKnobs
 from .fill import POISON, Bytes
 from .peer_arithmetic import arithmetic_of, is_comparable
+from .primitives.reorder import ReorderCase
+from .primitives.shuffle import ShuffleCase
 from .result import PeerTime
 
 _ROUNDS = 15
@@ -123,7 +125,8 @@ def _of_case(peer: Peer, case: Case, source: Bytes, answer: Bytes) -> tuple[Call
     """A function to be timed, and the name of the kernel behind it."""
     if isinstance(case, ShuffleCase):
         return _of_shuffle(peer, case, source, answer)
-    assert isinstance(case, ReorderCase)
+    if not isinstance(case, ReorderCase):
+        raise PeerRefusal("peers are asked for reorders and shuffles")
     ready = peer.prepare(_problem(case), source, answer)
     return ready.call, ready.kernel
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 import restride as rs
 from restride import Error, InvalidArguments, OutOfMemory, Unimplemented
 
 from . import check, fill
-from .check import GuardedStorage
+from .check import GuardedStorage, Verdict
+from .drivers import driver_of
 from .expand import Test
 from .fill import Bytes
 from .peers import beside
@@ -20,10 +23,7 @@ from .placed import BoundPrimitive, Engines, Execute, place
 from .result import Outcome, Perf, Result, Stages
 from .skips import why_skipped, why_too_large
 from .timing import measure
-from .work import CaseOperand, CaseWork, make_work
-
-_MISTRUSTED_ZEROS = 0.8
-_LEAST_TRUSTED = 10  # elements; of fewer, many may be zero by chance
+from .work import CaseOperand, CaseWork, Values
 
 
 def execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
@@ -71,14 +71,15 @@ def _created(test: Test, stages: Stages) -> _ReadyPrimitive | Result:
     try:
         with _threads(case.ctx_init):
             with stages.timed("create_pd"):
-                work = make_work(case)
+                work = driver_of(case).work(case)
                 pd = work.create(engines.src, engines.dst)
-            hit = _filtered(test, str(pd.impl_info_str), work)
+            work = work.chosen(pd)
+            hit = _filtered(test, str(pd.impl_info_str))
             too_large = why_too_large(work, common)
             if hit or too_large:
                 return Result(Outcome.SKIPPED, hit or too_large, impl=str(pd.impl_info_str))
             with stages.timed("create_prim"):
-                return _ReadyPrimitive(work.with_scratchpad(pd), engines, pd, work.primitive(pd))
+                return _ReadyPrimitive(work, engines, pd, work.primitive(pd))
     except Unimplemented as error:
         return Result(Outcome.UNIMPLEMENTED, _why(error))
     except OutOfMemory as error:
@@ -89,7 +90,7 @@ def _created(test: Test, stages: Stages) -> _ReadyPrimitive | Result:
         return Result(Outcome.FAILED, f"creation raised {_why(error)}")
 
 
-def _filtered(test: Test, impl: str, work: CaseWork) -> str:
+def _filtered(test: Test, impl: str) -> str:
     """Why an implementation is not the one that is wanted."""
     case, common = test.case, test.common
     for knob, names in (("skip-impl", case.skip_impl), ("global-skip-impl", common.global_skip_impl)):
@@ -149,7 +150,7 @@ class _TestRun:
         case = self.test.case
         plain = replace(case, attr_scales=(), attr_zero_points=(), attr_post_ops=())
         _, src, dst = self.made.engines
-        return not str(make_work(plain).create(src, dst).impl_info_str).startswith("ref")
+        return not str(driver_of(plain).work(plain).create(src, dst).impl_info_str).startswith("ref")
 
     def _outcome(self) -> Result:
         try:
@@ -163,7 +164,7 @@ class _TestRun:
     def _executed(self) -> Result:
         with self.stages.timed("fill"):
             given = self._inputs()
-            outputs = self._outputs(fill.POISON)
+            outputs = self._outputs(fill.POISON, given)
         bound = self._bound(given, outputs)
         with self.stages.timed("execute"):
             bound.call()
@@ -176,19 +177,25 @@ class _TestRun:
         return self._timed(found, bound, given, outputs)
 
     def _inputs(self) -> dict[int, GuardedStorage]:
-        return {one.arg: _filled(one) for one in (self.work.src, *self.work.inputs, *self.work.scratchpads)}
+        return {one.arg: _filled(one) for one in (*self.work.reads, *self.work.scratchpads)}
 
-    def _outputs(self, poison: int) -> dict[int, GuardedStorage]:
-        """Storage for what is written: poisoned, or with an old destination to be summed."""
-        return {one.arg: self._output(one, poison) for one in (self.work.dst, *self.work.more)}
+    def _outputs(self, poison: int, inputs: dict[int, GuardedStorage]) -> dict[int, GuardedStorage]:
+        """Storage for what is written: poisoned, or with an old destination to be summed.
 
-    def _output(self, operand: CaseOperand, poison: int) -> GuardedStorage:
-        is_read = self.work.sums and operand.arg == self.work.dst.arg
-        return _filled(operand) if is_read else _poisoned(operand, poison)
+        In place it is the storage of what is read there.
+        """
+        return {one.arg: self._output(one, poison, inputs) for one in self.work.writes}
+
+    def _output(self, operand: CaseOperand, poison: int, inputs: dict[int, GuardedStorage]) -> GuardedStorage:
+        is_dst = operand.arg == self.work.dst.arg
+        if is_dst and self.work.in_place:
+            return inputs[self.work.in_place]
+        return _filled(operand) if is_dst and self.work.sums else _poisoned(operand, poison)
 
     def _initial(self, operand: CaseOperand) -> Bytes:
         """What a storage held before the run."""
-        return self._output(operand, fill.POISON).bytes
+        inputs = self._inputs() if self.work.in_place else {}
+        return self._output(operand, fill.POISON, inputs).bytes
 
     def _bound(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> BoundPrimitive:
         placed = place(self.work, self.made.engines, {**inputs, **outputs}, self.common)
@@ -197,15 +204,26 @@ class _TestRun:
 
     def _judged(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> Result:
         with self.stages.timed("compute_ref"):
-            wanted = self._reference(inputs)
+            wanted = self._reference() if self.work.formula is None else {}
+            exact = self._exact()
         with self.stages.timed("compare"):
-            return self._compared(inputs, outputs, wanted)
+            return self._compared(inputs, outputs, wanted, exact)
 
-    def _reference(self, inputs: dict[int, GuardedStorage]) -> dict[int, GuardedStorage]:
+    def _exact(self) -> Values:
+        """What the formula says, of inputs that no run has touched."""
+        work, formula = self.work, self.work.formula
+        if formula is None:
+            return {}
+        read = (*work.reads, work.dst) if work.sums else work.reads
+        values = {one.arg: check.logical(one.md, one.filled()).astype(np.float64) for one in read}
+        return formula.of(values)
+
+    def _reference(self) -> dict[int, GuardedStorage]:
         """What the reference engine answers into storage with another poison."""
-        engines, outputs = Engines.of(rs.Engine("reference")), self._outputs(fill.OTHER_POISON)
+        engines, inputs = Engines.of(rs.Engine("reference")), self._inputs()
+        outputs = self._outputs(fill.OTHER_POISON, inputs)
         pd = self.work.create(engines.src, engines.dst)
-        work = self.work.with_scratchpad(pd)
+        work = self.work.chosen(pd)
         scratchpads = {one.arg: _filled(one) for one in work.scratchpads}
         placed = place(work, engines, {**inputs, **outputs, **scratchpads}, self.common)
         BoundPrimitive(work.primitive(pd), engines, placed, execute).call()
@@ -216,12 +234,9 @@ class _TestRun:
         inputs: dict[int, GuardedStorage],
         outputs: dict[int, GuardedStorage],
         wanted: dict[int, GuardedStorage],
+        exact: Values,
     ) -> Result:
-        operands = (self.work.dst, *self.work.more)
-        verdicts = [
-            check.judge(one, outputs[one.arg], wanted[one.arg], partial(self._initial, one))
-            for one in operands
-        ]
+        verdicts = [self._verdict(one, outputs[one.arg], wanted, exact) for one in self.work.writes]
         errors, total = sum(v.errors for v in verdicts), sum(v.total for v in verdicts)
         lines = tuple(line for v in verdicts for line in v.lines)
         reason = next((v.reason for v in verdicts if v.reason), "")
@@ -229,13 +244,26 @@ class _TestRun:
             reason = reason or "canaries: bytes beside an input were written"
         if errors or reason:
             return Result(Outcome.FAILED, reason, errors, total, lines)
-        is_empty = verdicts[0].zeros > _MISTRUSTED_ZEROS and verdicts[0].total > _LEAST_TRUSTED
+        is_empty = any(v.is_empty for v in verdicts[: len(verdicts) if exact else 1])
         return Result(Outcome.MISTRUSTED if is_empty else Outcome.PASSED, errors=0, total=total)
+
+    def _verdict(
+        self,
+        operand: CaseOperand,
+        got: GuardedStorage,
+        wanted: dict[int, GuardedStorage],
+        exact: Values,
+    ) -> Verdict:
+        before, formula = partial(self._initial, operand), self.work.formula
+        if formula is None:
+            return check.judge(operand, got, wanted[operand.arg], before)
+        return check.judge_near(operand, got, exact[operand.arg], formula.tolerances[operand.arg], before)
 
     def _repeated(self, inputs: dict[int, GuardedStorage], first: dict[int, GuardedStorage]) -> Result:
         """A second run has to give the same bits."""
-        again = self._outputs(fill.POISON)
-        bound = self._bound(inputs, again)
+        given = self._inputs() if self.work.in_place else inputs
+        again = self._outputs(fill.POISON, given)
+        bound = self._bound(given, again)
         bound.call()
         bound.fetch()
         for arg, storage in first.items():
@@ -254,16 +282,15 @@ class _TestRun:
         work, common, call = self.work, self.common, bound.call
         spent = [self.stages.seconds[stage] * 1e3 for stage in ("create_pd", "create_prim")]
         times = measure(call, common)
-        sizes = int(work.src.md.size), int(work.dst.md.size)
-        perf = Perf(*times, spent[0], spent[1], *sizes)
+        sizes = [sum(int(one.md.size) for one in group) for group in (work.reads, work.writes)]
+        perf = Perf(*times, spent[0], spent[1], sizes[0], sizes[1])
         storages = inputs[work.src.arg].bytes, outputs[work.dst.arg].bytes
         peers = beside(self.test.case, common, call, work.src.md, storages) if common.peers else ()
         return replace(found, perf=perf, peers=peers)
 
 
 def _filled(operand: CaseOperand) -> GuardedStorage:
-    assert operand.data is not None
-    values = operand.data(operand.md.size)
+    values = operand.filled()
     stored = GuardedStorage(values.size)
     stored.bytes[...] = values
     return stored

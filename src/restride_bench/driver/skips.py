@@ -6,31 +6,28 @@ import os
 from collections.abc import Iterator
 
 import restride as rs
-from restride import DataType
 from restride.plan.conversion import PROVIDED
 from restride.runtime.pool import MOST_THREADS
 
 from .attr_text import PostOpText
-from .cases import Case, ReorderCase
+from .cases import Case
 from .check import has_gaps
 from .common import CommonKnobs
+from .drivers import driver_of
 from .expand import Test
 from .placed import USM_KINDS
 from .work import CaseWork
 
 _OURS = tuple(kind.name for kind in PROVIDED)
 _MOST_OF_MEMORY = 0.75
-_USUAL_TAG = "abx"
 
 
 def why_skipped(test: Test) -> str:
     """The reason, in the words of the report; the empty string where the test is to be run."""
     reasons = [*_of_common(test.common), *_of_case(test.case)]
-    if isinstance(test.case, ReorderCase):
-        reasons += [*_of_types((test.case.sdt, test.case.ddt)), *_of_reorder(test.case)]
-        reasons += _of_crossing(test.case, test.common)
-    else:
-        reasons += _of_types((getattr(test.case, "dt", "f32"),))
+    driver = driver_of(test.case)
+    reasons += [*_of_types(driver.types(test.case)), *driver.invalid(test.case)]
+    reasons += _of_crossing(test.case, test.common)
     return reasons[0] if reasons else ""
 
 
@@ -98,32 +95,18 @@ def _mask_of(op: PostOpText) -> int:
     return int(policy) if policy.isdigit() else 0
 
 
-def _of_reorder(case: ReorderCase) -> Iterator[str]:
-    sides = (("src", case.strides.src, case.stag), ("dst", case.strides.dst, case.dtag))
-    for name, strides, tag in sides:
-        if strides and tag != _USUAL_TAG:
-            yield f"Invalid case: strides and a tag, {tag}, for {name}"
-    for factor in case.attr_zero_points:
-        name = {"src": case.sdt, "dst": case.ddt}.get(factor.arg, "s32")
-        if not DataType.parse(name if name in _OURS else "s32").is_integral:
-            yield f"Invalid case: zero points of {factor.arg}, which is {name}"
-    if case.oflag and case.ddt not in ("s8", "u8", "s32", "s4", "u4"):
-        yield f"Invalid case: compensation of {case.ddt}"
-    if len({flag.mask for flag in case.oflag}) > 1:
-        yield _no("two kinds of compensation with different masks")
-
-
-def _of_crossing(case: ReorderCase, common: CommonKnobs) -> Iterator[str]:
-    if case.cross_engine != "none" and not common.has_queues:
-        yield _no(f"--cross-engine={case.cross_engine}, it is from or to a SYCL engine, which --engine names")
+def _of_crossing(case: Case, common: CommonKnobs) -> Iterator[str]:
+    crossing = getattr(case, "cross_engine", "none")
+    if crossing != "none" and not common.has_queues:
+        yield _no(f"--cross-engine={crossing}, it is from or to a SYCL engine, which --engine names")
 
 
 def why_too_large(work: CaseWork, common: CommonKnobs) -> str:
     """The reason where the memory of this machine does not do; the empty string where it does."""
     if not common.mem_check or common.mode == "I":
         return ""
-    src, dst = int(work.src.md.size), int(work.dst.md.size)
-    needed = src + _held(work, common) * dst
+    read, written = (sum(int(one.md.size) for one in group) for group in (work.reads, work.writes))
+    needed = read + _held(work, common) * written
     if needed <= _MOST_OF_MEMORY * _available():
         return ""
     return f"Not enough RAM: {needed / 1e9:.1f} GB are needed"

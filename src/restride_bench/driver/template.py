@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import clock
-from .cases import Case, ReorderCase
+from .cases import Case
 from .expand import Test
 from .result import Perf, Result
 from .tokens import TOKEN
@@ -37,7 +37,7 @@ def _field(*names: str) -> Callable[[int, Test, Result], Any]:
 
 
 def _flags(case: Case) -> str:
-    return "+".join(map(str, case.oflag)) if isinstance(case, ReorderCase) else ""
+    return "+".join(map(str, getattr(case, "oflag", ())))
 
 
 VALUES: dict[str, Callable[[int, Test, Result], Any]] = {
@@ -65,7 +65,7 @@ VALUES: dict[str, Callable[[int, Test, Result], Any]] = {
     "group": _field("group"),
     "axis": _field("axis"),
     "cfg": _field("dt", "sdt"),
-    "alg": lambda index, test, result: "",
+    "alg": _field("alg"),
 }
 
 

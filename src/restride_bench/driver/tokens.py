@@ -11,10 +11,6 @@ import re
 from restride.cli.usage import wrong_usage
 
 _TIMES = "%Gops%,%+ctime%,%-time%,%-Gflops%,%0time%,%0Gflops%"
-_CSV = {
-    "reorder": "%sdt%,%ddt%,%stag%,%dtag%,%flags%,%attr%,%DESC%",
-    "shuffle": "%dir%,%dt%,%tag%,%group%,%axis%,%DESC%",
-}
 TOKEN = re.compile(r"%([-0+]?)([KMG]?)([A-Za-z]+)%")
 PLAIN = (
     *("idx", "driver", "engine", "impl", "name", "prb", "desc", "DESC", "attr", "flags"),
@@ -27,11 +23,11 @@ RATES = (
 )
 
 
-def full(template: str, driver: str) -> str:
-    """What `def`, `csv` or a template of one's own stands for."""
+def full(template: str, own: str) -> str:
+    """What `def`, `csv` or a template of one's own stands for. `own`: what `csv` has of a driver."""
     known = {
         "def": f"perf,%engine%,%impl%,%name%,%prb%,{_TIMES}",
-        "csv": f"perf,%engine%,%impl%,%name%,{_CSV[driver]},{_TIMES}",
+        "csv": f"perf,%engine%,%impl%,%name%,{own},{_TIMES}",
     }
     return known.get(template, template)
 

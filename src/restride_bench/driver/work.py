@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -11,11 +11,14 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
+from restride.desc.tags import Tag
+from restride.runtime.alloc import allocate
 
 from . import fill
 from .attr_text import FactorText, PostOpText
-from .cases import Case, ReorderCase, ShuffleCase
-from .fill import Bytes
+from .cases import Case
+from .compare import Tolerance, rounded
+from .fill import Array, Bytes
 
 _ARGS = {"src": rs.ARG_SRC, "dst": rs.ARG_DST, "wei": rs.ARG_WEIGHTS, "bia": rs.ARG_BIAS}
 
@@ -24,13 +27,45 @@ _ARGS = {"src": rs.ARG_SRC, "dst": rs.ARG_DST, "wei": rs.ARG_WEIGHTS, "bia": rs.
 class CaseOperand:
     """A memory of an execution: its argument and descriptor, and the `format` that the descriptor is made of.
 
-    `data` fills the storage of an input with so many bytes.
+    Inputs have `data`, which fills the storage with so many bytes, or `values`, which are its elements in
+    logical order, rounded to the type when they are stored. A descriptor of format "any", or none, is the
+    primitive's to choose.
     """
 
     arg: int
     md: rs.MemoryDesc
     format: Any = None
     data: Callable[[int], Bytes] | None = None
+    values: Callable[[], Array] | None = None
+
+    def chosen(self, pd: Any) -> CaseOperand:
+        """The same in the format that a primitive descriptor has chosen."""
+        if self.md.format_kind == "blocked":
+            return self
+        md = pd.query_md("exec_arg_md", self.arg)
+        return replace(self, md=md, format=Tag(md.outer_order, md.inner_blks, md.inner_idxs))
+
+    def filled(self) -> Bytes:
+        """The bytes of an input."""
+        if self.values is not None:
+            return stored(self.md, self.values())
+        assert self.data is not None
+        return self.data(self.md.size)
+
+
+Values = Mapping[int, Array]
+"""Elements in logical order, by argument, as f64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """What an answer has to be near to: `of` computes it in f64 of what is read, `tolerances` say how near.
+
+    Both are by argument. An old destination that is summed is among what is read.
+    """
+
+    of: Callable[[Values], Values]
+    tolerances: Mapping[int, Tolerance]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +73,9 @@ class CaseWork:
     """What a case runs. `create` makes the primitive descriptor, given the engines of source and destination,
     `primitive` the primitive.
 
-    `sums` is true where the old destination is read. `more` are the further outputs.
+    `sums` is true where the old destination is read. `inputs` and `more` are what is read and written beside
+    source and destination. `formula` says what is right; without one it is what the reference engine does,
+    bit by bit. `in_place`: the argument that is read where the destination is written, 0 for none.
     `scratchpads` is the one that an execution is passed, or none.
     """
 
@@ -49,59 +86,65 @@ class CaseWork:
     inputs: tuple[CaseOperand, ...] = ()
     more: tuple[CaseOperand, ...] = ()
     sums: bool = False
+    formula: Formula | None = None
+    in_place: int = 0
     scratchpads: tuple[CaseOperand, ...] = ()
 
-    def with_scratchpad(self, pd: Any) -> CaseWork:
-        """This work with the scratchpad that a primitive descriptor asks for, if it does (R33)."""
-        md = pd.scratchpad_desc()
-        if md.is_zero():
-            return replace(self, scratchpads=())
-        pad = CaseOperand(rs.ARG_SCRATCHPAD, md, "a", lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))
-        return replace(self, scratchpads=(pad,))
+    @property
+    def reads(self) -> tuple[CaseOperand, ...]:
+        """All that is read."""
+        return (self.src, *self.inputs)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of source and destination, padding included."""
-        return int(self.src.md.size + self.dst.md.size)
+    def writes(self) -> tuple[CaseOperand, ...]:
+        """All that is written, and checked."""
+        return (self.dst, *self.more)
+
+    def chosen(self, pd: Any) -> CaseWork:
+        """This work with the formats that a primitive descriptor has chosen, and the scratchpad that it asks
+        for, if it does (R33).
+        """
+        md = pd.scratchpad_desc()
+        pad = CaseOperand(rs.ARG_SCRATCHPAD, md, "a", lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))
+        return replace(
+            self,
+            src=self.src.chosen(pd),
+            dst=self.dst.chosen(pd),
+            inputs=tuple(one.chosen(pd) for one in self.inputs),
+            more=tuple(one.chosen(pd) for one in self.more),
+            scratchpads=() if md.is_zero() else (pad,),
+        )
 
 
-def make_work(case: Case) -> CaseWork:
-    """The work of a case. Raises rs.Error where descriptors or attributes cannot be made."""
-    if isinstance(case, ReorderCase):
-        return _reorder(case)
-    assert isinstance(case, ShuffleCase)
-    return _shuffle(case)
+def stored(md: rs.MemoryDesc, values: Array) -> Bytes:
+    """The storage of a tensor with these elements, rounded to its type."""
+    engine, held = rs.Engine("cpu"), allocate(md.size).bytes()
+    held[...] = 0
+    if md.nelems:
+        dense = rs.Memory(rs.MemoryDesc(md.dims, md.data_type), engine, rounded(values, md.data_type))
+        dst = rs.Memory(md, engine, held)
+        rs.Reorder(dense, dst).execute(rs.Stream(engine), dense, dst)
+    return held
 
 
-# --- reorder -----------------------------------------------------------------------------------------------
+def desc_of(dims: Sequence[int], data_type: str, tag: str) -> rs.MemoryDesc:
+    """The descriptor of a tensor; of the tag undef, which leaves it out, one that is for the primitive."""
+    return rs.MemoryDesc(dims, data_type, "any" if tag == "undef" else tag)
 
 
-def _reorder(case: ReorderCase) -> CaseWork:
-    src_format, dst_format = case.strides.src or case.stag, case.strides.dst or case.dtag
-    src, dst = rs.MemoryDesc(case.dims, case.sdt, src_format), rs.MemoryDesc(case.dims, case.ddt, dst_format)
-    asked = _runtime_dims(case)
-    open_src, open_dst = (
-        rs.MemoryDesc(asked, case.sdt, src_format),
-        rs.MemoryDesc(asked, case.ddt, dst_format),
-    )
-    attr, inputs = _attr(case)
-    return CaseWork(
-        lambda here, there: rs.Reorder.PrimitiveDesc(here, open_src, there, open_dst, attr),
-        rs.Reorder,
-        CaseOperand(rs.ARG_FROM, src, src_format, lambda nbytes: fill.values_for(src.data_type, nbytes)),
-        CaseOperand(rs.ARG_TO, dst, dst_format, lambda nbytes: fill.values_for(dst.data_type, nbytes)),
-        tuple(inputs),
-        tuple(_sums(case, dst)),
-        any(op.kind == "sum" for op in case.attr_post_ops),
-    )
+def why_not_in_place(src: tuple[str, str], dst: tuple[str, str]) -> Iterator[str]:
+    """Why a tensor of this type and tag cannot lie where another one does."""
+    if DataType.parse(src[0]).bits != DataType.parse(dst[0]).bits:
+        yield f"Invalid case: in place with elements of two sizes, {src[0]} and {dst[0]}"
+    elif dst[1] not in ("any", src[1]):
+        yield f"Invalid case: in place with two tags, {src[1]} and {dst[1]}"
 
 
-def _runtime_dims(case: ReorderCase) -> tuple[int, ...]:
-    """The dims, those in the mask left to the execution."""
-    return tuple(rs.RUNTIME_DIM if case.runtime_dim_mask >> i & 1 else n for i, n in enumerate(case.dims))
+# --- attributes --------------------------------------------------------------------------------------------
 
 
-def _attr(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
+def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
+    """The attributes of a case, and the memories that an execution is passed for them."""
     attr, inputs = rs.PrimitiveAttr(), list[CaseOperand]()
     attr.set_scratchpad_mode(case.attr_scratchpad)
     for factor in case.attr_scales:
@@ -112,9 +155,6 @@ def _attr(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
     for index, op in enumerate(case.attr_post_ops):
         inputs += _append(post_ops, index, op, case)
     attr.set_post_ops(post_ops)
-    flags = {flag.kind: flag.mask for flag in getattr(case, "oflag", ())}
-    if flags:
-        attr.set_compensation(max(flags.values()), "s8s8_comp" in flags, "zp_comp" in flags)
     return attr, inputs
 
 
@@ -182,40 +222,3 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
             rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md)
         )
     ]
-
-
-def _sums(case: ReorderCase, dst: rs.MemoryDesc) -> list[CaseOperand]:
-    """The memories for compensation, one s32 for each index of the masked padded dims."""
-    args = {"s8s8_comp": rs.ARG_DST_1, "zp_comp": rs.ARG_DST_2}
-    return [CaseOperand(args[flag.kind], _sums_desc(flag.mask, dst), "a") for flag in case.oflag]
-
-
-def _sums_desc(mask: int, dst: rs.MemoryDesc) -> rs.MemoryDesc:
-    count = prod(n for i, n in enumerate(dst.padded_dims) if mask >> i & 1)
-    return rs.MemoryDesc((count,), "s32", "a")
-
-
-# --- shuffle -----------------------------------------------------------------------------------------------
-
-
-def _shuffle(case: ShuffleCase) -> CaseWork:
-    md = rs.MemoryDesc(case.dims, case.dt, case.tag)
-    attr, _ = _attr(case)
-    is_forward = case.dir != "BWD_D"
-    reads, writes = (rs.ARG_SRC, rs.ARG_DST) if is_forward else (rs.ARG_DIFF_DST, rs.ARG_DIFF_SRC)
-
-    def create(engine: rs.Engine, _: rs.Engine) -> Any:
-        kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        # What no forward shuffle can be, such as one of format any, is none to go back from.
-        forward = rs.ShuffleForward.Desc(kind, md, case.axis, case.group)
-        if is_forward:
-            return rs.ShuffleForward.PrimitiveDesc(forward, engine, attr)
-        desc = rs.ShuffleBackward.Desc(md, case.axis, case.group)
-        return rs.ShuffleBackward.PrimitiveDesc(desc, engine, None, attr)
-
-    return CaseWork(
-        create,
-        lambda pd: (rs.ShuffleForward if is_forward else rs.ShuffleBackward)(pd),
-        CaseOperand(reads, md, case.tag, lambda nbytes: fill.bits_for(md.data_type, nbytes)),
-        CaseOperand(writes, md, case.tag),
-    )

@@ -1,0 +1,117 @@
+"""What primitives mean, in f64 and without any of restride's code: post-ops, scales, functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import restride as rs
+
+from .attr_text import FactorText, PostOpText
+from .cases import Case
+from .fill import Array
+from .work import Values
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _logistic(s: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-s)))
+
+
+def _soft_relu(s: Array) -> Array:
+    return np.logaddexp(0.0, s)
+
+
+def _gelu_tanh(s: Array, alpha: float, beta: float) -> Array:
+    return np.asarray(0.5 * s * (1 + np.tanh(math.sqrt(2 / math.pi) * (s + 0.044715 * s**3))))
+
+
+def _elu(s: Array, alpha: float, beta: float) -> Array:
+    return np.where(s > 0, s, alpha * np.expm1(np.minimum(s, 0)))
+
+
+def _hardsigmoid(s: Array, alpha: float, beta: float) -> Array:
+    return np.clip(alpha * s + beta, 0, 1)
+
+
+Function = Callable[[Array, float, float], Array]
+
+ELTWISE: dict[str, Function] = {
+    "abs": lambda s, alpha, beta: np.abs(s),
+    "clip": lambda s, alpha, beta: np.clip(s, alpha, beta),
+    "clip_v2": lambda s, alpha, beta: np.clip(s, alpha, beta),
+    "elu": _elu,
+    "exp": lambda s, alpha, beta: np.exp(s),
+    "gelu_erf": lambda s, alpha, beta: 0.5 * s * (1 + _erf(s / math.sqrt(2))),
+    "gelu_tanh": _gelu_tanh,
+    "hardsigmoid": _hardsigmoid,
+    "hardswish": lambda s, alpha, beta: s * _hardsigmoid(s, alpha, beta),
+    "linear": lambda s, alpha, beta: alpha * s + beta,
+    "log": lambda s, alpha, beta: np.log(s),
+    "logistic": lambda s, alpha, beta: _logistic(s),
+    "mish": lambda s, alpha, beta: s * np.tanh(_soft_relu(s)),
+    "pow": lambda s, alpha, beta: alpha * s**beta,
+    "relu": lambda s, alpha, beta: np.where(s > 0, s, alpha * s),
+    "round": lambda s, alpha, beta: np.rint(s),
+    "soft_relu": lambda s, alpha, beta: _soft_relu(alpha * s) / alpha,
+    "sqrt": lambda s, alpha, beta: np.sqrt(s),
+    "square": lambda s, alpha, beta: s * s,
+    "swish": lambda s, alpha, beta: s * _logistic(alpha * s),
+    "tanh": lambda s, alpha, beta: np.tanh(s),
+}
+"""The functions of oneDNN by name, without `eltwise_`; those with `_dst` at their end are the same."""
+
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "min": np.minimum,
+    "max": np.maximum,
+    "ge": lambda a, b: (a >= b) * 1.0,
+    "gt": lambda a, b: (a > b) * 1.0,
+    "le": lambda a, b: (a <= b) * 1.0,
+    "lt": lambda a, b: (a < b) * 1.0,
+    "eq": lambda a, b: (a == b) * 1.0,
+    "ne": lambda a, b: (a != b) * 1.0,
+}
+
+
+def eltwise(alg: str, s: Array, alpha: float, beta: float) -> Array:
+    """A function of oneDNN."""
+    with np.errstate(all="ignore"):
+        return ELTWISE[alg.removesuffix("_dst")](s, alpha, beta)
+
+
+def scale_of(case: Case, arg: str, values: Values) -> Array | float:
+    """The scales of an argument, ready to be multiplied with it; 1 for none."""
+    factor = next((factor for factor in case.attr_scales if factor.arg == arg), None)
+    if factor is None:
+        return 1.0
+    return factor.value if factor.value is not None else _spread(factor, case, values)
+
+
+def _spread(factor: FactorText, case: Case, values: Values) -> Array:
+    mask, args = factor.mask(len(case.dims)), {"src": rs.ARG_SRC, "src1": rs.ARG_SRC_1, "dst": rs.ARG_DST}
+    shape = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
+    return values[rs.ARG_ATTR_SCALES | args[factor.arg]].reshape(shape)
+
+
+def finished(case: Case, t: Array, values: Values, dst: int = rs.ARG_DST) -> Array:
+    """A result after the post-ops and the scales of the destination."""
+    with np.errstate(all="ignore"):
+        for index, op in enumerate(case.attr_post_ops):
+            t = _post_op(op, index, t, values, dst)
+        return np.asarray(t / scale_of(case, "dst", values))
+
+
+def _post_op(op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:
+    if op.kind == "sum":
+        return np.asarray(t + op.number(0, 1.0) * (values[dst] - op.number(1, 0)))
+    if op.kind == "eltwise":
+        return op.number(2, 1.0) * eltwise(op.name, t, op.number(0, 0.0), op.number(1, 0.0))
+    other = values[rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1]
+    return BINARY[op.name](t, other)

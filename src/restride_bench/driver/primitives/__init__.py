@@ -1,0 +1,1 @@
+"""The primitives that the driver runs: one file for each."""

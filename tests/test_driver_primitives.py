@@ -1,0 +1,99 @@
+"""Each driver: its problems pass, its reproducer lines give the same test, a wrong answer is found out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import restride as rs
+from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.jobs import processes, results
+from restride_bench.driver.result import Outcome
+from restride_bench.driver.run import execute, run
+
+# benchdnn's own files, where somebody has them: a folder with concat/, sum/ and so on in it.
+_INPUTS = os.environ.get("BENCHDNN_INPUTS", "")
+
+_LINES = (
+    "--concat 2x3x4:2x5x4",
+    "--concat --axis=0 --sdt=s8 --ddt=f32 --stag=axb --dtag=abx 2x3x4:5x3x4:1x3x4",
+    "--concat --stag=abx:axb --dtag=any --sdt=bf16 --ddt=bf16 2x16x4:2x16x4",
+    "--concat --attr-scales=msrc0:common:1.5+msrc1:common:2.5 2x3x4:2x5x4",
+    "--sum 3x17x5x7",
+    "--sum --sdt=f32:u8:s8 --ddt=s8 --stag=abx:axb:abx --dtag=axb --scales=0.25:2:0.5 2x17x5",
+    "--sum --sdt=bf16:bf16 --ddt=bf16 --scales=0.25:2 --inplace=true 3x17x5x7",
+)
+_INVALID = {
+    "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
+    "--concat 2x3x4:1x5x4": "dims that differ",
+    "--concat --stag=ab:ba:ab 2x3:2x3": "3 tags for 2 sources",
+    "--sum --scales=1:2:3 2x3": "3 scales for 2 sources",
+    "--sum --sdt=f32:f32 --ddt=s8 --dtag=any --inplace=1 2x3": "in place with elements of two sizes",
+    "--sum --stag=ab --dtag=ba --inplace=1 2x3": "in place with two tags",
+}
+_SMOKE = ("concat", "sum")
+
+
+def _tests(line: str) -> tuple[Test, ...]:
+    return expand(line.split()).tests
+
+
+@pytest.mark.parametrize("line", _LINES)
+def test_a_problem_passes(line: str) -> None:
+    (test,) = _tests(line)
+    assert run(test).status is Outcome.PASSED, run(test)
+
+
+@pytest.mark.parametrize("line", _LINES)
+def test_a_reproducer_line_gives_the_same_test(line: str) -> None:
+    (test,) = _tests(line)
+    assert _tests(test.repro) == (test,)
+    assert _tests(test.case.words(is_full=True)) == (test,)
+
+
+@pytest.mark.parametrize("line", _LINES)
+@pytest.mark.parametrize("mode", ["I", "R", "B", "F"])
+def test_a_problem_runs_in_each_mode(line: str, mode: str) -> None:
+    (test,) = _tests(f"--mode={mode} --fix-times-per-prb=1 {line}")
+    assert not run(test).status.is_failure
+
+
+@pytest.mark.parametrize("line", _LINES)
+def test_a_wrong_answer_fails(line: str) -> None:
+    def wrong(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
+        execute(primitive, stream, args)
+        for arg, memory in args.items():
+            if rs.ARG_DST <= arg < rs.ARG_WEIGHTS or rs.ARG_DIFF_SRC <= arg < rs.ARG_DIFF_DST:
+                data = memory.data
+                assert data is not None
+                data[:1].view("u1")[-1] ^= 0x40
+
+    (test,) = _tests(line)
+    assert run(test, wrong).status is Outcome.FAILED
+
+
+@pytest.mark.parametrize("line", _INVALID)
+def test_a_case_that_makes_no_sense_is_skipped(line: str) -> None:
+    (test,) = _tests(line)
+    result = run(test)
+    assert result.status is Outcome.SKIPPED
+    assert _INVALID[line] in result.reason
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"{each}/test_{each}_smoke" for each in _SMOKE),
+        *(pytest.param(f"{each}/test_{each}_ci", marks=pytest.mark.slow) for each in _SMOKE),
+    ],
+)
+def test_no_case_of_benchdnns_own_files_fails(name: str) -> None:
+    path = Path(_INPUTS, name)
+    if not _INPUTS or not path.exists():
+        pytest.skip("BENCHDNN_INPUTS names no folder with this file")
+    tests = _tests(f"--{name.split('/')[0]} --batch={path}")
+    found = zip(tests, results(tests, processes(tests, 1)), strict=True)
+    assert [test.repro for test, result in found if result.status.is_failure] == []
