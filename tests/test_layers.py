@@ -55,6 +55,7 @@ _ROWS = (
         "jax",
         "about",
         "frontend",
+        "files",
     ),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "view", "__main__"),

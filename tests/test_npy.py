@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.cli import npy
 from restride.cli.main import main
-from restride.cli.npy_header import encode_header, parse_header
-from restride.cli.whole import Replacement
+from restride.files.whole import Replacement
 from support.descriptors import shapes, tags
 
 _SHAPE = (2, 17, 3, 5)
@@ -37,6 +36,12 @@ def ramp(dtype: Any = np.float32, shape: tuple[int, ...] = _SHAPE) -> Any:
 
 def run(*arguments: str) -> None:
     assert main(["reorder", *arguments]) == 0
+
+
+def head_of(desc: rs.MemoryDesc) -> bytes:
+    """The bytes before the data."""
+    ((_, head),) = npy.image_of(desc).pieces
+    return head
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -199,7 +204,7 @@ def test_headers_of_random_layouts_read_back(data: st.DataObject) -> None:
     dims = data.draw(shapes(max_ndims=12, most=2000))
     dtype = data.draw(st.sampled_from(("f32", "bf16", "s8", "f8_e5m2")))
     desc = rs.MemoryDesc(dims, dtype, data.draw(tags(dims)))
-    Path("h.npy").write_bytes(encode_header(desc) + bytes(desc.size))
+    Path("h.npy").write_bytes(head_of(desc) + bytes(desc.size))
     assert npy.read_desc("h.npy") == desc
     assert npy.read("h.npy").desc == desc
     assert np.load("h.npy").shape == desc.physical_shape
@@ -373,25 +378,12 @@ def test_results_that_no_machine_holds_are_refused_before_allocation(
     assert os.listdir() == ["a.npy"]
 
 
-def test_layouts_that_files_cannot_hold_are_refused() -> None:
-    gap = rs.MemoryDesc((3, 4), "f32", (6, 1))
-    for desc in (
-        gap,
-        rs.MemoryDesc((6, 4), "f32").submemory_desc((6, 4), (0, 0)).submemory_desc((2, 4), (2, 0)),
-    ):
-        with pytest.raises(rs.InvalidArguments, match="dense"):
-            encode_header(desc)
-    with pytest.raises(rs.Unimplemented):
-        encode_header(rs.MemoryDesc((3, 4), "s4"))
-
-
 def test_headers_are_small_and_aligned_for_the_widest_descriptor() -> None:
     desc = rs.MemoryDesc((2,) * 12, "bf16", "ABCDEFGHIJKL2a2b2c2d2e2f2g2h2i2j2k2l")
-    encoded = encode_header(desc)
+    encoded = head_of(desc)
     assert len(encoded) % 64 == 0
     Path("wide.npy").write_bytes(encoded + bytes(desc.size))
-    with open("wide.npy", "rb") as file:
-        assert parse_header(file, "wide.npy").stored == desc
+    assert npy.read_desc("wide.npy") == desc
     assert np.load("wide.npy").ndim == 24
 
 

@@ -1,9 +1,9 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
 Arrays: `reorder`, `concat`, `add_n`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`,
-`channel_shuffle`, `plan`, `openvino.read_ir`. Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The
-programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`, `ShuffleBackward`, `Concat`,
-`Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
+`channel_shuffle`, `plan`, `openvino.read_ir`. Files: `save`, `load`. Descriptors: `MemoryDesc`, `FormatTag`,
+`DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`,
+`ShuffleBackward`, `Concat`, `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
 import typing as _typing
@@ -73,6 +73,7 @@ from .verbose import set_verbose as verbose
 if _typing.TYPE_CHECKING:
     from . import openvino, sycl_interop
     from .about import show_versions
+    from .files.saving import load, save
     from .joining import add_n, concat
     from .planned import Measured, Plan, Prediction, plan
     from .primitives.concat import Concat
@@ -187,6 +188,7 @@ __all__ = [
     "f64",
     "get_num_threads",
     "get_primitive_cache_capacity",
+    "load",
     "openvino",
     "plan",
     "quantize",
@@ -195,6 +197,7 @@ __all__ = [
     "s4",
     "s8",
     "s32",
+    "save",
     "set_num_threads",
     "set_primitive_cache_capacity",
     "show_versions",
@@ -212,6 +215,8 @@ _LATER = {
     "openvino": "openvino",
     "sycl_interop": "sycl_interop",
     "show_versions": "about",
+    "load": "files.saving",
+    "save": "files.saving",
     "add_n": "joining",
     "concat": "joining",
     "Measured": "planned",

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.cli import memory_limit, npy, whole
+from restride.cli import memory_limit, npy
 from restride.cli.main import main
-from restride.cli.whole import Replacement
+from restride.files import whole
+from restride.files.whole import Replacement
 
 _OLD = b"the old content"
 # Writes half of an output, says so, and waits to be interrupted or killed.
@@ -261,14 +262,14 @@ import os, sys
 from restride.cli import npy
 from restride.cli.main import main
 
-parse = npy.parse_header
+read_npy = npy.read_npy
 
 def shrinking(*args):
-    header = parse(*args)
+    contents = read_npy(*args)
     os.truncate("a.npy", int(sys.argv[1]))
-    return header
+    return contents
 
-npy.parse_header = shrinking
+npy.read_npy = shrinking
 sys.exit(main(["reorder", "a.npy", "out.npy", "--dst", "ba"]))
 """
 

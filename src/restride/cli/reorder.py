@@ -20,13 +20,13 @@ import time
 
 from ..arrays import reorder, target_desc
 from ..desc.memory_desc import MemoryDesc
+from ..files.whole import Replacement, shown
 from ..runtime.memory import Memory
 from ..view.names import aligned, counted
 from . import npy
 from .memory_limit import check_fits
 from .output import Answer
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
-from .whole import Replacement, shown
 
 
 def add_arguments(parser: Parser) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
+from ..files.whole import Replacement, shown
 from ..view.explain import fields
 from ..view.names import axis_names
 from ..view.page import page
@@ -27,7 +28,6 @@ from .described import NamedDesc, described
 from .described import add_arguments as add_layout
 from .output import Answer, ink, width
 from .usage import Parser, checked, parse_format, typed, wrong_usage
-from .whole import Replacement, shown
 
 __all__ = ["add_arguments", "run"]
 

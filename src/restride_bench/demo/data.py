@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -12,10 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from restride import Error
+from restride import Error, Memory, load
 from restride.runtime.alloc import Array
-
-from .safetensors import parse_safetensors
 
 _MODEL = "silero_vad/data/silero_vad_16k.safetensors"
 _MOST_BYTES = 64 << 20
@@ -60,8 +59,7 @@ def convolutions(folder: Path) -> Data:
     They are read from the installed package, else from a wheel in `folder`.
     """
     try:
-        content, where = _model(folder)
-        tensors = parse_safetensors(content)
+        tensors, where = _model(folder)
     except (*_UNREADABLE, Error, zlib.error, zipfile.BadZipFile) as error:
         return Data(_made_model(), f"generated, for there are no weights ({_first_line(error)})", False)
     kept = {name: x for name, x in tensors.items() if _is_convolution(x)}
@@ -84,18 +82,23 @@ def _picture(name: str) -> Array:
     return np.ascontiguousarray(image[:, :, :3])
 
 
-def _model(folder: Path) -> tuple[bytes, str]:
-    """The model's bytes, and where they were found."""
+def _model(folder: Path) -> tuple[dict[str, Array], str]:
+    """The model's tensors of floats, and where they were found."""
     installed = _package("silero_vad")
     if installed is not None:
-        return (installed.parent / _MODEL).read_bytes(), "the installed silero-vad"
+        return _tensors(installed.parent / _MODEL), "the installed silero-vad"
     wheels = sorted(folder.glob("silero_vad-*.whl"))
     if not wheels:
         raise Absent(f"no silero_vad wheel in {folder}: pip download --no-deps silero-vad -d {folder}")
-    with zipfile.ZipFile(wheels[-1]) as wheel:
+    with zipfile.ZipFile(wheels[-1]) as wheel, tempfile.TemporaryDirectory() as apart:
         if wheel.getinfo(_MODEL).file_size > _MOST_BYTES:
             raise Absent(f"{wheels[-1].name} claims too large a model")
-        return wheel.read(_MODEL), f"the wheel {wheels[-1].name}"
+        return _tensors(Path(wheel.extract(_MODEL, apart))), f"the wheel {wheels[-1].name}"
+
+
+def _tensors(path: Path) -> dict[str, Array]:
+    """The tensors of a file that restride has a type for, read into memory."""
+    return {name: found.to_numpy() for name, found in load(path).items() if isinstance(found, Memory)}
 
 
 def _package(name: str) -> Path | None:

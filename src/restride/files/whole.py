@@ -97,10 +97,10 @@ class Replacement:
     def _open(self, nbytes: int) -> Iterator[BinaryIO]:
         folder, name = os.path.split(self._target)
         temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(6)}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         handle = os.open(temporary, flags, 0o666)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with os.fdopen(handle, "w+b") as file:
                 _reserve(file.fileno(), nbytes)
                 if self._mode is not None:
                     os.fchmod(file.fileno(), self._mode)

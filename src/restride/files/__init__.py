@@ -1,0 +1,1 @@
+"""Tensors in files: what a file holds, read and written whole, and converted in bounded memory."""

@@ -1,0 +1,36 @@
+"""The formats that files are written in, by the ends of their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidArguments
+from .image import FileImage
+from .npy import npy_image
+from .npz import npz_image
+from .safetensors import safetensors_image
+from .stored import StoredArray
+from .whole import shown
+
+MakeImage = Callable[[Sequence[StoredArray], Mapping[str, Any]], FileImage]
+
+_IMAGES: dict[str, MakeImage] = {
+    ".npy": npy_image,
+    ".npz": npz_image,
+    ".safetensors": safetensors_image,
+}
+
+
+def image_maker(path: str) -> MakeImage:
+    """What makes the image of a file of this name. Raises InvalidArguments for a name of no known end."""
+    found = _IMAGES.get(os.path.splitext(path)[1].lower())
+    if found is not None:
+        return found
+    raise InvalidArguments(
+        f"cannot write {shown(path)}",
+        code="RS-F06",
+        why="the end of the name says which format a file gets, and this is none",
+        hint=f"use one of {', '.join(_IMAGES)}",
+    )

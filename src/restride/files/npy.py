@@ -1,0 +1,208 @@
+""".npy files, with the memory format inside.
+
+An array on disk is the physical array: the outer axes in the order of memory, then the inner blocks, as
+`Memory.physical()` gives it. Row-major arrays are ordinary .npy files. For every other format, and for
+elements that .npy has no name for (bf16, f8), the descriptor stands as a comment in the file's own header:
+
+    {'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2, 16), } # restride: {"format_kind": ...}
+
+The header is a Python expression, so NumPy and others read such a file as the physical array, and one file
+says all: there is no second file to lose, and one rename replaces it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from ..desc.build import Format
+from ..desc.layout import block_products
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import MAX_NDIMS, GenericTag, Tag, parse_tag
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments, Unimplemented
+from ..runtime.describe import describe
+from .elements import ElementKind, kind_of_dtype
+from .image import FileImage
+from .npy_header import NpyHeader, encode_header, parse_header, typed
+from .opening import about_file, bad_file, opened, read_at
+from .stored import Contents, StoredArray, StoredTensor, annotated, as_bytes, plain_array
+
+_WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
+
+
+class Meaning(NamedTuple):
+    """What a person may say of a file that cannot say it: format, logical dims, element type."""
+
+    src: str | None = None
+    dims: tuple[int, ...] | None = None
+    data_type: DataType | None = None
+
+
+_NOTHING = Meaning()
+
+
+def read_desc(path: str, meaning: Meaning = _NOTHING) -> MemoryDesc:
+    """The descriptor of the tensor in the .npy file at `path`; no data are read. Errors as `read_npy`."""
+    with opened(path, "a .npy file") as file:
+        return _desc_of(read_npy(file, path, meaning).tensors[0].array, path)
+
+
+def read_npy(file: BinaryIO, path: str, meaning: Meaning = _NOTHING) -> Contents:
+    """The one tensor of an open .npy file, named after it.
+
+    Raises InvalidArguments for a file that is no array, or not what `meaning` says.
+    """
+    header = parse_header(file, path)
+    digest = hashlib.sha256(read_at(file, path, 0, header.start)).hexdigest()
+    array = tensor_array(header, PurePath(path).stem, meaning)
+    return Contents((StoredTensor(array, path, header.start),), {}, ((path, digest),))
+
+
+def tensor_array(header: NpyHeader, name: str, meaning: Meaning = _NOTHING) -> StoredArray:
+    """The array that a header describes, or the person who asks."""
+    said = meaning.data_type
+    stored = header.note if header.note and "data_type" in header.note else None
+    if stored is not None:
+        said = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
+    is_packed = stored is not None and header.dtype == np.uint8
+    dtype = header.dtype if said is None or is_packed else typed(header.path, header.dtype, said)
+    array = plain_array(name, _kind_of(header, dtype), header.shape)
+    if header.note is not None:
+        if header.is_fortran:
+            raise bad_file(header.path, "the descriptor in its header does not fit the array", _WRITE_AGAIN)
+        note = {"desc": header.note} if stored is not None else {}
+        return _agreed(annotated(header.path, array, note, frozenset()), header, meaning)
+    if array.desc is None and meaning != _NOTHING:
+        _desc_of(array, header.path)
+    if array.desc is None or (meaning == _NOTHING and not header.is_fortran):
+        return _of_c_order(array, header)
+    desc = _said(header, array.desc.data_type, meaning)
+    return StoredArray(name, array.kind, array.shape, array.nbytes, desc)
+
+
+def npy_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
+    """The .npy file of one array. Raises Unimplemented for any other number of them."""
+    if len(arrays) != 1:
+        raise Unimplemented(
+            f"{len(arrays)} tensors in a .npy file",
+            code="RS-F03",
+            why="it holds one array, and nothing else",
+            hint="write a .npz or .safetensors file",
+        )
+    (array,) = (npy_form(array) for array in arrays)
+    head = encode_header(array)
+    return FileImage((array,), (len(head),), ((0, head),), len(head) + array.nbytes)
+
+
+def npy_form(array: StoredArray) -> StoredArray:
+    """The array as .npy can have it: elements that share bytes as those bytes."""
+    return as_bytes(array) if array.kind.bits < 8 and array.desc is not None else array
+
+
+def _kind_of(header: NpyHeader, dtype: np.dtype[Any]) -> ElementKind:
+    """The kind of elements of this type. Raises InvalidArguments for a type that no file is written with."""
+    found = kind_of_dtype(dtype)
+    if found is not None:
+        return found
+    if dtype.kind == "V" and dtype.names is None:
+        example = {1: "f8_e4m3", 2: "bf16"}.get(dtype.itemsize, "f32")
+        hint = f"--src-dtype names their type, for example --src-dtype {example}"
+        raise bad_file(header.path, f"its elements are of {8 * dtype.itemsize} bits and no known type", hint)
+    raise _refused_type(header.path, dtype)
+
+
+def _refused_type(path: str, dtype: np.dtype[Any]) -> InvalidArguments:
+    try:
+        describe(np.empty(1, dtype))
+    except Error as error:
+        return bad_file(path, error.why, error.hint)
+    return bad_file(path, f"there are no elements of NumPy's {dtype}"[:120], "convert them first")
+
+
+def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
+    """The descriptor of an array that is to be reordered. Raises InvalidArguments where it has none."""
+    if array.desc is not None:
+        return array.desc
+    if not array.shape:
+        raise bad_file(path, "an array of no axes has no memory format", "save x.reshape(1)")
+    if array.kind.numpy is not None and array.kind.data_type is None:
+        raise _refused_type(path, array.kind.numpy)
+    raise bad_file(path, f"an array of {len(array.shape)} axes has no memory format", "join some of its axes")
+
+
+def _of_c_order(array: StoredArray, header: NpyHeader) -> StoredArray:
+    """An array that is moved as it lies; without a descriptor nothing could say that it lies otherwise."""
+    if header.is_fortran and len(array.shape) > 1:
+        why = f"its {array.kind.word} elements lie in Fortran order"
+        raise bad_file(header.path, why, "save it in C order: np.save(file, np.ascontiguousarray(x))")
+    return array
+
+
+def _agreed(array: StoredArray, header: NpyHeader, meaning: Meaning) -> StoredArray:
+    """The array with the file's own descriptor, which what is said besides must not contradict."""
+    if meaning == _NOTHING:
+        return array
+    stored = _desc_of(array, header.path)
+    dims = stored.dims if meaning.dims is None else meaning.dims
+    said = _desc(header, dims, meaning.data_type or stored.data_type, meaning.src or stored.tag)
+    if said == stored:
+        return array
+    why = "its header holds a descriptor, which the options contradict"
+    hint = "leave --src, --dims and --src-dtype out"
+    raise bad_file(header.path, why, hint, f"options {said}; file {stored}")
+
+
+def _said(header: NpyHeader, data_type: DataType, meaning: Meaning) -> MemoryDesc:
+    """The descriptor of an ordinary .npy file, read as `meaning` says."""
+    axes = range(len(header.shape))
+    order = Tag(tuple(reversed(axes) if header.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
+    plain = _desc(header, header.shape, data_type, order)
+    if meaning.src is None and meaning.dims is None:
+        return plain
+    if meaning.dims is not None:
+        return _checked(header, _desc(header, meaning.dims, data_type, meaning.src), plain)
+    tag = _tag_of_physical(header, meaning.src or "")
+    if not tag.inner_blks:
+        return plain.permute_axes(tag.order)
+    return _checked(header, _desc(header, _whole_dims(plain.dims, tag), data_type, tag), plain)
+
+
+def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format: Format) -> MemoryDesc:
+    """A descriptor of the tensor in the file; what is wrong with it is the file's fault."""
+    found: MemoryDesc = about_file(header.path, MemoryDesc, dims, data_type, format, hint=_WRITE_AGAIN)
+    return found
+
+
+def _checked(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
+    """`said`, where the array in the file can be its physical array."""
+    if said.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
+        return said
+    why = f"as the options say, its array would be of shape {said.physical_shape}, in C order"
+    hint = "--dims gives the logical extents, without padding"
+    raise bad_file(header.path, why, hint, f"options {said}; array {plain}")
+
+
+def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
+    """The tag that `src` is for the file's array, taken as the physical one."""
+    tag = parse_tag(src)
+    ndims = len(header.shape) - len(tag.inner_blks)
+    if ndims >= 1 and isinstance(tag, GenericTag):
+        tag = tag.resolve(ndims)
+    if isinstance(tag, Tag) and tag.ndims == ndims and header.shape[ndims:] == tag.inner_blks:
+        return tag
+    blocks = f", the last of them the blocks {tag.inner_blks}" if tag.inner_blks else ""
+    why = f"its axes are not those of {tag} in the order of memory{blocks}"
+    hint = "leave --src out for a row-major array; --dst says what to make of it"
+    raise bad_file(header.path, why, hint, f"--src {src}, array of shape {header.shape}")
+
+
+def _whole_dims(shape: tuple[int, ...], tag: Tag) -> tuple[int, ...]:
+    """The dims of a physical array without padding."""
+    blocks = block_products(tag.ndims, tag.inner_blks, tag.inner_idxs)
+    extents = dict(zip(tag.order, shape, strict=False))
+    return tuple(extents[d] * blocks[d] for d in range(tag.ndims))

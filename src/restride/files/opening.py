@@ -1,0 +1,75 @@
+"""Files opened to be read: only plain ones, of which it is known whether they change meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import Any, BinaryIO, NamedTuple
+
+from ..errors import Error, InvalidArguments
+from .whole import shown, system_error
+
+
+class FileState(NamedTuple):
+    """What tells one state of a file from another without reading it."""
+
+    nbytes: int
+    modified_ns: int
+    inode: int
+
+
+def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "RS-F01") -> InvalidArguments:
+    """The error for a file that is not what it should be."""
+    return InvalidArguments(f"cannot read {shown(path)}", code=code, where=where, why=why, hint=hint)
+
+
+def about_file(path: str, function: Callable[..., Any], *args: Any, hint: str = "") -> Any:
+    """Return `function(*args)`; its errors get the file's name."""
+    try:
+        return function(*args)
+    except Error as error:
+        why = f"{error.what}: {error.why}" if error.why else error.what
+        raise bad_file(path, why, error.hint or hint, error.where) from None
+
+
+def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
+    """The plain file at `path`. Opening a pipe would wait for its writer, and no length bounds a device.
+
+    Raises RuntimeFailure where the system refuses, InvalidArguments for what is no plain file.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise system_error(
+            "read", path, error, "check the name" if error.errno == errno.ENOENT else ""
+        ) from None
+    except ValueError:
+        raise bad_file(path, "no file name holds a zero byte", f"name {what}") from None
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise bad_file(path, "it is a folder, a pipe or a device", f"name {what}")
+
+
+def state_of(file: BinaryIO) -> FileState:
+    """The state of an open file."""
+    found = os.fstat(file.fileno())
+    return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+def read_at(file: BinaryIO, path: str, start: int, nbytes: int) -> bytes:
+    """Exactly so many bytes from `start` on. Raises InvalidArguments for a file that ends before."""
+    try:
+        found = os.pread(file.fileno(), nbytes, start)
+        while len(found) < nbytes:
+            more = os.pread(file.fileno(), nbytes - len(found), start + len(found))
+            if not more:
+                break
+            found += more
+    except OSError as error:
+        raise system_error("read", path, error) from None
+    if len(found) == nbytes:
+        return found
+    raise bad_file(path, f"it ends at byte {start + len(found)}", "it was cut off: get it again")

@@ -1,0 +1,228 @@
+"""The header of safetensors, read as if a stranger wrote it, and written.
+
+The format: 8 bytes of header length, little endian; a JSON object {name: {dtype, shape, data_offsets}} and
+`__metadata__`, strings by strings; then the data, to which the offsets count, without holes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, BinaryIO, NoReturn
+
+from ..errors import InvalidArguments, Unimplemented
+from .elements import KINDS
+from .image import FileImage, packed_starts
+from .opening import bad_file, read_at, state_of
+from .stored import (
+    KEY,
+    VERSION,
+    Contents,
+    StoredArray,
+    StoredTensor,
+    annotated,
+    note_of,
+    plain_array,
+)
+
+_LENGTH_BYTES = 8
+_MOST_HEADER = 100_000_000
+# An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
+_BYTES_PER_BRACKET = 8
+_MOST_AXES = 64
+_METADATA = "__metadata__"
+_FIELDS = frozenset(("dtype", "shape", "data_offsets"))
+_AGAIN = "it was cut off or changed: get it again"
+
+
+def read_safetensors(file: BinaryIO, path: str) -> Contents:
+    """The tensors of an open file, in the order of its header. Raises InvalidArguments for a damaged one."""
+    size = state_of(file).nbytes
+    lead = read_at(file, path, 0, min(_LENGTH_BYTES, size))
+    length = int.from_bytes(lead, "little")
+    start = _LENGTH_BYTES + length
+    if size < _LENGTH_BYTES or length > _MOST_HEADER or start > size:
+        raise _damaged(path, f"a header of {length} bytes in a file of {size}")
+    text = read_at(file, path, _LENGTH_BYTES, length)
+    entries = parse_object(path, text)
+    metadata = _metadata(path, entries.pop(_METADATA, {}))
+    tensors = [_tensor(path, name, entry, start, size) for name, entry in entries.items()]
+    _check_places(path, tensors, start, size)
+    notes = _notes(path, metadata.pop(KEY, None))
+    names = frozenset(tensor.array.name for tensor in tensors)
+    described = tuple(_described(path, tensor, notes, names) for tensor in tensors)
+    return Contents(described, metadata, ((path, hashlib.sha256(text).hexdigest()),))
+
+
+def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
+    """The file that holds these arrays, in their order, with their descriptors among the metadata.
+
+    Raises Unimplemented for arrays that the format has no word for, InvalidArguments for metadata that are
+    not strings.
+    """
+    _check_metadata(metadata)
+    for array in arrays:
+        if array.kind.word not in KINDS:
+            raise Unimplemented(
+                f"{array.kind.word} in a safetensors file",
+                code="RS-F03",
+                where=array.name,
+                why="the format has no elements of that kind",
+                hint="convert it with a rule, or write a .gguf file",
+            )
+    # Where the order leaves elements at odd places, wider ones go first: readers map what is aligned only.
+    order = list(range(len(arrays)))
+    places = list(packed_starts(arrays, 0))
+    if any(start * 8 % max(array.kind.bits, 8) for start, array in zip(places, arrays, strict=False)):
+        order.sort(key=lambda i: -arrays[i].kind.bits)
+    starts = dict(zip(order, packed_starts([arrays[i] for i in order], 0), strict=False))
+    notes = {array.name: note for array in arrays if (note := note_of(array))}
+    said = dict(metadata)
+    if notes:
+        said[KEY] = json.dumps({"version": VERSION, "tensors": notes})
+    header: dict[str, Any] = {_METADATA: said} if said else {}
+    for i, array in enumerate(arrays):
+        ends = [starts[i], starts[i] + array.nbytes]
+        header[array.name] = {
+            "dtype": array.kind.word,
+            "shape": list(array.shape),
+            "data_offsets": ends,
+            **array.unknown,
+        }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    head = len(text).to_bytes(_LENGTH_BYTES, "little") + text
+    total = len(head) + sum(array.nbytes for array in arrays)
+    return FileImage(
+        tuple(arrays), tuple(len(head) + starts[i] for i in range(len(arrays))), ((0, head),), total
+    )
+
+
+def parse_object(path: str, text: bytes) -> dict[str, Any]:
+    """A JSON object in which no key stands twice. Raises InvalidArguments, naming the file."""
+    if (text.count(b"{") + text.count(b"[")) * _BYTES_PER_BRACKET > len(text) + 1024:
+        raise _damaged(path, "its header is nested, or full of empty lists")
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+        if b"\\ud" in text or b"\\uD" in text:
+            # Halves of characters, which no file can be written with.
+            json.dumps(found, ensure_ascii=False).encode()
+    except _TwiceError as error:
+        raise _damaged(path, f"the name {str(error)[:60]!r} stands in it twice") from None
+    except (ValueError, RecursionError):
+        raise _damaged(path, "its header is no JSON") from None
+    if not isinstance(found, dict):
+        raise _damaged(path, "its header is no JSON object")
+    return found
+
+
+class _TwiceError(Exception):
+    """A key of a JSON object stands there twice."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _TwiceError(name)
+        found[name] = value
+    return found
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _metadata(path: str, found: object) -> dict[str, Any]:
+    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
+        return dict(found)
+    raise _damaged(path, "its metadata are no strings by name")
+
+
+def _check_metadata(metadata: Mapping[str, Any]) -> None:
+    strange = [
+        key
+        for key, value in metadata.items()
+        if not isinstance(key, str) or not isinstance(value, str) or key == KEY
+    ]
+    if strange:
+        raise InvalidArguments(
+            "the metadata cannot be written",
+            code="RS-F03",
+            where=str(strange[0])[:60],
+            why=f"safetensors has strings by name, and {KEY!r} is taken",
+            hint="make text of it: str(value)",
+        )
+
+
+def _tensor(path: str, name: str, entry: object, start: int, size: int) -> StoredTensor:
+    """The tensor of one entry of the header."""
+    if not isinstance(entry, dict) or any(key not in entry for key in _FIELDS):
+        raise _damaged(path, f"tensor {name[:60]!r} lacks a type, a shape or a place")
+    word, shape, ends = entry["dtype"], entry["shape"], entry["data_offsets"]
+    kind = KINDS.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise _damaged(path, f"tensor {name[:60]!r} is of no known type: {str(word)[:20]}")
+    if not _are_counts(shape) or len(shape) > _MOST_AXES:
+        raise _damaged(path, f"tensor {name[:60]!r} has no shape")
+    array = plain_array_of(path, name, kind.word, tuple(shape))
+    if not _are_counts(ends) or len(ends) != 2 or ends[1] - ends[0] != array.nbytes or start + ends[1] > size:
+        raise _damaged(path, f"tensor {name[:60]!r} of {array.nbytes} bytes does not lie at {str(ends)[:60]}")
+    unknown = {key: value for key, value in entry.items() if key not in _FIELDS}
+    return StoredTensor(_with_unknown(array, unknown), path, start + ends[0])
+
+
+def plain_array_of(path: str, name: str, word: str, shape: tuple[int, ...]) -> StoredArray:
+    """The row-major array of an entry. Raises InvalidArguments where its size is no whole number of bytes."""
+    kind = KINDS[word]
+    whole = 1
+    for n in shape:
+        whole *= n
+        if whole >= 2**63:
+            raise _damaged(path, f"tensor {name[:60]!r} has a shape of 2**63 elements or more")
+    if whole * kind.bits % 8:
+        raise _damaged(path, f"tensor {name[:60]!r} ends inside a byte")
+    return plain_array(name, kind, shape)
+
+
+def _with_unknown(array: StoredArray, unknown: dict[str, object]) -> StoredArray:
+    if not unknown:
+        return array
+    return StoredArray(array.name, array.kind, array.shape, array.nbytes, array.desc, array.scaling, unknown)
+
+
+def _are_counts(values: object) -> bool:
+    return isinstance(values, list) and all(type(n) is int and 0 <= n < 2**63 for n in values)
+
+
+def _check_places(path: str, tensors: list[StoredTensor], start: int, size: int) -> None:
+    """The tensors fill what is behind the header, one behind the other."""
+    ends = sorted((t.start, t.start + t.array.nbytes) for t in tensors)
+    if any(end > begin for (_, end), (begin, _) in pairwise(ends)):
+        raise _damaged(path, "two of its tensors overlap")
+    if sum(end - begin for begin, end in ends) != size - start:
+        raise _damaged(path, f"its tensors do not fill the {size - start} bytes behind the header")
+
+
+def _notes(path: str, text: object) -> dict[str, Any]:
+    """What restride wrote of the tensors, by name."""
+    if text is None:
+        return {}
+    found = parse_object(path, str(text).encode())
+    notes = found.get("tensors")
+    if found.get("version") != VERSION or not isinstance(notes, dict):
+        raise bad_file(path, "what it says of layouts is of a version that is not known", "update restride")
+    return notes
+
+
+def _described(path: str, tensor: StoredTensor, notes: dict[str, Any], names: frozenset[str]) -> StoredTensor:
+    name = tensor.array.name
+    if name not in notes:
+        return tensor
+    return StoredTensor(annotated(path, tensor.array, notes[name], names), path, tensor.start)
+
+
+def _damaged(path: str, why: str) -> InvalidArguments:
+    return bad_file(path, why, _AGAIN)

@@ -1,0 +1,195 @@
+"""`rs.save` and `rs.load`: tensors to files and back, with every layout and type, mapped when loaded."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import reorder
+from ..desc.parse import short_repr
+from ..errors import InvalidArguments
+from ..foreign import plain_text
+from ..frontend.tensors import as_numpy
+from ..runtime.alloc import Array, extent
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.transfer import settle, to_host
+from .elements import kind_of_dtype
+from .image import PIECE
+from .kinds import image_maker
+from .opening import opened
+from .reading import contents_of_file
+from .stored import StoredArray, StoredTensor, array_of, is_dense, plain_array
+from .whole import Replacement, system_error
+
+__all__ = ["load", "save"]
+
+_CPU = Engine("cpu")
+
+
+class _Prepared(NamedTuple):
+    """A tensor to be written: its array, and its bytes."""
+
+    array: StoredArray
+    content: Array
+
+
+def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a tensor, or a dict of them by name, to a file: .npy, .npz or .safetensors by the end of `path`.
+
+    A `Memory` is written as it lies, whatever its layout and type; the file is plain to every other program,
+    whose array is the physical one, and tells `rs.load` the descriptor. An array of NumPy, torch or JAX is
+    written row-major. One tensor is called "x" in files of several. `metadata`: text by name, for
+    .safetensors.
+
+    The file appears whole under its name or not at all. Raises InvalidArguments for values that are no
+    tensors, Unimplemented for what the format cannot hold, RuntimeFailure where the system refuses.
+
+    >>> import numpy as np, restride as rs, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> rs.save({"w": rs.Memory.from_numpy(np.ones((2, 3), "f4")).to("AB16b4a"), "n": np.int64([7])}, path)
+    >>> loaded = rs.load(path)
+    >>> loaded["w"].desc.tag, loaded["n"].tolist()
+    ('AB16b4a', [7])
+    """
+    name = _path_text("save", path)
+    make = image_maker(name)
+    prepared = [_prepared(key, value) for key, value in _by_name(tensors).items()]
+    image = make([one.array for one in prepared], {} if metadata is None else metadata)
+    with Replacement(name).open(image.nbytes) as file:
+        handle = file.fileno()
+        for start, piece in image.pieces:
+            write_at(handle, memoryview(piece), start)
+        for start, one in zip(image.starts, prepared, strict=True):
+            write_at(handle, one.content.data, start)
+        if image.finish is not None:
+            image.finish(handle)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The tensors of a file, mapped: nothing is read before it is used, and all are read-only.
+
+    A `Memory` of a .npy file, else a dict of them by name. What restride has no data type for, or no axes,
+    is an array of NumPy. The file must not be changed or cut while it is mapped. Raises InvalidArguments for
+    a damaged file, RuntimeFailure where the system refuses.
+
+    >>> import numpy as np, restride as rs, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> rs.save(rs.Memory.from_numpy(np.ones((1, 3, 2, 2), "f4")).to("nChw16c"), path)
+    >>> rs.load(path).desc.padded_dims
+    (1, 16, 2, 2)
+    """
+    name = _path_text("load", path)
+    with opened(name) as file:
+        contents = contents_of_file(file, name)
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise system_error("map", name, error) from None
+    whole = np.frombuffer(mapped, np.uint8)
+    found = {tensor.array.name: tensor_over(tensor, whole) for tensor in contents.tensors}
+    is_single = len(found) == 1 and name.lower().endswith(".npy")
+    return next(iter(found.values())) if is_single else found
+
+
+def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | Array:
+    """A stored tensor over the bytes of its file."""
+    array = tensor.array
+    content = whole[tensor.start : tensor.start + array.nbytes]
+    if array.desc is not None:
+        return Memory(array.desc, _CPU, content)
+    if array.kind.numpy is None:
+        return content
+    return content.view(array.kind.numpy).reshape(array.shape)
+
+
+def write_at(handle: int, content: memoryview, start: int) -> None:
+    """Write all of it to the file from byte `start` on."""
+    content = content.cast("B") if content.nbytes else memoryview(b"")
+    at = 0
+    while at < len(content):
+        at += os.pwrite(handle, content[at : at + PIECE], start + at)
+
+
+def _by_name(tensors: Any) -> dict[str, Any]:
+    if not isinstance(tensors, Mapping):
+        return {"x": tensors}
+    strange = next((key for key in tensors if not isinstance(key, str)), None)
+    if strange is not None:
+        raise InvalidArguments(
+            "save: a name is no text",
+            code="RS-V08",
+            where=short_repr(strange),
+            why=f"it is {type(strange).__name__}",
+            hint='pass a dict such as {"weight": w}',
+        )
+    return {plain_text(key): value for key, value in tensors.items()}
+
+
+def _prepared(name: str, value: Any) -> _Prepared:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArguments(
+            f"save: the name {name[:60]!a} is no text",
+            code="RS-V08",
+            why="it holds half a character",
+            hint="choose another name",
+        ) from None
+    if isinstance(value, Memory) and value:
+        settle(value)
+        return _of_memory(name, to_host(value))
+    found = as_numpy(value, f"save: {name[:60]}")
+    if not isinstance(found, np.ndarray | np.generic | int | float | bool):
+        raise InvalidArguments(
+            f"save: {name[:60]!r} is no tensor",
+            code="RS-V08",
+            why="it is an empty Memory" if isinstance(value, Memory) else f"it is {type(value).__name__}",
+            hint="pass arrays or memories, or a dict of them",
+        )
+    return _of_array(name, np.asarray(found))
+
+
+def _of_memory(name: str, memory: Memory) -> _Prepared:
+    desc = memory.desc
+    array = array_of(name, desc)
+    data = memory.data
+    if data is None:
+        memory.physical()  # says that there is none
+        return _Prepared(array, np.empty(0, np.uint8))
+    content = data.view(np.uint8)
+    if not is_dense(desc) and desc.is_injective():
+        # What lies between the elements is not this tensor's: it is no one else's business.
+        content = np.zeros(extent(desc).high, np.uint8)
+        reorder(memory, None, out=Memory(desc, _CPU, content))
+    return _Prepared(array, content[: array.nbytes])
+
+
+def _of_array(name: str, x: Array) -> _Prepared:
+    kind = kind_of_dtype(x.dtype)
+    if kind is not None:
+        content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+        return _Prepared(plain_array(name, kind, x.shape), content)
+    # Elements of 4 bits are packed; all else is refused, with the reason.
+    packed = reorder(x, None) if x.dtype.isbuiltin == 2 else Memory.from_numpy(x)
+    return _of_memory(name, packed if isinstance(packed, Memory) else Memory.from_numpy(packed))
+
+
+def _path_text(what: str, path: object) -> str:
+    try:
+        found = os.fspath(path)  # type: ignore[call-overload]
+    except Exception:  # a foreign __fspath__ may raise anything
+        found = None
+    if isinstance(found, str):
+        return found
+    raise InvalidArguments(
+        f"{what}: path is no name of a file",
+        code="RS-V08",
+        where=short_repr(path),
+        why=f"it is {type(path).__name__}",
+        hint=f'pass text: rs.{what}(..., "x.safetensors")' if what == "save" else 'rs.load("x.safetensors")',
+    )

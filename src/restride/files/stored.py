@@ -1,0 +1,171 @@
+"""What a file holds: tensors by name, each with its place, its physical array and its descriptor.
+
+A tensor in a file is its physical array: plain to every reader. Where that array is not the row-major one,
+the file's metadata hold the descriptor. Layouts with gaps, and elements that share bytes and have no word of
+their own, are arrays of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import MAX_NDIMS
+from ..errors import Error
+from ..runtime.alloc import extent
+from .elements import BYTES, ElementKind, kind_of_type
+from .opening import about_file, bad_file
+
+VERSION = 1
+KEY = "restride"
+"""The key under which a file's metadata hold what restride writes there."""
+
+_WRITE_AGAIN = "write the file again with rs.save or restride convert"
+
+
+class Scaling(NamedTuple):
+    """Where the scales of quantised values are: names of tensors of the same file.
+
+    `axis` and `group` say what one scale is for: None and None the whole tensor, an axis alone each index of
+    it, both each group of so many indices along the axis.
+    """
+
+    scale: str
+    zero_point: str = ""
+    axis: int | None = None
+    group: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """The physical array of a tensor: its name, its elements, its shape, and the length in bytes."""
+
+    name: str
+    kind: ElementKind
+    shape: tuple[int, ...]
+    nbytes: int
+    desc: MemoryDesc | None = None
+    scaling: Scaling | None = None
+    # What else the file says of the tensor, and its format knows nothing of.
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def moved_as(self) -> MemoryDesc | None:
+        """The descriptor by which it is moved: its own, or that of bits as wide; None where there is none."""
+        carrier = self.kind.carrier
+        if self.desc is not None or carrier is None or not 0 < len(self.shape) <= MAX_NDIMS:
+            return self.desc
+        return MemoryDesc(self.shape, carrier)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor of a file: its array, and where its bytes are."""
+
+    array: StoredArray
+    path: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a file, or a folder of files, holds. `metadata`: of the file as a whole, restride's own left out.
+
+    `heads`: of each file the path and a hash of its header, by which a changed source is noticed.
+    """
+
+    tensors: tuple[StoredTensor, ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    heads: tuple[tuple[str, str], ...] = ()
+
+
+def is_dense(desc: MemoryDesc) -> bool:
+    """True where elements and padding fill the storage, each at its own place, from offset 0 on."""
+    elements = desc.data_type.nbytes(prod(desc.physical_shape))
+    return not desc.offset0 and desc.size == elements and min(desc.strides) >= 0 and desc.is_injective()
+
+
+def is_row_major(desc: MemoryDesc) -> bool:
+    """True for the layout that every reader expects."""
+    # Not by equality, which does not see where axes of one element stand: an NHWC file has its axes in order.
+    return desc.layout == MemoryDesc(desc.dims, desc.data_type).layout
+
+
+def array_of(name: str, desc: MemoryDesc, scaling: Scaling | None = None) -> StoredArray:
+    """The physical array of a tensor with this descriptor."""
+    kind = kind_of_type(desc.data_type)
+    if kind is None or not is_dense(desc) or (kind.bits < 8 and desc.physical_shape[-1] % 2):
+        reach = extent(desc).high
+        return StoredArray(name, BYTES, (reach,), reach, desc, scaling)
+    shape = desc.dims if is_row_major(desc) else desc.physical_shape
+    return StoredArray(name, kind, shape, desc.size, desc, scaling)
+
+
+def as_bytes(array: StoredArray) -> StoredArray:
+    """The array as one of bytes, for files that have no word for its elements."""
+    return replace(array, kind=BYTES, shape=(array.nbytes,))
+
+
+def plain_array(name: str, kind: ElementKind, shape: tuple[int, ...]) -> StoredArray:
+    """An array as files of other programs hold it: row-major, where it has a descriptor at all."""
+    has_desc = kind.data_type is not None and 0 < len(shape) <= MAX_NDIMS
+    desc = MemoryDesc(shape, kind.data_type) if has_desc else None
+    return StoredArray(name, kind, shape, kind.nbytes(shape), desc)
+
+
+# --- what restride adds to a file's metadata ------------------------------------------------------------
+
+
+def note_of(array: StoredArray) -> dict[str, Any]:
+    """What the metadata must say of an array, as plain values; empty where its own shape says all."""
+    note: dict[str, Any] = {}
+    desc, plain = array.desc, plain_array(array.name, array.kind, array.shape).desc
+    is_plain = plain is not None and plain == desc and plain.layout == desc.layout
+    if desc is not None and not is_plain:
+        note["desc"] = desc.to_dict()
+    if array.scaling is not None:
+        words = array.scaling._asdict()
+        note["scaling"] = {name: value for name, value in words.items() if value not in ("", None)}
+    return note
+
+
+def annotated(path: str, array: StoredArray, note: object, names: frozenset[str]) -> StoredArray:
+    """The array as the file's metadata describe it, every value checked as if a stranger wrote it.
+
+    `names`: of all tensors of the file. Raises InvalidArguments, naming the file and the tensor.
+    """
+    if not isinstance(note, dict):
+        raise bad_file(path, f"what it says of {array.name[:60]!r} is no object", _WRITE_AGAIN)
+    desc = array.desc
+    if "desc" in note:
+        desc = about_file(path, MemoryDesc.from_dict, note["desc"], hint=_WRITE_AGAIN)
+        _check_desc(path, array, desc)
+    scaling = _scaling(path, array.name, note["scaling"], names) if "scaling" in note else None
+    return replace(array, desc=desc, scaling=scaling)
+
+
+def _check_desc(path: str, array: StoredArray, desc: MemoryDesc) -> None:
+    """Refuse a descriptor whose physical array is not the one in the file."""
+    try:
+        stored = array_of(array.name, desc)
+        forms = [(form.kind, form.shape) for form in (stored, as_bytes(stored))]
+        fits = desc.format_kind == "blocked" and (array.kind, array.shape) in forms
+    except Error:
+        fits = False
+    if not fits:
+        why = f"the descriptor of {array.name[:60]!r} does not fit the array"
+        raise bad_file(path, why, _WRITE_AGAIN, f"{desc}; {array.kind.word} {array.shape}"[:300])
+
+
+def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scaling:
+    words = note if isinstance(note, dict) else {}
+    scale, zero = (str(words.get(word, "")) for word in ("scale", "zero_point"))
+    axis, group = words.get("axis"), words.get("group")
+    is_named = scale in names and (zero == "" or zero in names)
+    counts = all(n is None or (type(n) is int and 0 <= n < 2**63) for n in (axis, group))
+    if is_named and counts and set(words) <= set(Scaling._fields) and (axis is None or axis < MAX_NDIMS):
+        return Scaling(scale, zero, axis, group)
+    raise bad_file(path, f"the scales of {name[:60]!r} are not in the file, or for no axis", _WRITE_AGAIN)

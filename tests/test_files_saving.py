@@ -1,0 +1,206 @@
+"""Tensors in files: what `rs.save` writes is read by `rs.load`, and by other programs."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import restride as rs
+from restride.files.reading import contents_of
+from support.descriptors import shapes, strided, tags
+
+_FORMATS = ("npy", "npz", "safetensors")
+_TYPES = tuple(t for t in rs.DataType if t is not rs.undef)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def filled(desc: rs.MemoryDesc) -> rs.Memory:
+    """A memory whose every byte up to its last element is set."""
+    memory = rs.Memory(desc, rs.Engine("cpu"))
+    data = memory.data
+    if data is not None and desc.nelems:
+        content = data.view(np.uint8)
+        content[:] = np.arange(content.size) * 37 % 251
+    return memory
+
+
+def loaded(name: str) -> Any:
+    found = rs.load(name)
+    return found["x"] if isinstance(found, dict) else found
+
+
+def elements(memory: rs.Memory) -> list[int]:
+    """The bits of every logical element, from the formula of the offsets."""
+    desc, data = memory.desc, memory.data
+    if data is None:
+        return []
+    content, bits = data.view(np.uint8), desc.data_type.bits
+    found = []
+    for index in np.ndindex(*desc.dims):
+        at = desc.offset(*index) * bits
+        raw = int.from_bytes(bytes(content[at // 8 : at // 8 + max(bits // 8, 1)]), "little")
+        found.append(raw if bits >= 8 else raw >> at % 8 & 15)
+    return found
+
+
+@pytest.mark.parametrize("end", _FORMATS)
+@pytest.mark.parametrize("data_type", _TYPES, ids=str)
+@pytest.mark.parametrize("format", ["abc", "aBc4b", "cba", "BcA3a2b"])
+def test_every_type_and_layout_comes_back_with_every_byte(end: str, data_type: Any, format: str) -> None:
+    memory = filled(rs.MemoryDesc((3, 5, 2), data_type, format))
+    rs.save(memory, f"x.{end}")
+    found = loaded(f"x.{end}")
+    assert found.desc == memory.desc
+    assert found.readonly
+    assert bytes(found.data.view(np.uint8)) == bytes(memory.data.view(np.uint8))
+
+
+@given(st.data())
+def test_random_layouts_come_back(data: st.DataObject) -> None:
+    dims = data.draw(shapes(max_ndims=5, most=200))
+    data_type = data.draw(st.sampled_from((rs.f32, rs.bf16, rs.s8, rs.u4)))
+    is_blocked = data.draw(st.booleans())
+    layout = tags(dims, most=2000) if is_blocked else strided(dims, data_type)
+    found = data.draw(layout)
+    desc = rs.MemoryDesc(dims, data_type, found) if is_blocked else found
+    memory = filled(desc)
+    name = f"x.{data.draw(st.sampled_from(_FORMATS))}"
+    rs.save(memory, name)
+    assert loaded(name).desc == desc
+    assert elements(loaded(name)) == elements(memory)
+
+
+def test_bytes_between_the_elements_are_not_written() -> None:
+    desc = rs.MemoryDesc.from_strides((2, 2), "u8", (8, 2))
+    rs.save(rs.Memory(desc, rs.Engine("cpu"), np.full(16, 7, np.uint8)), "x.safetensors")
+    assert bytes(loaded("x.safetensors").data) == bytes([7, 0, 7, 0, 0, 0, 0, 0, 7, 0, 7])
+
+
+@pytest.mark.parametrize("end", ["npz", "safetensors"])
+def test_arrays_of_every_kind_come_back_in_order(end: str) -> None:
+    x = np.arange(24).reshape(2, 3, 4)
+    arrays = {
+        "f32": x.astype("f4"),
+        "turned": x.astype("f4").T,
+        "i64": x,
+        "u16": x.astype("u2"),
+        "complex": x.astype("c8"),
+        "scalar": np.float64(3),
+        "bf16": x.astype(ml_dtypes.bfloat16),
+        "none": np.zeros((0, 4), "i4"),
+        "ünïcode/../\n": x.astype("i1"),
+    }
+    rs.save(arrays, f"a.{end}")
+    found = rs.load(f"a.{end}")
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        got = np.asarray(found[name])
+        assert got.dtype == array.dtype
+        assert np.array_equal(got, array)
+
+
+def test_numpy_reads_what_is_saved_as_npz() -> None:
+    x = np.arange(2 * 17 * 9, dtype=np.float32).reshape(2, 17, 3, 3)
+    blocked = rs.Memory.from_numpy(x).to("nChw16c")
+    rs.save({"x": x, "blocked": blocked}, "a.npz")
+    assert zipfile.ZipFile("a.npz").testzip() is None
+    with np.load("a.npz") as found:
+        assert np.array_equal(found["x"], x)
+        assert np.array_equal(found["blocked"], blocked.physical())
+    np.savez("b.npz", x=x, n=np.arange(3))
+    again = rs.load("b.npz")
+    assert np.array_equal(again["x"].to_numpy(), x)
+    assert again["n"].tolist() == [0, 1, 2]
+
+
+def test_members_of_an_npz_start_at_whole_cache_lines() -> None:
+    rs.save({"a" * n: np.arange(n, dtype="u1") for n in range(1, 9)}, "a.npz")
+    assert {tensor.start % 64 for tensor in contents_of("a.npz").tensors} == {0}
+
+
+def test_a_blocked_tensor_is_plain_to_other_readers_of_safetensors() -> None:
+    memory = filled(rs.MemoryDesc((3, 20), "f32", "aB16b"))
+    rs.save({"x": memory, "y": np.ones((2, 2), "f4")}, "a.safetensors", metadata={"format": "pt"})
+    content = Path("a.safetensors").read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    assert (8 + length) % 8 == 0
+    assert header["x"] == {"dtype": "F32", "shape": [3, 2, 16], "data_offsets": [0, 384]}
+    assert header["y"]["shape"] == [2, 2]
+    assert header["__metadata__"]["format"] == "pt"
+    assert list(json.loads(header["__metadata__"]["restride"])["tensors"]) == ["x"]
+
+
+def test_wide_elements_go_first_where_the_order_would_leave_them_at_odd_places() -> None:
+    rs.save({"a": np.ones(3, "i1"), "b": np.ones(2, "f8"), "c": np.ones(1, "f2")}, "a.safetensors")
+    tensors = contents_of("a.safetensors").tensors
+    assert [tensor.array.name for tensor in tensors] == ["a", "b", "c"]
+    assert all(tensor.start * 8 % tensor.array.kind.bits == 0 for tensor in tensors)
+
+
+def test_a_plain_array_needs_no_metadata() -> None:
+    rs.save(np.ones((2, 3), "f4"), "x.npy")
+    rs.save({"x": np.ones((2, 3), "f4")}, "x.safetensors")
+    assert b"restride" not in Path("x.npy").read_bytes() + Path("x.safetensors").read_bytes()
+
+
+def test_a_memory_that_is_loaded_outlives_the_name_of_its_file() -> None:
+    rs.save({"x": np.arange(4, dtype="f4")}, "x.safetensors")
+    found = rs.load(Path("x.safetensors"))["x"]
+    Path("x.safetensors").unlink()
+    assert found.to_numpy().tolist() == [0, 1, 2, 3]
+    with pytest.raises(rs.InvalidArguments):
+        rs.reorder(np.zeros(4, "f4"), None, out=found)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"a": np.ones(2), "b": np.ones(2)}, "x.npy"),
+        (np.ones(2), "x.dat"),
+        (np.ones(2), ""),
+        (np.ones(2), "nowhere/x.npy"),
+        ({1: np.ones(2)}, "x.npz"),
+        ({"\ud800": np.ones(2)}, "x.npz"),
+        ({"": np.ones(2)}, "x.npz"),
+        ("text", "x.npz"),
+        (None, "x.npz"),
+        (rs.Memory(), "x.npz"),
+        (np.array([object()]), "x.npz"),
+        (np.array(["text"]), "x.npz"),
+        (np.ones(2, ">f4"), "x.npz"),
+        (rs.Memory(rs.MemoryDesc((2,), "f32"), rs.Engine("cpu"), rs.NO_DATA), "x.npz"),
+        (np.ones(2), 3),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_saved_is_refused_and_leaves_no_file(here: Path, value: Any, name: Any) -> None:
+    with pytest.raises(rs.Error) as caught:
+        rs.save(value, name)
+    assert caught.value.code
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"restride": "mine"}])
+def test_metadata_that_are_no_text_are_refused(metadata: Any) -> None:
+    with pytest.raises(rs.InvalidArguments, match="metadata"):
+        rs.save(np.ones(2), "x.safetensors", metadata=metadata)
+
+
+def test_a_compressed_archive_is_refused_with_a_way_that_works() -> None:
+    np.savez_compressed("a.npz", x=np.ones(1000))
+    with pytest.raises(rs.InvalidArguments, match="compressed"):
+        rs.load("a.npz")
