@@ -199,10 +199,13 @@ def outs(draw, dims, data_type):
     return whole, window
 
 
+_OF_NUMPY = [kind for kind in PROVIDED if kind.numpy is not None]
+
+
 @given(data=st.data())
 @settings(max_examples=examples(60))
 def test_any_view_goes_anywhere_as_the_reference_engine_says(data):
-    src_type, dst_type = data.draw(st.sampled_from(PROVIDED)), data.draw(st.sampled_from(PROVIDED))
+    src_type, dst_type = data.draw(st.sampled_from(_OF_NUMPY)), data.draw(st.sampled_from(_OF_NUMPY))
     view = data.draw(views(src_type))
     whole, window = data.draw(outs(view.shape, dst_type))
     factors = {

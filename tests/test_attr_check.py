@@ -12,7 +12,7 @@ from restride.desc.attr_check import check_attr
 from restride.desc.layout import RUNTIME_DIM
 from restride.desc.memory_desc import MemoryDesc
 from restride.desc.post_ops import PostOps
-from restride.errors import Error, InvalidArguments, Unimplemented
+from restride.errors import Error, InvalidArguments
 
 SRC, DST = 1, 17
 DIMS = (2, 17, 5, 3)
@@ -224,14 +224,6 @@ def test_a_sum_reads_a_type_of_the_same_size(dst: MemoryDesc, data_type: str) ->
 def test_a_sum_has_a_zero_point_only_where_it_reads_integers() -> None:
     assert "it reads f32" in refused(with_chain(("sum", 1.0, 3)), S8, F32).why
     assert "it reads f8_e4m3" in refused(with_chain(("sum", 1.0, 3, "f8_e4m3")), F32, S8).why
-
-
-def test_types_without_arithmetic_are_no_operands() -> None:
-    for name in ("e8m0", "f4_e2m1", "f4_e3m0"):
-        operand = MemoryDesc((2, 1, 1, 1), name, "nchw")
-        error = refused(with_chain(("binary", "add", operand)), F32, F32, Unimplemented)
-        assert error.what == f"reorder: the operand of post-op 0 is {name}"
-    refused(with_chain(("sum", 1.0, 0, "e8m0")), F32, S8, Unimplemented)
 
 
 @pytest.mark.parametrize(

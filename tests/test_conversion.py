@@ -28,7 +28,13 @@ _F32, _BF16, _F16 = DataType.f32, DataType.bf16, DataType.f16
 _F64, _E5M2, _E4M3 = DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3
 _S32, _S8, _U8, _BOOL = DataType.s32, DataType.s8, DataType.u8, DataType.boolean
 _S4, _U4 = DataType.s4, DataType.u4
+_E8M0, _E2M1, _E3M0 = DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0
 _FLOATS, _INTS = (_F64, _F32, _BF16, _F16, _E5M2, _E4M3), tuple(kind for kind in PROVIDED if kind.is_integral)
+# The magnitudes of the floats of 4 bits, by code.
+_F4 = {
+    _E2M1: tuple(map(Fraction, ("0", "1/2", "1", "3/2", "2", "3", "4", "6"))),
+    _E3M0: tuple(map(Fraction, ("0", "1/4", "1/2", "1", "2", "4", "8", "16"))),
+}
 _MOVE = Compute()
 # Mantissa bits (with the hidden one), lowest exponent of a normal number, what overflows.
 _FORMATS = {
@@ -60,6 +66,8 @@ def _values(bits: Bits, data_type: DataType) -> np.ndarray:
         return np.where(bits > 7, bits.astype(np.int64) - 16, bits)
     if data_type in (_BOOL, _U4):
         return bits != 0 if data_type is _BOOL else bits
+    if data_type in _F4:
+        return np.array([*map(float, _F4[data_type]), *(-float(v) for v in _F4[data_type])])[bits]
     return bits.view(data_type.numpy)
 
 
@@ -82,6 +90,10 @@ def _exact(bits: int, data_type: DataType) -> Fraction | float:
         return Fraction(bits != 0)
     if data_type in _RANGES:
         return Fraction(bits - (bits >> (data_type.bits - 1) << data_type.bits) * (data_type.kind == "int"))
+    if data_type is _E8M0:
+        return math.nan if bits == 255 else Fraction(2) ** (bits - 127)
+    if data_type in _F4:
+        return (-1 if bits >> 3 else 1) * _F4[data_type][bits & 7]
     precision, least, _ = _FORMATS[data_type]
     last = (1 << data_type.bits - precision) - 1
     sign = -1 if bits >> (data_type.bits - 1) else 1
@@ -97,6 +109,10 @@ def _exact(bits: int, data_type: DataType) -> Fraction | float:
 
 def _rounded(value: Fraction | float, data_type: DataType) -> Fraction | float:
     """The nearest number of a float format, ties to even; overflow to infinity, NaN where there is none."""
+    if data_type is _E8M0:
+        return _power(value)
+    if data_type in _F4:
+        return _nearest_of_few(value, _F4[data_type])
     if isinstance(value, float):
         return math.nan if data_type is _E4M3 else value
     if value == 0:
@@ -107,6 +123,27 @@ def _rounded(value: Fraction | float, data_type: DataType) -> Fraction | float:
     nearest = round(value / step) * step  # round() of a Fraction takes a tie to even
     beyond = math.nan if data_type is _E4M3 else math.inf if value > 0 else -math.inf
     return beyond if abs(nearest) >= overflow else nearest
+
+
+def _power(value: Fraction | float) -> Fraction | float:
+    """The nearest power of two, the greater one at a tie, and next to the least one too."""
+    if isinstance(value, float) or value <= 0:
+        return math.nan
+    least = Fraction(2) ** -127
+    if value <= least:
+        return least
+    low = Fraction(2) ** _exponent(value)
+    found = low if value < low * Fraction(3, 2) and low > least else 2 * low
+    return math.nan if found > Fraction(2) ** 127 else found
+
+
+def _nearest_of_few(value: Fraction | float, magnitudes: tuple[Fraction, ...]) -> Fraction:
+    """The nearest of the numbers that have codes, the even code at a tie; a NaN is 0."""
+    if isinstance(value, float):
+        return Fraction(0) if math.isnan(value) else math.copysign(1, value) * magnitudes[-1]
+    codes = range(len(magnitudes))
+    code = min(codes, key=lambda i: (abs(magnitudes[i] - abs(value)), i % 2))
+    return magnitudes[code] if value >= 0 else -magnitudes[code]
 
 
 def _exponent(value: Fraction) -> int:
@@ -157,7 +194,7 @@ def _same(found: Fraction | float, wanted: Fraction | float) -> bool:
 
 
 @pytest.mark.parametrize("src", PROVIDED)
-@pytest.mark.parametrize("dst", _FLOATS)
+@pytest.mark.parametrize("dst", [*_FLOATS, _E8M0, _E2M1])
 def test_floats_equal_ml_dtypes(src: DataType, dst: DataType) -> None:
     """NumPy and ml_dtypes round half to even and keep subnormals (N5), from f32 on."""
     bits = patterns(src)
@@ -174,8 +211,12 @@ def test_floats_equal_ml_dtypes(src: DataType, dst: DataType) -> None:
 
 def _rounds_twice(bits: Bits, src: DataType, dst: DataType) -> np.ndarray:
     """Where ml_dtypes 0.6 is wrong: it rounds a double to f32 first, and that lies at a tie of `dst`."""
-    if src is not _F64 or dst not in (_BF16, _E5M2, _E4M3):
+    if src is not _F64 or dst not in (_BF16, _E5M2, _E4M3, _E8M0, _E2M1):
         return np.zeros(bits.shape, np.bool_)
+    if dst in (_E8M0, _E2M1):
+        with np.errstate(all="ignore"):
+            value = bits.view(np.float64)
+            return (value.astype(np.float32) != value) & ~np.isnan(value)
     with np.errstate(all="ignore"):
         value = bits.view(np.float64)
         near = value.astype(np.float32)
@@ -228,7 +269,21 @@ def test_boolean_is_one_where_there_is_anything(src: DataType) -> None:
     assert (again == wanted).all()
 
 
-@pytest.mark.parametrize("dst", [kind for kind in PROVIDED if kind is not _BOOL])
+@pytest.mark.parametrize("src", [_F64, _F32, _BF16, _F16, _E5M2, _E4M3, _E8M0])
+def test_a_float_of_four_bits_has_no_nan(src: DataType) -> None:
+    """A NaN is a zero of the other sign, and what is too large saturates."""
+    with np.errstate(all="ignore"):
+        values = patterns(src)[~np.isfinite(_values(patterns(src), src).astype(np.float32))]
+        high = _values(values, src).astype(np.float64) > 0
+    nan = _is_nan(values, src)
+    sign = values >> (src.bits - 1) if src is not _E8M0 else np.zeros_like(values)
+    for dst in _F4:
+        got = _move(values, src, dst)
+        assert (got[nan] == np.where(sign[nan], 0, 8)).all()
+        assert (got[~nan] == np.where(high[~nan], 7, 15)).all()
+
+
+@pytest.mark.parametrize("dst", [kind for kind in PROVIDED if kind not in (_BOOL, _E8M0)])
 def test_any_nonzero_byte_of_a_boolean_is_one(dst: DataType) -> None:
     got = _values(_move(patterns(_BOOL), _BOOL, dst), dst).astype(np.float64)
     assert got.tolist() == [0.0] + 255 * [1.0]

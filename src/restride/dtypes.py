@@ -41,9 +41,8 @@ _TABLE = {
     "f8_e4m3": _Row(10, 8, "float", _twin(ml_dtypes.float8_e4m3fn)),
     "s4": _Row(11, 4, "int", _twin(ml_dtypes.int4)),
     "u4": _Row(12, 4, "uint", _twin(ml_dtypes.uint4)),
-    # A power of two, or NaN: only scales are of this type.
+    # A power of two, or NaN: what scales are often of.
     "e8m0": _Row(13, 8, "float", _twin(ml_dtypes.float8_e8m0fnu)),
-    # Known by number and name, so that what others describe can be read; nothing converts them.
     "f4_e2m1": _Row(14, 4, "float", _twin(ml_dtypes.float4_e2m1fn)),
     "f4_e3m0": _Row(15, 4, "float", None),
 }

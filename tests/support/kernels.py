@@ -101,7 +101,7 @@ def random_source(desc: MemoryDesc, seed: int, start: int = 0) -> Bytes:
 
 def tame(data: Bytes, data_type: DataType, seed: int) -> None:
     """Replace half of the floats by values in and around the integer ranges, where rounding shows."""
-    if data_type.kind != "float":
+    if data_type.kind != "float" or data_type.bits < 8:
         return
     values = data.view(data_type.numpy)
     rng = np.random.default_rng(seed)

@@ -9,6 +9,12 @@ from restride.dtypes import DataType
 
 Array = npt.NDArray[np.generic]
 
+F4_MAGNITUDES = {
+    DataType.f4_e2m1: (0, 0.5, 1, 1.5, 2, 3, 4, 6),
+    DataType.f4_e3m0: (0, 0.25, 0.5, 1, 2, 4, 8, 16),
+}
+"""What the codes of 4-bit floats without a sign stand for."""
+
 
 def elements_of(data: Array, data_type: DataType) -> Array:
     """The bits of all elements in some bytes: a view, but of 4-bit types a copy, the low half first."""
@@ -34,4 +40,6 @@ def values_of(elements: Array, data_type: DataType) -> Array:
         return (elements != 0).astype(np.uint8)
     if data_type is DataType.u4:
         return elements
+    if data_type in F4_MAGNITUDES:
+        return np.array([*F4_MAGNITUDES[data_type], *(-m for m in F4_MAGNITUDES[data_type])], "f4")[elements]
     return elements.view(data_type.numpy)

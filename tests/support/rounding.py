@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from restride.dtypes import DataType
-from support.packed import values_of
+from support.packed import F4_MAGNITUDES, values_of
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 Reals = npt.NDArray[np.floating[Any]]
@@ -25,6 +25,9 @@ QUIET = {
     DataType.f16: 0x7E00,
     DataType.f8_e5m2: 0x7E,
     DataType.f8_e4m3: 0x7F,
+    DataType.e8m0: 0xFF,
+    DataType.f4_e2m1: 8,
+    DataType.f4_e3m0: 8,
 }
 """The one NaN that arithmetic gives, in each type (N1)."""
 
@@ -50,7 +53,7 @@ def bits_of(values: Reals, data_type: DataType) -> Bits:
         return (values != 0).astype(np.uint8)
     if data_type in _LIMITS:
         return _integers(values, data_type)
-    word = np.dtype(f"u{data_type.bits // 8}")
+    word = np.dtype(f"u{max(data_type.bits // 8, 1)}")
     return np.where(np.isnan(values), word.type(QUIET[data_type]), _floats(values, data_type)).astype(word)
 
 
@@ -69,7 +72,18 @@ def _floats(values: Reals, data_type: DataType) -> Bits:
             return values.astype(np.float64).view(np.uint64)
         if data_type is DataType.f32:
             return values.astype(np.float32).view(np.uint32)
+        if data_type is DataType.e8m0:
+            return _powers(values.astype(np.float64))
         return _nearest(values.astype(np.float64), data_type)
+
+
+def _powers(values: npt.NDArray[np.float64]) -> Bits:
+    """The exponents of the nearest powers of two; 255, NaN, where there are none."""
+    mantissas, exponents = np.frexp(values)
+    # A value is mantissa * 2**exponent, from 1/2 on; past 2**-127 the next power is taken, at a tie too.
+    codes = np.where(mantissas >= 0.75, exponents + 127, exponents + 126)
+    codes = np.where(values < 2.0**-126, values > 2.0**-127, np.clip(codes, 0, 255))
+    return np.where((values > 0) & (values < np.inf), codes, 255)
 
 
 def _nearest(values: npt.NDArray[np.float64], data_type: DataType) -> Bits:
@@ -85,7 +99,9 @@ def _nearest(values: npt.NDArray[np.float64], data_type: DataType) -> Bits:
 
 @functools.cache
 def _magnitudes(data_type: DataType) -> npt.NDArray[np.float64]:
-    """All finite values from 0 up, and the one that would come next."""
+    """All finite values from 0 up, and the one that would come next, where that is no number."""
+    if data_type in F4_MAGNITUDES:
+        return np.array(F4_MAGNITUDES[data_type], np.float64)
     count = _FINITE[data_type]
     bits = np.arange(count, dtype=f"u{data_type.bits // 8}")
     finite = bits.view(data_type.numpy).astype(np.float64)

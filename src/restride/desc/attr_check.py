@@ -14,16 +14,13 @@ from .memory_desc import MemoryDesc
 from .post_ops import BinaryOp, PostOp, SumOp
 
 _NAMES = {ARG_SRC: "src", ARG_DST: "dst"}
-# Types that no arithmetic reads or writes as a tensor's.
-_STORAGE_ONLY = (DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0)
 
 
 def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
     """Raise where attributes do not fit a reorder from `src` to `dst`, of the same dims.
 
     What depends on a dim that is known only at execution is left to the execution.
-    Raises InvalidArguments, naming what was expected, and Unimplemented for operands of types that no
-    arithmetic is for.
+    Raises InvalidArguments, naming what was expected.
     """
     try:
         _check_arguments(attr)
@@ -148,14 +145,11 @@ def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
     if isinstance(op, SumOp):
         _check_sum(index, op, dst.data_type)
     elif isinstance(op, BinaryOp):
-        _check_type(f"the operand of post-op {index} is", op.desc.data_type)
         _check_broadcast(index, op.desc, dst.dims)
 
 
 def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
     data_type = op.data_type or dst_type
-    if data_type in _STORAGE_ONLY:
-        _check_type(f"the sum (post-op {index}) reads dst as", data_type)
     if data_type.bits != dst_type.bits:
         raise InvalidArguments(
             f"reorder: the sum (post-op {index}) reads dst as {data_type}",
@@ -170,17 +164,6 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
             why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points (R30)",
             hint="leave the zero point out",
         )
-
-
-def _check_type(what: str, data_type: DataType) -> None:
-    if data_type not in _STORAGE_ONLY:
-        return
-    raise Unimplemented(
-        f"reorder: {what} {data_type}",
-        code="RS-L02",
-        why="e8m0 is read only as scales, 4-bit floats not at all",
-        hint="use s4, u4, or a type of 8 bits or more",
-    )
 
 
 def _check_broadcast(index: int, operand: MemoryDesc, dims: Sequence[int]) -> None:

@@ -141,6 +141,11 @@ def zeros(data_type: DataType, lanes: int) -> Value:
     return Value(vector(bits_type(data_type), lanes), "zeroinitializer")
 
 
+def keeps_zeros(src: DataType, dst: DataType) -> bool:
+    """True where zero bits become zero bits: not in e8m0, where they are the least power of two."""
+    return src is dst or DataType.e8m0 not in (src, dst)
+
+
 def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) -> Value:
     """Convert without arithmetic: saturate, round half to even, keep NaN signs."""
     if src is dst:
@@ -225,6 +230,10 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
         return b.cast("fpext", b.bitcast(v, "half"), "float")
     if src is DataType.e8m0:
         return exponent_to_float(b, v)
+    if src.bits == 4:
+        # Half of the work in lanes of 16 bits.
+        wide = b.cast("zext", widen_small(b, v, src, DataType.bf16), "i32")
+        return b.bitcast(b.op("shl", wide, splat(b, v, "i32", 16)), "float")
     if src.bits == 8 and can.half:
         return small_to_float_by_half(b, v, src)
     return small_to_float(b, v, src)

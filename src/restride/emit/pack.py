@@ -45,8 +45,8 @@ def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
 
 
 def is_small_float(dst: DataType) -> bool:
-    """True for floats of 8 bits: their codes pass through packs as numbers without a sign."""
-    return dst in (DataType.f8_e4m3, DataType.f8_e5m2)
+    """True for floats of a byte or less: their codes pass through packs as numbers without a sign."""
+    return dst.kind == "float" and dst.bits <= 8
 
 
 def parts_of(lanes: Lanes) -> list[Lanes]:

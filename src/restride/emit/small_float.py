@@ -1,4 +1,4 @@
-"""Floats narrower than 32 bits by integer arithmetic: f16, bf16, the 8-bit ones, and doubles on their way."""
+"""Floats narrower than 32 bits by integer arithmetic: of 16, 8 and 4 bits, and doubles on their way."""
 
 from __future__ import annotations
 
@@ -50,6 +50,9 @@ _FORMATS = {
     DataType.f16: _Format(16, 10, 15, 0x7C00, 0x7E00, 0x7C00, keeps_payload=True),
     DataType.f8_e5m2: _Format(8, 2, 15, 0x7C, 0x7E, 0x7C),
     DataType.f8_e4m3: _Format(8, 3, 7, 0x7F, 0x7F, 0x7F),
+    # All codes are numbers, the last one is the largest. A NaN is a zero of the other sign.
+    DataType.f4_e2m1: _Format(4, 1, 1, 7, 8, 8),
+    DataType.f4_e3m0: _Format(4, 0, 3, 7, 8, 8),
 }
 # What a float of 16 bits needs to hold any of 8: mantissa bits, bias, infinity and the quiet NaN.
 _WIDER = {DataType.bf16: (7, 127, 0x7F80, 0x7FC0), DataType.f16: (10, 15, 0x7C00, 0x7E00)}
@@ -107,24 +110,26 @@ def small_to_float_by_half(b: Builder, v: Value, src: DataType) -> Value:
 
 
 def can_widen(src: DataType, dst: DataType) -> bool:
-    """True where a float of 8 bits becomes one of 16, which holds all its values."""
-    return src in _FORMATS and src.bits == 8 and dst in _WIDER
+    """True where a float of 4 or 8 bits becomes one of 16, which holds all its values."""
+    return src in _FORMATS and src.bits <= 8 and dst in _WIDER
 
 
 def widen_small(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
-    """A float of 8 bits as one of 16: exact, NaNs quiet. In lanes of 16 bits, half the work of float32."""
+    """A float of 4 or 8 bits as one of 16: exact, NaNs quiet. In lanes of 16, half the work of float32."""
     form, (_, _, infinity, nan) = _FORMATS[src], _WIDER[dst]
     wide = b.cast("zext", v, "i16")
 
     def constant(number: int) -> Value:
         return splat(b, v, "i16", number)
 
-    magnitude = b.op("and", wide, constant(0x7F))
+    top = 1 << (form.bits - 1)
+    magnitude = b.op("and", wide, constant(top - 1))
     result = _widen_finite(b, magnitude, form, dst)
     if form.special < form.least_nan:
         result = b.select(b.compare("icmp eq", magnitude, constant(form.special)), constant(infinity), result)
-    result = b.select(b.compare("icmp uge", magnitude, constant(form.least_nan)), constant(nan), result)
-    sign = b.op("and", b.op("shl", wide, constant(8)), constant(0x8000))
+    if form.least_nan < top:
+        result = b.select(b.compare("icmp uge", magnitude, constant(form.least_nan)), constant(nan), result)
+    sign = b.op("and", b.op("shl", wide, constant(16 - form.bits)), constant(0x8000))
     return b.op("or", result, sign)
 
 
@@ -134,6 +139,11 @@ def _widen_finite(b: Builder, magnitude: Value, form: _Format, dst: DataType) ->
 
     def constant(number: int) -> Value:
         return splat(b, magnitude, "i16", number)
+
+    if form.mantissa == 0:
+        normal = b.op("shl", magnitude, constant(mantissa))
+        normal = b.op("add", normal, constant((bias - form.bias) << mantissa))
+        return b.select(b.compare("icmp eq", magnitude, constant(0)), constant(0), normal)
 
     def with_leading_bit(top: int) -> Value:
         exponent = bias - form.bias + 1 - form.mantissa + top
@@ -167,6 +177,8 @@ def _with_specials(b: Builder, result: Value, magnitude: Value, shifted: Value, 
         return splat(b, magnitude, "i32", number)
 
     quiet = constant(0x7FC00000)
+    if form.special >= 1 << (form.bits - 1):
+        return result
     if form.special == form.nan:
         return b.select(b.compare("icmp uge", magnitude, constant(form.special)), quiet, result)
     if form.keeps_payload:
@@ -177,25 +189,57 @@ def _with_specials(b: Builder, result: Value, magnitude: Value, shifted: Value, 
 
 
 def float_to_small(b: Builder, bits: Value, dst: DataType) -> Value:
-    """float32 bits as a small float: half to even, subnormals kept."""
-    return b.cast("trunc", small_code(b, bits, dst), f"i{dst.bits}")
+    """float32 bits as a small float: half to even, subnormals kept. One of 4 bits has a byte."""
+    return b.cast("trunc", small_code(b, bits, dst), f"i{max(dst.bits, 8)}")
 
 
 def small_code(b: Builder, bits: Value, dst: DataType) -> Value:
     """The same in lanes of 32 bits."""
+    if dst is DataType.e8m0:
+        return _exponent_code(b, bits)
     form = _FORMATS[dst]
 
     def constant(number: int) -> Value:
         return splat(b, bits, "i32", number)
 
     magnitude = b.op("and", bits, constant(0x7FFFFFFF))
-    result = _round_to_code(b, _select_ordered(b, "olt", magnitude, form.widened(form.beyond)), form)
+    capped = _select_ordered(b, "olt", magnitude, form.widened(form.beyond))
+    result = _round_to_code(b, capped, form) if form.mantissa else _round_to_power(b, capped, form)
     if form.nan != form.beyond:
         is_nan = b.compare("icmp sgt", magnitude, constant(0x7F800000))
         result = b.select(is_nan, _nan(b, magnitude, form), result)
     top = 1 << (form.bits - 1)
     sign = b.op("and", b.op("lshr", bits, constant(32 - form.bits)), constant(top))
-    return b.op("or", result, sign)
+    return b.op("or" if form.nan < top else "xor", result, sign)
+
+
+def _exponent_code(b: Builder, bits: Value) -> Value:
+    """float32 bits as e8m0: half of the step to the next power of two rounds up, what is none is NaN."""
+
+    def constant(number: int) -> Value:
+        return splat(b, bits, "i32", number)
+
+    # Negative numbers and NaNs as infinity, which becomes code 255 below.
+    capped = b.intrinsic("umin", bits, constant(0x7F800000))
+    # What is above the least power rounds up to the next.
+    is_subnormal = b.compare("icmp ult", capped, constant(0x00800000))
+    half = b.select(is_subnormal, constant(0x003FFFFF), constant(0x00400000))
+    code = b.op("lshr", b.op("add", capped, half), constant(23))
+    return b.select(b.compare("icmp eq", bits, constant(0)), constant(255), code)
+
+
+def _round_to_power(b: Builder, magnitude: Value, form: _Format) -> Value:
+    """The code of a magnitude up to the largest, where codes are exponents: the even code at a tie."""
+
+    def constant(number: int) -> Value:
+        return splat(b, magnitude, "i32", number)
+
+    last = b.op("and", b.op("lshr", magnitude, constant(23)), constant(1))
+    rounded = b.op("lshr", b.op("add", magnitude, b.op("add", last, constant(0x3FFFFF))), constant(23))
+    # Between 0 and the first code the tie is at half of it, which is a power of two.
+    is_above = b.compare("icmp ugt", magnitude, constant(form.smallest_normal - (1 << 23)))
+    first = b.cast("zext", is_above, "i32")
+    return b.intrinsic("smax", b.op("sub", rounded, constant(127 - form.bias)), first)
 
 
 def _select_ordered(b: Builder, name: str, bits: Value, number: int) -> Value:

@@ -11,7 +11,7 @@ from ..plan.nest import Compute
 from .access import Side, load, store
 from .builder import Builder, Value, element_of, vector
 from .compute import StepInputs, Tensors, real_steps, run_steps
-from .convert import Abilities, canonical_nan, carrier_bits, convert, real_type, zeros
+from .convert import Abilities, canonical_nan, carrier_bits, convert, keeps_zeros, real_type, zeros
 from .network import NOTHING, Lanes, RegisterPermutation
 from .pack import clamp, integers_of, is_small_float, pack, parts_of
 from .small_float import narrow_to_odd, small_code
@@ -126,8 +126,8 @@ class _TileWriter:
     def _finish(self, value: Value, lanes: Lanes) -> Value:
         """Source bits as destination bits; zero where nothing is read."""
         spec = self.spec
-        if spec.compute.is_move:
-            return convert(self.b, value, spec.src_type, spec.dst_type, spec.can)
+        if spec.compute.is_move and keeps_zeros(*self._types):
+            return convert(self.b, value, *self._types, spec.can)
         if not _any(lanes, self.src.present):
             return zeros(spec.dst_type, len(lanes))
         value = run_steps(self.b, value, self._types, spec.compute, self._inputs(lanes), spec.can)

@@ -1,4 +1,4 @@
-"""NumPy's arrays of 4-bit integers, which keep one to a byte where memories keep two."""
+"""NumPy's arrays of 4-bit elements, which keep one to a byte where memories keep two."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..dtypes import DataType
 from ..runtime.alloc import Array
 
-NIBBLES = frozenset(np.dtype(kind).num for kind in (ml_dtypes.int4, ml_dtypes.uint4))
+_BYTES: dict[int, type] = {
+    np.dtype(ml_dtypes.int4).num: np.int8,
+    np.dtype(ml_dtypes.uint4).num: np.uint8,
+    np.dtype(ml_dtypes.float4_e2m1fn).num: ml_dtypes.float8_e4m3fn,
+}
+NIBBLES = frozenset(_BYTES)
 """NumPy's numbers of the 4-bit types."""
 
 
 def is_nibbles(x: Any) -> bool:
-    """True for an array of NumPy's 4-bit integers."""
+    """True for an array of NumPy's 4-bit types."""
     return isinstance(x, np.ndarray) and x.dtype.num in NIBBLES
 
 
 def as_bytes(x: Array) -> Array:
-    """4-bit integers as 8-bit ones, which are read as they are."""
-    return x.astype(np.int8 if DataType.parse(x.dtype) is DataType.s4 else np.uint8)
+    """4-bit elements as 8-bit ones, which hold every one of them."""
+    return x.astype(_BYTES[x.dtype.num])

@@ -2,13 +2,14 @@
 
 This is the definition that every engine must match bit for bit. Conversions between floats round half to even
 and keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale,
-sum) yields the one quiet NaN 0x7FC00000. A NaN of the 8-bit floats is all sign. Where a side is f64, all is
-done in float64 and rounded once.
+sum) yields the one quiet NaN 0x7FC00000. A NaN of the 8-bit floats is all sign, e8m0 has one and no sign, and
+the 4-bit floats, which saturate, have none. Where a side is f64, all is done in float64 and rounded once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _NUMPY = NumpyArithmetic()
 _MOVE = Compute()
 _INT_TYPES = tuple(each for each in DataType if each.is_integral or each is DataType.boolean)
-_TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3)
+_TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3, DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
 
 
@@ -45,6 +46,11 @@ INTEGER_LIMITS = {each: _integer_limits(each) for each in DataType if each.is_in
 DOUBLE_LIMITS = {each: (float(low), float(high)) for each, (low, high) in INTEGER_LIMITS.items()}
 # What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3).
 FLOAT_LIMITS = {each: (float(low), _float_below(high)) for each, (low, high) in INTEGER_LIMITS.items()}
+# The magnitudes of the floats of 4 bits, by code; the fourth bit is the sign.
+F4_MAGNITUDES = {
+    DataType.f4_e2m1: (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
+    DataType.f4_e3m0: (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
+}
 
 
 def storage_dtype(data_type: DataType) -> np.dtype[Any]:
@@ -193,6 +199,9 @@ def _to_float(bits: Array, src: DataType) -> Array:
         return _half_to_float(bits)
     if src is DataType.e8m0:
         return _exponent_to_float(bits)
+    if src in F4_MAGNITUDES:
+        magnitudes = np.array(F4_MAGNITUDES[src], np.float32)
+        return np.asarray(np.concatenate([magnitudes, -magnitudes])[bits & 15])
     return bits.view(_twin(src)).astype(np.float32)
 
 
@@ -252,8 +261,32 @@ def _from_float(value: Array, dst: DataType) -> Array:
         return _float_to_bfloat(value.view(np.uint32))
     if dst is DataType.f16:
         return _float_to_half(value)
+    if dst is DataType.e8m0:
+        return _float_to_exponent(value.view(np.uint32))
+    if dst in F4_MAGNITUDES:
+        return _float_to_nibble(value, F4_MAGNITUDES[dst])
     with np.errstate(all="ignore"):
         return value.astype(_twin(dst)).view(np.uint8)
+
+
+def _float_to_exponent(bits: Array) -> Array:
+    """The nearest power of two, the greater one at a tie; NaN where there is none: 0 and below, and 2**128.
+
+    What is above 2**-127, the least, and below 2**-126 becomes the latter, as in ml_dtypes and torch.
+    """
+    capped = np.minimum(bits, np.uint32(0x7F800000))  # negative numbers and NaNs as infinity
+    half = np.where(capped < 0x00800000, np.uint32(0x003FFFFF), np.uint32(0x00400000))
+    return np.where(bits == 0, 255, (capped + half) >> 23).astype(np.uint8)
+
+
+def _float_to_nibble(value: Array, magnitudes: tuple[float, ...]) -> Array:
+    """The nearest code, the even one at a tie, the last one beyond it. A NaN is a zero of the other sign."""
+    size, code = np.abs(value), np.zeros(value.shape, np.uint8)
+    for number, (low, high) in enumerate(pairwise(magnitudes)):
+        tie = np.float32((low + high) / 2)
+        code += (size >= tie) if number % 2 else (size > tie)
+    sign = np.signbit(value).astype(np.uint8) << np.uint8(3)
+    return np.asarray(np.where(np.isnan(value), np.uint8(8), code) ^ sign)
 
 
 def _float_to_bfloat(bits: Array) -> Array:

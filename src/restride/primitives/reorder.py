@@ -12,8 +12,7 @@ from ..desc.attr_check import check_attr
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
-from ..plan.conversion import PROVIDED
+from ..errors import InvalidArguments
 from ..plan.reorder_problem import ReorderProblem
 from ..runtime.arguments import Executable
 from ..runtime.device import Waitable
@@ -195,7 +194,6 @@ def check_reorder(problem: ReorderProblem) -> ReorderProblem:
     for name, md in (("src", problem.src), ("dst", problem.dst)):
         _check_concrete(name, md, problem)
     _check_dims(problem)
-    _check_types(problem)
     check_attr(problem.attr, problem.src, problem.dst)
     if problem.attr.compensation is not None:
         _check_compensation(problem.attr.compensation, problem.dst, problem.where())
@@ -240,19 +238,6 @@ def _check_dims(problem: ReorderProblem) -> None:
         why=why,
         hint="a reorder never broadcasts; describe a source with stride 0 to repeat it (R10)",
     )
-
-
-def _check_types(problem: ReorderProblem) -> None:
-    absent = [md.data_type for md in (problem.src, problem.dst) if md.data_type not in PROVIDED]
-    if absent:
-        names = ", ".join(t.name for t in PROVIDED)
-        raise Unimplemented(
-            f"reorder: {absent[0]} is not provided by this version",
-            code="RS-L02",
-            where=problem.where(),
-            why=f"conversions and attributes are provided among {names}",
-            hint="convert with NumPy or ml_dtypes first",
-        )
 
 
 def _check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> None:

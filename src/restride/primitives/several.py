@@ -12,8 +12,7 @@ from ..desc.attr_value import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
-from ..plan.conversion import PROVIDED
+from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
@@ -240,16 +239,8 @@ def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
 
 
 def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
-    """Raise InvalidArguments for an empty descriptor, Unimplemented for runtime dims and unknown types."""
+    """Raise InvalidArguments for an empty descriptor, Unimplemented for runtime dims."""
     check_described(what, name, md)
-    if md.data_type not in PROVIDED:
-        raise Unimplemented(
-            f"{what}: {md.data_type} is not provided by this version",
-            code="RS-L02",
-            where=f"{name} {md}",
-            why=f"conversions are provided among {', '.join(t.name for t in PROVIDED)}",
-            hint="convert with NumPy or ml_dtypes first",
-        )
 
 
 def check_destination_desc(names: Names, dst: MemoryDesc) -> None:
