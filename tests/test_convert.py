@@ -186,6 +186,16 @@ def test_no_conversion_calls_anything(src: DataType, level: str) -> None:
         assert re.findall(r"^\s+(?:call\w*|blr?|jmp\w*\s+\S+@PLT)\s.*$", text, re.MULTILINE) == []
 
 
+@pytest.mark.parametrize("src", ["f64", "f32", "bf16", "f16"])
+def test_no_signalling_nan_is_left_to_the_minimum_of_aarch64(src: str) -> None:
+    """`fmaxnm` gives a NaN for a signalling one, where a comparison and a selection give the limit."""
+    isa = Isa.for_name("neon")
+    for what in (Compute(), linear(scaled=True, summed=True)):
+        text = jit.assembly(_module(isa, DataType[src], what), isa)
+        assert set(re.findall(r"\b(?:fmax|fmin)\w*", text)) == set()
+        assert "fcvtns" in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("quarter", range(4))
 @pytest.mark.parametrize("dst", [kind for kind in PROVIDED if kind is not DataType.f32], ids=str)

@@ -134,6 +134,27 @@ def test_streaming_stores_are_instructions(level: str) -> None:
     assert not re.search(r"\bv?movnt", jit.assembly(ordinary.ir(), isa))
 
 
+_FAR_ROWS = [
+    ("f32", (8, 16), (1 << 32) + 8),
+    ("f32", (16, 4), (1 << 31) + 8),
+    ("bf16", (16, 16), (1 << 32) + 16),
+]
+
+
+@pytest.mark.parametrize(("data_type", "dims", "stride"), _FAR_ROWS, ids=str)
+def test_interleaved_stores_on_aarch64_do_not_advance_to_rows_2_to_the_32_further(
+    data_type: str, dims: tuple[int, int], stride: int
+) -> None:
+    """Of some rows the lower 32 bits of the distance are the bytes that `st2` may add to its address."""
+    kind = DataType[data_type]
+    far = MemoryDesc.from_strides(dims, kind, (stride * 8 // kind.bits, 1))
+    nest, isa = reorder_nest(MemoryDesc(dims, kind, "ba"), far, Compute()), Isa.for_name("neon")
+    text = jit.assembly(cpu.lower(nest, isa, COMMON, may_stream=False).ir(), isa)
+    stores = re.findall(r"\bst2\b.*", text)
+    assert stores
+    assert not [store for store in stores if not store.endswith("]")]
+
+
 # --- what is told ------------------------------------------------------------------------------------------
 
 

@@ -270,6 +270,11 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 ; --- neon
 ; transpose (the contiguous axes of the two sides differ): tile 4 of 4 x 16 of 16; grid []; inner axes []
 ; transpose (the contiguous axes of the two sides differ): tile 4 of 4 x 16 of 16; grid []; inner axes []
+declare <16 x i16> @llvm.smax.v16i16(<16 x i16>, <16 x i16>)
+declare <16 x i16> @llvm.smin.v16i16(<16 x i16>, <16 x i16>)
+declare <16 x i32> @llvm.smax.v16i32(<16 x i32>, <16 x i32>)
+declare <16 x i32> @llvm.smin.v16i32(<16 x i32>, <16 x i32>)
+declare <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float>)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = load double, ptr %params, align 8
@@ -282,152 +287,187 @@ v3:
   %v8 = insertelement <16 x float> poison, float %v2, i64 0
   %v9 = shufflevector <16 x float> %v8, <16 x float> %v8, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
   %v10 = fmul <16 x float> %v7, %v9
-  %v11 = fcmp ord <16 x float> %v10, %v10
-  %v12 = select <16 x i1> %v11, <16 x float> %v10, <16 x float> splat (float 0.0)
-  %v13 = fcmp ogt <16 x float> %v12, splat (float -128.0)
-  %v14 = select <16 x i1> %v13, <16 x float> %v12, <16 x float> splat (float -128.0)
-  %v15 = fcmp olt <16 x float> %v14, splat (float 127.0)
-  %v16 = select <16 x i1> %v15, <16 x float> %v14, <16 x float> splat (float 127.0)
-  %v17 = fadd <16 x float> %v16, splat (float 12582912.0)
-  %v18 = bitcast <16 x float> %v17 to <16 x i32>
-  %v19 = sub <16 x i32> %v18, splat (i32 1262485504)
-  %v20 = trunc <16 x i32> %v19 to <16 x i8>
-  %v21 = getelementptr i8, ptr %src, i64 64
-  %v22 = load <16 x i32>, ptr %v21, align 1
-  %v23 = bitcast <16 x i32> %v22 to <16 x float>
-  %v24 = insertelement <16 x float> poison, float %v2, i64 0
-  %v25 = shufflevector <16 x float> %v24, <16 x float> %v24, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v26 = fmul <16 x float> %v23, %v25
-  %v27 = fcmp ord <16 x float> %v26, %v26
-  %v28 = select <16 x i1> %v27, <16 x float> %v26, <16 x float> splat (float 0.0)
-  %v29 = fcmp ogt <16 x float> %v28, splat (float -128.0)
-  %v30 = select <16 x i1> %v29, <16 x float> %v28, <16 x float> splat (float -128.0)
-  %v31 = fcmp olt <16 x float> %v30, splat (float 127.0)
-  %v32 = select <16 x i1> %v31, <16 x float> %v30, <16 x float> splat (float 127.0)
-  %v33 = fadd <16 x float> %v32, splat (float 12582912.0)
-  %v34 = bitcast <16 x float> %v33 to <16 x i32>
-  %v35 = sub <16 x i32> %v34, splat (i32 1262485504)
-  %v36 = trunc <16 x i32> %v35 to <16 x i8>
-  %v37 = getelementptr i8, ptr %src, i64 128
-  %v38 = load <16 x i32>, ptr %v37, align 1
-  %v39 = bitcast <16 x i32> %v38 to <16 x float>
-  %v40 = insertelement <16 x float> poison, float %v2, i64 0
-  %v41 = shufflevector <16 x float> %v40, <16 x float> %v40, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v42 = fmul <16 x float> %v39, %v41
-  %v43 = fcmp ord <16 x float> %v42, %v42
-  %v44 = select <16 x i1> %v43, <16 x float> %v42, <16 x float> splat (float 0.0)
-  %v45 = fcmp ogt <16 x float> %v44, splat (float -128.0)
-  %v46 = select <16 x i1> %v45, <16 x float> %v44, <16 x float> splat (float -128.0)
-  %v47 = fcmp olt <16 x float> %v46, splat (float 127.0)
-  %v48 = select <16 x i1> %v47, <16 x float> %v46, <16 x float> splat (float 127.0)
-  %v49 = fadd <16 x float> %v48, splat (float 12582912.0)
-  %v50 = bitcast <16 x float> %v49 to <16 x i32>
-  %v51 = sub <16 x i32> %v50, splat (i32 1262485504)
-  %v52 = trunc <16 x i32> %v51 to <16 x i8>
-  %v53 = getelementptr i8, ptr %src, i64 192
-  %v54 = load <16 x i32>, ptr %v53, align 1
-  %v55 = bitcast <16 x i32> %v54 to <16 x float>
-  %v56 = insertelement <16 x float> poison, float %v2, i64 0
-  %v57 = shufflevector <16 x float> %v56, <16 x float> %v56, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v58 = fmul <16 x float> %v55, %v57
-  %v59 = fcmp ord <16 x float> %v58, %v58
-  %v60 = select <16 x i1> %v59, <16 x float> %v58, <16 x float> splat (float 0.0)
-  %v61 = fcmp ogt <16 x float> %v60, splat (float -128.0)
-  %v62 = select <16 x i1> %v61, <16 x float> %v60, <16 x float> splat (float -128.0)
-  %v63 = fcmp olt <16 x float> %v62, splat (float 127.0)
-  %v64 = select <16 x i1> %v63, <16 x float> %v62, <16 x float> splat (float 127.0)
-  %v65 = fadd <16 x float> %v64, splat (float 12582912.0)
-  %v66 = bitcast <16 x float> %v65 to <16 x i32>
-  %v67 = sub <16 x i32> %v66, splat (i32 1262485504)
-  %v68 = trunc <16 x i32> %v67 to <16 x i8>
-  %v69 = shufflevector <16 x i8> %v20, <16 x i8> %v52, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v70 = shufflevector <16 x i8> %v20, <16 x i8> %v52, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  %v71 = shufflevector <16 x i8> %v36, <16 x i8> %v68, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v72 = shufflevector <16 x i8> %v36, <16 x i8> %v68, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  br label %v73
-v73:
-  %v74 = shufflevector <16 x i8> %v69, <16 x i8> %v71, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v75 = shufflevector <16 x i8> %v69, <16 x i8> %v71, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  %v76 = shufflevector <16 x i8> %v70, <16 x i8> %v72, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v77 = shufflevector <16 x i8> %v70, <16 x i8> %v72, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  br label %v78
-v78:
-  %v79 = shufflevector <16 x i8> %v74, <16 x i8> %v76, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v80 = shufflevector <16 x i8> %v74, <16 x i8> %v76, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  %v81 = shufflevector <16 x i8> %v75, <16 x i8> %v77, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v82 = shufflevector <16 x i8> %v75, <16 x i8> %v77, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  br label %v83
-v83:
-  %v84 = shufflevector <16 x i8> %v79, <16 x i8> %v81, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v85 = shufflevector <16 x i8> %v79, <16 x i8> %v81, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  %v86 = shufflevector <16 x i8> %v80, <16 x i8> %v82, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v87 = shufflevector <16 x i8> %v80, <16 x i8> %v82, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  store <16 x i8> %v84, ptr %dst, align 1
-  %v88 = getelementptr i8, ptr %dst, i64 16
-  store <16 x i8> %v85, ptr %v88, align 1
-  %v89 = getelementptr i8, ptr %dst, i64 32
-  store <16 x i8> %v86, ptr %v89, align 1
-  %v90 = getelementptr i8, ptr %dst, i64 48
-  store <16 x i8> %v87, ptr %v90, align 1
+  %v11 = shufflevector <16 x float> %v10, <16 x float> %v10, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v12 = shufflevector <16 x float> %v10, <16 x float> %v10, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v13 = shufflevector <16 x float> %v10, <16 x float> %v10, <4 x i32> <i32 8, i32 9, i32 10, i32 11>
+  %v14 = shufflevector <16 x float> %v10, <16 x float> %v10, <4 x i32> <i32 12, i32 13, i32 14, i32 15>
+  %v15 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v11)
+  %v16 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v12)
+  %v17 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v13)
+  %v18 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v14)
+  %v19 = shufflevector <4 x i32> %v15, <4 x i32> %v16, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v20 = shufflevector <4 x i32> %v17, <4 x i32> %v18, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v21 = shufflevector <8 x i32> %v19, <8 x i32> %v20, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v22 = call <16 x i32> @llvm.smax.v16i32(<16 x i32> %v21, <16 x i32> splat (i32 -32768))
+  %v23 = call <16 x i32> @llvm.smin.v16i32(<16 x i32> %v22, <16 x i32> splat (i32 32767))
+  %v24 = trunc <16 x i32> %v23 to <16 x i16>
+  %v25 = call <16 x i16> @llvm.smax.v16i16(<16 x i16> %v24, <16 x i16> splat (i16 -128))
+  %v26 = call <16 x i16> @llvm.smin.v16i16(<16 x i16> %v25, <16 x i16> splat (i16 127))
+  %v27 = trunc <16 x i16> %v26 to <16 x i8>
+  %v28 = getelementptr i8, ptr %src, i64 64
+  %v29 = load <16 x i32>, ptr %v28, align 1
+  %v30 = bitcast <16 x i32> %v29 to <16 x float>
+  %v31 = insertelement <16 x float> poison, float %v2, i64 0
+  %v32 = shufflevector <16 x float> %v31, <16 x float> %v31, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v33 = fmul <16 x float> %v30, %v32
+  %v34 = shufflevector <16 x float> %v33, <16 x float> %v33, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v35 = shufflevector <16 x float> %v33, <16 x float> %v33, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v36 = shufflevector <16 x float> %v33, <16 x float> %v33, <4 x i32> <i32 8, i32 9, i32 10, i32 11>
+  %v37 = shufflevector <16 x float> %v33, <16 x float> %v33, <4 x i32> <i32 12, i32 13, i32 14, i32 15>
+  %v38 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v34)
+  %v39 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v35)
+  %v40 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v36)
+  %v41 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v37)
+  %v42 = shufflevector <4 x i32> %v38, <4 x i32> %v39, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v43 = shufflevector <4 x i32> %v40, <4 x i32> %v41, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v44 = shufflevector <8 x i32> %v42, <8 x i32> %v43, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v45 = call <16 x i32> @llvm.smax.v16i32(<16 x i32> %v44, <16 x i32> splat (i32 -32768))
+  %v46 = call <16 x i32> @llvm.smin.v16i32(<16 x i32> %v45, <16 x i32> splat (i32 32767))
+  %v47 = trunc <16 x i32> %v46 to <16 x i16>
+  %v48 = call <16 x i16> @llvm.smax.v16i16(<16 x i16> %v47, <16 x i16> splat (i16 -128))
+  %v49 = call <16 x i16> @llvm.smin.v16i16(<16 x i16> %v48, <16 x i16> splat (i16 127))
+  %v50 = trunc <16 x i16> %v49 to <16 x i8>
+  %v51 = getelementptr i8, ptr %src, i64 128
+  %v52 = load <16 x i32>, ptr %v51, align 1
+  %v53 = bitcast <16 x i32> %v52 to <16 x float>
+  %v54 = insertelement <16 x float> poison, float %v2, i64 0
+  %v55 = shufflevector <16 x float> %v54, <16 x float> %v54, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v56 = fmul <16 x float> %v53, %v55
+  %v57 = shufflevector <16 x float> %v56, <16 x float> %v56, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v58 = shufflevector <16 x float> %v56, <16 x float> %v56, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v59 = shufflevector <16 x float> %v56, <16 x float> %v56, <4 x i32> <i32 8, i32 9, i32 10, i32 11>
+  %v60 = shufflevector <16 x float> %v56, <16 x float> %v56, <4 x i32> <i32 12, i32 13, i32 14, i32 15>
+  %v61 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v57)
+  %v62 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v58)
+  %v63 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v59)
+  %v64 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v60)
+  %v65 = shufflevector <4 x i32> %v61, <4 x i32> %v62, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v66 = shufflevector <4 x i32> %v63, <4 x i32> %v64, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v67 = shufflevector <8 x i32> %v65, <8 x i32> %v66, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v68 = call <16 x i32> @llvm.smax.v16i32(<16 x i32> %v67, <16 x i32> splat (i32 -32768))
+  %v69 = call <16 x i32> @llvm.smin.v16i32(<16 x i32> %v68, <16 x i32> splat (i32 32767))
+  %v70 = trunc <16 x i32> %v69 to <16 x i16>
+  %v71 = call <16 x i16> @llvm.smax.v16i16(<16 x i16> %v70, <16 x i16> splat (i16 -128))
+  %v72 = call <16 x i16> @llvm.smin.v16i16(<16 x i16> %v71, <16 x i16> splat (i16 127))
+  %v73 = trunc <16 x i16> %v72 to <16 x i8>
+  %v74 = getelementptr i8, ptr %src, i64 192
+  %v75 = load <16 x i32>, ptr %v74, align 1
+  %v76 = bitcast <16 x i32> %v75 to <16 x float>
+  %v77 = insertelement <16 x float> poison, float %v2, i64 0
+  %v78 = shufflevector <16 x float> %v77, <16 x float> %v77, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v79 = fmul <16 x float> %v76, %v78
+  %v80 = shufflevector <16 x float> %v79, <16 x float> %v79, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v81 = shufflevector <16 x float> %v79, <16 x float> %v79, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v82 = shufflevector <16 x float> %v79, <16 x float> %v79, <4 x i32> <i32 8, i32 9, i32 10, i32 11>
+  %v83 = shufflevector <16 x float> %v79, <16 x float> %v79, <4 x i32> <i32 12, i32 13, i32 14, i32 15>
+  %v84 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v80)
+  %v85 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v81)
+  %v86 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v82)
+  %v87 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v83)
+  %v88 = shufflevector <4 x i32> %v84, <4 x i32> %v85, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v89 = shufflevector <4 x i32> %v86, <4 x i32> %v87, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v90 = shufflevector <8 x i32> %v88, <8 x i32> %v89, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v91 = call <16 x i32> @llvm.smax.v16i32(<16 x i32> %v90, <16 x i32> splat (i32 -32768))
+  %v92 = call <16 x i32> @llvm.smin.v16i32(<16 x i32> %v91, <16 x i32> splat (i32 32767))
+  %v93 = trunc <16 x i32> %v92 to <16 x i16>
+  %v94 = call <16 x i16> @llvm.smax.v16i16(<16 x i16> %v93, <16 x i16> splat (i16 -128))
+  %v95 = call <16 x i16> @llvm.smin.v16i16(<16 x i16> %v94, <16 x i16> splat (i16 127))
+  %v96 = trunc <16 x i16> %v95 to <16 x i8>
+  %v97 = shufflevector <16 x i8> %v27, <16 x i8> %v73, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v98 = shufflevector <16 x i8> %v27, <16 x i8> %v73, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  %v99 = shufflevector <16 x i8> %v50, <16 x i8> %v96, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v100 = shufflevector <16 x i8> %v50, <16 x i8> %v96, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  br label %v101
+v101:
+  %v102 = shufflevector <16 x i8> %v97, <16 x i8> %v99, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v103 = shufflevector <16 x i8> %v97, <16 x i8> %v99, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  %v104 = shufflevector <16 x i8> %v98, <16 x i8> %v100, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v105 = shufflevector <16 x i8> %v98, <16 x i8> %v100, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  br label %v106
+v106:
+  %v107 = shufflevector <16 x i8> %v102, <16 x i8> %v104, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v108 = shufflevector <16 x i8> %v102, <16 x i8> %v104, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  %v109 = shufflevector <16 x i8> %v103, <16 x i8> %v105, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v110 = shufflevector <16 x i8> %v103, <16 x i8> %v105, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  br label %v111
+v111:
+  %v112 = shufflevector <16 x i8> %v107, <16 x i8> %v109, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v113 = shufflevector <16 x i8> %v107, <16 x i8> %v109, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  %v114 = shufflevector <16 x i8> %v108, <16 x i8> %v110, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v115 = shufflevector <16 x i8> %v108, <16 x i8> %v110, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  store <16 x i8> %v112, ptr %dst, align 1
+  %v116 = getelementptr i8, ptr %dst, i64 16
+  store <16 x i8> %v113, ptr %v116, align 1
+  %v117 = getelementptr i8, ptr %dst, i64 32
+  store <16 x i8> %v114, ptr %v117, align 1
+  %v118 = getelementptr i8, ptr %dst, i64 48
+  store <16 x i8> %v115, ptr %v118, align 1
   br label %v4
 v4:
-  %v91 = getelementptr i8, ptr %src, i64 256
-  %v92 = getelementptr i8, ptr %dst, i64 64
-  %v95 = icmp eq i64 %part, 0
-  br i1 %v95, label %v93, label %v94
-v93:
-  %v96 = load <4 x i32>, ptr %v91, align 1
-  %v97 = shufflevector <4 x i32> %v96, <4 x i32> %v96, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v98 = shufflevector <16 x i32> zeroinitializer, <16 x i32> %v97, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %v99 = bitcast <16 x i32> %v98 to <16 x float>
-  %v100 = insertelement <16 x float> poison, float %v2, i64 0
-  %v101 = shufflevector <16 x float> %v100, <16 x float> %v100, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
-  %v102 = fmul <16 x float> %v99, %v101
-  %v103 = fcmp ord <16 x float> %v102, %v102
-  %v104 = select <16 x i1> %v103, <16 x float> %v102, <16 x float> splat (float 0.0)
-  %v105 = fcmp ogt <16 x float> %v104, splat (float -128.0)
-  %v106 = select <16 x i1> %v105, <16 x float> %v104, <16 x float> splat (float -128.0)
-  %v107 = fcmp olt <16 x float> %v106, splat (float 127.0)
-  %v108 = select <16 x i1> %v107, <16 x float> %v106, <16 x float> splat (float 127.0)
-  %v109 = fadd <16 x float> %v108, splat (float 12582912.0)
-  %v110 = bitcast <16 x float> %v109 to <16 x i32>
-  %v111 = sub <16 x i32> %v110, splat (i32 1262485504)
-  %v112 = trunc <16 x i32> %v111 to <16 x i8>
-  %v113 = select <16 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <16 x i8> %v112, <16 x i8> zeroinitializer
-  %v114 = shufflevector <16 x i8> %v113, <16 x i8> zeroinitializer, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v115 = shufflevector <16 x i8> %v113, <16 x i8> zeroinitializer, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  br label %v116
-v116:
-  %v117 = shufflevector <16 x i8> %v114, <16 x i8> zeroinitializer, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v118 = shufflevector <16 x i8> %v114, <16 x i8> zeroinitializer, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  %v119 = shufflevector <16 x i8> %v115, <16 x i8> zeroinitializer, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v120 = shufflevector <16 x i8> %v115, <16 x i8> zeroinitializer, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  br label %v121
+  %v119 = getelementptr i8, ptr %src, i64 256
+  %v120 = getelementptr i8, ptr %dst, i64 64
+  %v123 = icmp eq i64 %part, 0
+  br i1 %v123, label %v121, label %v122
 v121:
-  %v122 = shufflevector <16 x i8> %v117, <16 x i8> %v119, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v123 = shufflevector <16 x i8> %v117, <16 x i8> %v119, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  %v124 = shufflevector <16 x i8> %v118, <16 x i8> %v120, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v125 = shufflevector <16 x i8> %v118, <16 x i8> %v120, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  br label %v126
-v126:
-  %v127 = shufflevector <16 x i8> %v122, <16 x i8> %v124, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v128 = shufflevector <16 x i8> %v122, <16 x i8> %v124, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  %v129 = shufflevector <16 x i8> %v123, <16 x i8> %v125, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
-  %v130 = shufflevector <16 x i8> %v123, <16 x i8> %v125, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
-  store <16 x i8> %v127, ptr %v92, align 1
-  %v131 = getelementptr i8, ptr %v92, i64 16
-  store <16 x i8> %v128, ptr %v131, align 1
-  %v132 = getelementptr i8, ptr %v92, i64 32
-  store <16 x i8> %v129, ptr %v132, align 1
-  %v133 = getelementptr i8, ptr %v92, i64 48
-  store <16 x i8> %v130, ptr %v133, align 1
-  br label %v94
-v94:
+  %v124 = load <4 x i32>, ptr %v119, align 1
+  %v125 = shufflevector <4 x i32> %v124, <4 x i32> %v124, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
+  %v126 = shufflevector <16 x i32> zeroinitializer, <16 x i32> %v125, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v127 = bitcast <16 x i32> %v126 to <16 x float>
+  %v128 = insertelement <16 x float> poison, float %v2, i64 0
+  %v129 = shufflevector <16 x float> %v128, <16 x float> %v128, <16 x i32> <i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0>
+  %v130 = fmul <16 x float> %v127, %v129
+  %v131 = shufflevector <16 x float> %v130, <16 x float> %v130, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v132 = shufflevector <16 x float> %v130, <16 x float> %v130, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v133 = shufflevector <16 x float> %v130, <16 x float> %v130, <4 x i32> <i32 8, i32 9, i32 10, i32 11>
+  %v134 = shufflevector <16 x float> %v130, <16 x float> %v130, <4 x i32> <i32 12, i32 13, i32 14, i32 15>
+  %v135 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v131)
+  %v136 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v132)
+  %v137 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v133)
+  %v138 = call <4 x i32> @llvm.aarch64.neon.fcvtns.v4i32.v4f32(<4 x float> %v134)
+  %v139 = shufflevector <4 x i32> %v135, <4 x i32> %v136, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v140 = shufflevector <4 x i32> %v137, <4 x i32> %v138, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v141 = shufflevector <8 x i32> %v139, <8 x i32> %v140, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v142 = call <16 x i32> @llvm.smax.v16i32(<16 x i32> %v141, <16 x i32> splat (i32 -32768))
+  %v143 = call <16 x i32> @llvm.smin.v16i32(<16 x i32> %v142, <16 x i32> splat (i32 32767))
+  %v144 = trunc <16 x i32> %v143 to <16 x i16>
+  %v145 = call <16 x i16> @llvm.smax.v16i16(<16 x i16> %v144, <16 x i16> splat (i16 -128))
+  %v146 = call <16 x i16> @llvm.smin.v16i16(<16 x i16> %v145, <16 x i16> splat (i16 127))
+  %v147 = trunc <16 x i16> %v146 to <16 x i8>
+  %v148 = select <16 x i1> <i1 true, i1 true, i1 true, i1 true, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false>, <16 x i8> %v147, <16 x i8> zeroinitializer
+  %v149 = shufflevector <16 x i8> %v148, <16 x i8> zeroinitializer, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v150 = shufflevector <16 x i8> %v148, <16 x i8> zeroinitializer, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  br label %v151
+v151:
+  %v152 = shufflevector <16 x i8> %v149, <16 x i8> zeroinitializer, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v153 = shufflevector <16 x i8> %v149, <16 x i8> zeroinitializer, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  %v154 = shufflevector <16 x i8> %v150, <16 x i8> zeroinitializer, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v155 = shufflevector <16 x i8> %v150, <16 x i8> zeroinitializer, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  br label %v156
+v156:
+  %v157 = shufflevector <16 x i8> %v152, <16 x i8> %v154, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v158 = shufflevector <16 x i8> %v152, <16 x i8> %v154, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  %v159 = shufflevector <16 x i8> %v153, <16 x i8> %v155, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v160 = shufflevector <16 x i8> %v153, <16 x i8> %v155, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  br label %v161
+v161:
+  %v162 = shufflevector <16 x i8> %v157, <16 x i8> %v159, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v163 = shufflevector <16 x i8> %v157, <16 x i8> %v159, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  %v164 = shufflevector <16 x i8> %v158, <16 x i8> %v160, <16 x i32> <i32 0, i32 16, i32 1, i32 17, i32 2, i32 18, i32 3, i32 19, i32 4, i32 20, i32 5, i32 21, i32 6, i32 22, i32 7, i32 23>
+  %v165 = shufflevector <16 x i8> %v158, <16 x i8> %v160, <16 x i32> <i32 8, i32 24, i32 9, i32 25, i32 10, i32 26, i32 11, i32 27, i32 12, i32 28, i32 13, i32 29, i32 14, i32 30, i32 15, i32 31>
+  store <16 x i8> %v162, ptr %v120, align 1
+  %v166 = getelementptr i8, ptr %v120, i64 16
+  store <16 x i8> %v163, ptr %v166, align 1
+  %v167 = getelementptr i8, ptr %v120, i64 32
+  store <16 x i8> %v164, ptr %v167, align 1
+  %v168 = getelementptr i8, ptr %v120, i64 48
+  store <16 x i8> %v165, ptr %v168, align 1
+  br label %v122
+v122:
   ret void
 }
 define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
   tail call void @restride(ptr %src, ptr %dst, ptr %params, i64 0, i64 1)
   ret void
 }
-@cuts = private constant [6 x ptr] [ptr blockaddress(@restride, %v73), ptr blockaddress(@restride, %v78), ptr blockaddress(@restride, %v83), ptr blockaddress(@restride, %v116), ptr blockaddress(@restride, %v121), ptr blockaddress(@restride, %v126)], section "llvm.metadata"
+@cuts = private constant [6 x ptr] [ptr blockaddress(@restride, %v101), ptr blockaddress(@restride, %v106), ptr blockaddress(@restride, %v111), ptr blockaddress(@restride, %v151), ptr blockaddress(@restride, %v156), ptr blockaddress(@restride, %v161)], section "llvm.metadata"
 !0 = !{i32 1}

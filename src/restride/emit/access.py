@@ -258,7 +258,7 @@ def store(b: Builder, can: Abilities, side: Side, value: Value, lanes: Lanes, st
         return
     size = len(cut[0][0])
     for number, (group, count) in enumerate(cut):
-        part = _lanes(b, value, number * size, size)
+        part = b.lanes(value, number * size, size)
         if side.data_type.bits == 4:
             _store_nibbles(b, can, side, part, group, count)
         else:
@@ -319,7 +319,7 @@ def _store_piece(
     done = 0
     while done < count:
         step = 1 << ((count - done).bit_length() - 1)
-        piece_of = _lanes(b, part, done, step)
+        piece_of = b.lanes(part, done, step)
         offset, nbytes = (n * side.data_type.bits // 8 for n in (side.offsets[group[done]], step))
         how = _alignment(streams, nbytes, offset)
         b.line(f"store {piece_of}, {side.at(b, group[done])}, {how}")
@@ -331,9 +331,3 @@ def _alignment(streams: bool, nbytes: int, offset: int) -> str:
     if not streams or nbytes < 16 or offset % min(nbytes, LINE):
         return "align 1"
     return f"align {min(nbytes, LINE)}, !nontemporal !0"
-
-
-def _lanes(b: Builder, value: Value, first: int, count: int) -> Value:
-    if count == lanes_of(value):
-        return value
-    return b.shuffle(value, value, tuple(range(first, first + count)))

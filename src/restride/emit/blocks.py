@@ -24,7 +24,7 @@ from .tile import TileAddresses
 
 def emit_blocks(blocks: Blocks, style: Style) -> str:
     """The IR text that runs `blocks`."""
-    b = Builder()
+    b = style.builder()
     BlocksWriter(b, blocks, style, load_params(b, [blocks.nest])).emit()
     b.line("ret void")
     return module_text(b)
@@ -94,7 +94,7 @@ class BlocksWriter(FlushWriter):
 
 def emit_interleaved(joined: InterleavedNests, style: Style) -> str:
     """The IR text that runs the blocks of `joined`."""
-    b = Builder()
+    b = style.builder()
     _InterleavedWriter(b, joined, style).emit()
     b.line("ret void")
     return module_text(b)
@@ -162,7 +162,7 @@ _SUM_BYTES = 4
 
 def emit_fused_sums(summed: FusedSums, style: Style) -> str:
     """The IR text that runs the blocks of `summed`."""
-    b = Builder()
+    b = style.builder()
     _FusedSumsWriter(b, summed, style).emit()
     b.line("ret void")
     return module_text(b)

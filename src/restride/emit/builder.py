@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
+ANYWHERE = 1 << 63
+"""A distance in bytes that no constant passes."""
+
 
 class Value(NamedTuple):
     """An SSA value or constant: its IR type and how to refer to it."""
@@ -54,11 +57,15 @@ def _moves_together(mask: tuple[int, ...], size: int) -> bool:
 
 
 class Builder:
-    """Writes one function body; the functions and constants that it needs are collected beside it."""
+    """Writes one function body; the functions and constants that it needs are collected beside it.
 
-    def __init__(self, table_pointer: str = "ptr") -> None:
+    `reach`: constant distances in bytes that are larger are hidden from LLVM.
+    """
+
+    def __init__(self, table_pointer: str = "ptr", reach: int = ANYWHERE) -> None:
         self._lines: list[str] = []
         self._table_pointer = table_pointer
+        self._reach = reach
         self._count = 0
         self.block = "entry"
         self.declared: dict[str, str] = {}
@@ -117,6 +124,13 @@ class Builder:
         kind = vector(element_of(a), len(mask))
         return self.value(kind, f"shufflevector {a}, {b}, {_mask_text(tuple(mask))}")
 
+    def lanes(self, a: Value, first: int, count: int) -> Value:
+        """`count` lanes of `a` from `first` on; past the last one nothing in particular."""
+        size = lanes_of(a)
+        if first == 0 and count == size:
+            return a
+        return self.shuffle(a, a, [i if i < size else -1 for i in range(first, first + count)])
+
     def join(self, parts: Sequence[Value]) -> Value:
         """The lanes of equal parts, a power of two of them, one after another."""
         while len(parts) > 1:
@@ -174,10 +188,16 @@ class Builder:
         """A pointer moved by bytes; what counts instead of a pointer, by as many."""
         if nbytes == 0:
             return pointer
-        amount = i64(nbytes) if isinstance(nbytes, int) else nbytes
+        amount = self._distance(nbytes) if isinstance(nbytes, int) else nbytes
         if not pointer.type.startswith("ptr"):
             return self.op("add", pointer, amount)
         return self.value(pointer.type, f"getelementptr i8, {pointer}, {amount}")
+
+    def _distance(self, nbytes: int) -> Value:
+        """A constant, or past `reach` a number that LLVM does not know; it takes no instruction more."""
+        if abs(nbytes) <= self._reach:
+            return i64(nbytes)
+        return self.value("i64", f'call i64 asm "", "=r,0"(i64 {nbytes})')
 
     def table(self, offsets: Sequence[int]) -> Value:
         """A private constant array of 64-bit offsets; a pointer to it, in the space where constants are."""

@@ -20,6 +20,7 @@ from ..plan.conversion import DOUBLE_LIMITS, FLOAT_LIMITS, INTEGER_LIMITS, Input
 from ..plan.conversion import convert as convert_codes
 from ..plan.nest import Compute
 from .builder import Builder, Value, element_of, lanes_of, vector
+from .neon import narrow, nearest_integers
 from .small_float import (
     can_widen,
     exponent_to_float,
@@ -53,10 +54,9 @@ def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], register: in
     codes = _codes(*types)
     size = register if len(codes) == 16 else _PERMUTED
     lanes = lanes_of(v)
-    pieces = [_piece(b, v, first, size) for first in range(0, lanes, size)]
+    pieces = [b.lanes(v, first, size) for first in range(0, lanes, size)]
     found = [_in_one(b, x, codes, size) if len(codes) == 16 else _in_four(b, x, codes) for x in pieces]
-    whole = b.join(found)
-    return whole if lanes_of(whole) == lanes else b.shuffle(whole, whole, tuple(range(lanes)))
+    return b.lanes(b.join(found), 0, lanes)
 
 
 @functools.cache
@@ -67,14 +67,6 @@ def _codes(src: DataType, dst: DataType) -> tuple[int, ...]:
     if dst is DataType.s4:
         found = (found ^ np.uint8(8)) - np.uint8(8)
     return tuple(int(code) for code in found)
-
-
-def _piece(b: Builder, v: Value, first: int, size: int) -> Value:
-    """So many lanes from `first` on; past the last one there is nothing."""
-    lanes = lanes_of(v)
-    if lanes == size:
-        return v
-    return b.shuffle(v, v, tuple(i if i < lanes else -1 for i in range(first, first + size)))
 
 
 def _constant(codes: tuple[int, ...]) -> Value:
@@ -116,6 +108,8 @@ class Abilities:
     round_even: bool = False
     masks: bool = False
     packs: bool = False
+    # Rounds to the nearest integer, and narrows integers, saturated.
+    saturates: bool = False
     # Bytes of the register in which a byte looks up one of 16; and whether it looks up one of 256.
     shuffled_bytes: int = 0
     has_tables: bool = False
@@ -151,7 +145,7 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
     if src is dst:
         return v
     if is_integer_move(src, dst, _MOVE):
-        return _saturate_integers(b, v, src, dst)
+        return _saturate_integers(b, v, src, dst, can)
     if can.looks_up(src, dst):
         return look_up(b, v, (src, dst), can.shuffled_bytes)
     if can_widen(src, dst):
@@ -179,11 +173,13 @@ def canonical_nan(b: Builder, value: Value) -> Value:
 # --- integers -----------------------------------------------------------------------------------------------
 
 
-def _saturate_integers(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
+def _saturate_integers(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) -> Value:
     if src is DataType.boolean:
         v, src = _is_set(b, v), DataType.u8
     if dst is DataType.boolean:
         return _is_set(b, v)
+    if can.saturates and src.kind == "int" and src.bits > 8:
+        return narrow(b, v, dst)
     (least, most), (low, high) = INTEGER_LIMITS[src], INTEGER_LIMITS[dst]
     lanes, kind, sign = lanes_of(v), bits_type(src), "u" if src.kind == "uint" else "s"
     if low > least:
@@ -273,6 +269,8 @@ def splat_limits(b: Builder, value: Value, dst: DataType) -> tuple[Value, Value]
 
 
 def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
+    if can.saturates:
+        return nearest_integers(b, value, dst)
     lanes, real = lanes_of(value), element_of(value)
     low, high = splat_limits(b, value, dst)
     # Where the lower limit is 0 it is what a NaN must become: the comparison below does it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..plan.nest import LoopNest
 from ..plan.schedule import Schedule
-from .builder import Builder, Value, i64
+from .builder import Value, i64
 from .kernel import Cursor, NestWriter, Style, load_params, module_text
 from .tile import emit_tile
 from .tile_shape import TileAxis
@@ -12,7 +12,7 @@ from .tile_shape import TileAxis
 
 def emit_guarded(nest: LoopNest, style: Style) -> str:
     """The IR text of a nest with bounds, run element by element."""
-    b = Builder()
+    b = style.builder()
     params = load_params(b, [nest])
     why = "too many partial blocks"
     plan = Schedule(nest, (1,) * len(nest.axes), (), (), nest.src_type, "guarded", why, late=True)

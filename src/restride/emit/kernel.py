@@ -16,7 +16,7 @@ from ..plan.nest import Axis, LoopNest, Stride
 from ..plan.rewrites import splits_operand
 from ..plan.schedule import Schedule
 from .access import HALVES, halves_at
-from .builder import Builder, Value, i64
+from .builder import ANYWHERE, Builder, Value, i64
 from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
 from .entry import ENTRY
@@ -35,12 +35,19 @@ _WHOLE = """define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwin
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a target wants its code: vector width, what one permutation costs, what it converts by itself."""
+    """How a target wants its code: vector width, what one permutation costs, what it converts by itself, and
+    constant distances up to which LLVM may know (`Builder`).
+    """
 
     vector_bytes: int
     permute_cost: int
     byte_permute_cost: int
     can: Abilities
+    reach: int = ANYWHERE
+
+    def builder(self) -> Builder:
+        """What writes code of this style."""
+        return Builder(reach=self.reach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ class KernelParams:
 
 def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
     """The IR text that runs all of `plans` in turn."""
-    b = Builder()
+    b = style.builder()
     params = load_params(b, [plan.nest for plan in plans])
     for plan in plans:
         NestWriter(b, plan, style, params).emit()

@@ -16,7 +16,7 @@ from ..plan.reduction_schedule import Lanes, Loop, ReductionPlan
 from .access import load_masked, load_prefix
 from .builder import Builder, Value, i64, vector
 from .fold import Accumulation, LaneOutputs, fold_into, only
-from .kernel import module_text
+from .kernel import Style, module_text
 
 Accumulators = tuple[Value, ...]
 
@@ -44,12 +44,13 @@ class _ReductionRange:
     count: int
 
 
-def emit_reduction(reduction: Reduction, plans: Sequence[ReductionPlan], *, masks: bool) -> str:
-    """The IR text that runs all of `plans` in turn. `masks`: the target loads parts of vectors."""
-    b = Builder()
+def emit_reduction(reduction: Reduction, plans: Sequence[ReductionPlan], style: Style) -> str:
+    """The IR text that runs all of `plans` in turn."""
+    b = style.builder()
     factor = b.value("i32", "load i32, ptr %params, align 4") if reduction.op is Op.total else None
+    planes = sum(plan.planes for plan in plans)
     for plan in plans:
-        ReductionWriter(b, reduction, plan, sum(each.planes for each in plans), factor, masks).emit()
+        ReductionWriter(b, reduction, plan, planes, factor, style.can.masks).emit()
     b.line("ret void")
     return module_text(b)
 

@@ -19,7 +19,7 @@ _NOTHING = KernelParams()
 
 def emit_staged(staged: StagedSchedule, style: Style) -> str:
     """The IR text that runs the chunks of `staged`."""
-    b = Builder()
+    b = style.builder()
     StagedWriter(b, staged, style).emit()
     b.line("ret void")
     return module_text(b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..emit.builder import ANYWHERE
 from ..emit.convert import Abilities
 from ..emit.guarded import emit_guarded
 from ..emit.kernel import Style, emit_kernel
@@ -12,6 +13,11 @@ from .isa import Isa
 
 if TYPE_CHECKING:
     from .cpu import LoweredNest
+
+# LLVM 22 lets a store of interleaved registers on AArch64 advance its address to that of another store in the
+# block, and looks at the lower 32 bits of the distance alone: 2**32 + 16 is 16 to it. All distances that one
+# address may add up stay far below that, and no larger one fits an instruction.
+_REACH = 1 << 24
 
 
 def style_of(isa: Isa) -> Style:
@@ -22,10 +28,13 @@ def style_of(isa: Isa) -> Style:
         round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
         masks=is_wide,
         packs=isa.triple.startswith("x86_64"),
+        saturates=isa.name == "neon",
         shuffled_bytes=isa.vector_bytes if isa.name in ("avx512", "avx2", "sse41") else 0,
         has_tables=is_wide and isa.has("avx512vbmi"),
     )
-    return Style(isa.vector_bytes, 1 if is_wide else 3, 1 if is_wide and isa.has("avx512vbmi") else 4, can)
+    byte_permute_cost = 1 if is_wide and isa.has("avx512vbmi") else 4
+    reach = _REACH if isa.name == "neon" else ANYWHERE
+    return Style(isa.vector_bytes, 1 if is_wide else 3, byte_permute_cost, can, reach)
 
 
 def ir_of(lowered: LoweredNest) -> str:

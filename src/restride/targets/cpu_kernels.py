@@ -125,7 +125,7 @@ class LoweredReduction:
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        return emit_reduction(self.reduction, self.plans, masks=style_of(self.isa).can.masks)
+        return emit_reduction(self.reduction, self.plans, style_of(self.isa))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.plans))

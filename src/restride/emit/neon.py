@@ -1,0 +1,62 @@
+"""Conversions by the instructions of AArch64: floats to integers, and integers to narrower ones.
+
+`fcvtns` rounds half to even, saturates to 32 or 64 bits with a sign, and makes 0 of a NaN (N2, N4). What
+narrows saturates too, to half of the bits at a time; LLVM picks `sqxtn` and `sqxtun` for limits like these.
+So no limit is compared with as a float: of such a comparison and the selection after it LLVM 22 makes
+`fmaxnm`, which keeps a signalling NaN.
+"""
+
+from __future__ import annotations
+
+from ..dtypes import DataType
+from ..plan.conversion import FLOAT_LIMITS, INTEGER_LIMITS
+from .builder import Builder, Value, element_of, lanes_of, vector
+
+_REGISTER_BITS = 128
+_TO_NEAREST = "llvm.aarch64.neon.fcvtns"
+# Integers as wide as floats, and doubles.
+_INTEGERS = {"float": ("i32", 32), "double": ("i64", 64)}
+
+
+def nearest_integers(b: Builder, value: Value, dst: DataType) -> Value:
+    """Real numbers as integers of a type, in lanes that carry it."""
+    real = element_of(value)
+    kind, bits = _INTEGERS[real]
+    size = _REGISTER_BITS // bits
+    full, name = vector(kind, size), f"{_TO_NEAREST}.v{size}i{bits}.v{size}f{bits}"
+    pieces = [b.lanes(value, first, size) for first in range(0, lanes_of(value), size)]
+    whole = b.join([b.call(full, name, str(piece), piece.type) for piece in pieces])
+    rounded = b.lanes(whole, 0, lanes_of(value))
+    if dst.bits < bits:
+        return narrow(b, rounded, dst)
+    # From 2**31 on all become the largest float below it (N3).
+    most = b.splat(kind, lanes_of(rounded), str(int(FLOAT_LIMITS[dst][1])))
+    return b.intrinsic("smin", rounded, most)
+
+
+def narrow(b: Builder, v: Value, dst: DataType) -> Value:
+    """Integers with a sign, in lanes of more bits than the type has, saturated to it half by half."""
+    bits = int(element_of(v)[1:])
+    while bits > max(dst.bits, 8):
+        bits //= 2
+        last = bits <= max(dst.bits, 8)
+        low, high = _limits(bits, dst.kind if last else "int")
+        v = b.cast("trunc", _clamp(b, v, low, high), f"i{bits}")
+    if dst.bits >= bits:
+        return v
+    low, high = INTEGER_LIMITS[dst]
+    if dst.kind == "uint":
+        return b.intrinsic("umin", v, b.splat(f"i{bits}", lanes_of(v), str(high)))
+    return _clamp(b, v, low, high)
+
+
+def _limits(bits: int, kind: str) -> tuple[int, int]:
+    if kind == "uint":
+        return 0, (1 << bits) - 1
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
+def _clamp(b: Builder, v: Value, low: int, high: int) -> Value:
+    lanes, kind = lanes_of(v), element_of(v)
+    raised = b.intrinsic("smax", v, b.splat(kind, lanes, str(low)))
+    return b.intrinsic("smin", raised, b.splat(kind, lanes, str(high)))
