@@ -39,20 +39,20 @@ class Drawing:
         if anchor == "start":
             self._reach(x + len(words) * LETTER * size / 12, y + size)
 
-    def cell(self, box: Rectangle, words: str, *, fill: str, tip: str, data: str = "") -> None:
-        """A filled box with words in its middle, and a tooltip; `data` are its attributes for scripts."""
+    def cell(self, box: Rectangle, words: str, *, fill: str, tip: str) -> None:
+        """A filled box with words in its middle, and a tooltip."""
         x, y, width, height = box
         label = f'<text x="{x + width / 2:g}" y="{y + height / 2 + 4:g}">{escape(words)}</text>'
         place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
         shape = f'<rect {place} fill="{fill}" stroke="{PAPER}"/>'
-        self.parts.append(f"<g{data}><title>{escape(tip)}</title>{shape}{label if words else ''}</g>")
+        self.parts.append(f"<g><title>{escape(tip)}</title>{shape}{label if words else ''}</g>")
         self._reach(x + width, y + height)
 
-    def outline(self, box: Rectangle) -> None:
+    def outline(self, box: Rectangle, thickness: int) -> None:
         """A frame without a filling."""
         x, y, width, height = box
         place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
-        self.parts.append(f'<rect {place} rx="3" fill="none" stroke="{LINE}" stroke-width="2"/>')
+        self.parts.append(f'<rect {place} rx="3" fill="none" stroke="{LINE}" stroke-width="{thickness}"/>')
         self._reach(x + width, y + height)
 
     def open_cells(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tag_text import LETTERS, axes_of_letters
 from ..errors import Error
+from .walk import LeftOut
 
 
 def axis_names(ndims: int, tag: str = "") -> str:
@@ -69,3 +70,12 @@ def aligned(rows: Sequence[Sequence[object]], sides: str) -> Iterator[str]:
     for row in texts:
         cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
         yield "  ".join(cells).rstrip()
+
+
+def left_out_words(left: LeftOut, names: str) -> str:
+    """What stands for lines left out: `48 lines more: h 7 to 54`."""
+    more = f"{counted(left.lines, 'line')} more"
+    if left.axis is None:
+        return more
+    last = f" to {left.last}" if left.last != left.first else ""
+    return f"{more}: {names[left.axis]} {left.first}{last}"

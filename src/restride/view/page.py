@@ -1,56 +1,130 @@
 """The interactive page: a tensor beside its memory, or beside its memory before and after a reorder.
 
-One file without any other: style, script and pictures stand in it. Hovering an element marks its place
-everywhere; stepping goes through memory in order. Without a script the pictures and tooltips are still there.
+One file without any other: style, script and layouts stand in it. The script draws the panes from the levels
+of the layouts, so that what is left out at first can be opened, however large the tensor is. Where no script
+runs, the page has the pictures as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
+from math import prod
+from typing import Any
 
+from ..desc.layout import LayoutDigit, storage_elements
 from ..desc.memory_desc import MemoryDesc
 from .explain import explain
-from .names import axis_names, has_layout, title
-from .svg import memory_drawing, tensor_svg
+from .names import axis_names, counted, has_layout, title
+from .palette import Palette
+from .text import show
+from .walk import Span, Walk, budget, some
 
 __all__ = ["page"]
 
-_LINES, _CELLS = 64, 32
-# Of the tensor's picture in pixels: beside one memory, and beside two.
-_WIDTHS = (420, 300)
+# What is drawn before anything is opened: cells of a pane, tables, and lines of each.
+_CELLS, _TABLES, _LINES = 1500, 48, 24
+# The columns of the tensor and of the memory, on a page with one memory, and with two.
+_COLUMNS = ((16, 24), (12, 16))
+_SCRIPTS = ("layout.js", "pane.js", "page.js")
 Side = tuple[MemoryDesc, str]
 
 
 def page(sides: Sequence[Side]) -> str:
     """The page of one descriptor, or of two, before and after; each with the tag it was asked for by."""
     md, tag = sides[0]
-    heading = " → ".join(title(*side) for side in sides)
     names = axis_names(md.ndims, tag)
     labels = ("memory",) if len(sides) == 1 else ("before", "after")
-    descs = [desc for desc, _ in sides]
-    memories = (_memory(descs, i, sides[i][1], label) for i, label in enumerate(labels))
-    tensor = tensor_svg(descs, names, width=_WIDTHS[len(descs) - 1]) if all(map(has_layout, descs)) else ""
-    bits = " ".join(str(desc.data_type.bits) for desc, _ in sides)
+    drawn: dict[str, Any] = {"names": names, "palette": (), "panes": []}
+    if all(has_layout(desc) and desc.nelems for desc, _ in sides):
+        narrow, columns = _COLUMNS[len(sides) - 1]
+        panes = [_tensor(md, narrow)]
+        panes += [_memory(*side, label, columns) for side, label in zip(sides, labels, strict=True)]
+        drawn |= {"palette": Palette.of(md), "panes": panes}
     return _PAGE.format(
-        title=escape(heading),
+        title=escape(" → ".join(title(*side) for side in sides)),
         style=_asset("page.css"),
-        script=_asset("page.js"),
-        names=escape(",".join(names)),
-        bits=bits,
-        labels=escape(" ".join(labels)),
-        tensor=tensor,
-        memories="".join(memories),
+        script="".join(map(_asset, _SCRIPTS)),
+        # Nothing of it may end the element that it stands in.
+        drawn=json.dumps(drawn, default=str).replace("<", "\\u003c"),
+        controls=_CONTROLS if drawn["panes"] else "",
+        pictures="\n\n".join(escape(show(desc, tag=name)) for desc, name in sides),
         words="".join(_words(*side) for side in sides),
     )
 
 
-def _memory(descs: Sequence[MemoryDesc], number: int, tag: str, label: str) -> str:
-    drawing = memory_drawing(descs[number], tag, lines=_LINES, cells=_CELLS, sides=descs)
-    picture = drawing.document(f"{label}: {title(descs[number], tag)}")
-    return f'<section class="memory" data-side="{number}"><h2>{label}</h2>{picture}</section>'
+def _tensor(md: MemoryDesc, columns: int) -> dict[str, Any]:
+    """The pane of the tensor as its indices order it, which is a layout too."""
+    plain = MemoryDesc(md.dims, "u8")
+    elements = counted(md.nelems, "element")
+    return {**_pane(plain, columns), "label": "tensor", "title": "tensor", "facts": elements, "bits": None}
+
+
+def _memory(md: MemoryDesc, tag: str, label: str, columns: int) -> dict[str, Any]:
+    padding = storage_elements(md.layout) - md.nelems
+    is_padded = md.is_injective() and md.padded_dims != md.dims
+    padded = f", {padding} of them padding" if is_padded else ""
+    facts = f"{counted(storage_elements(md.layout), 'element')}{padded}, {counted(md.size, 'byte')}"
+    words = {"label": label, "title": title(md, tag), "facts": facts}
+    return {**_pane(md, columns), **words, "bits": md.data_type.bits}
+
+
+def _pane(md: MemoryDesc, columns: int) -> dict[str, Any]:
+    """The levels of a layout as tables: which tell tables apart, which run down in one and which across.
+
+    Numbers are texts: they may be larger than those of a script are exact.
+    """
+    walk = Walk.over(md.layout)
+    outer, lines = walk.outer, walk.inner
+    if not lines.levels and outer:
+        outer, lines = outer[:-1], Span.over(outer[-1:], md.dims)
+    cells = walk.row.kept(columns)
+    groups = walk.groups.kept(columns // len(cells))
+    kept_lines = lines.kept(_LINES)
+    most = min(_TABLES, _CELLS // (len(cells) * len(groups) * len(kept_lines)))
+    spans = {
+        "tables": (outer, list(_tables(outer, md.dims, max(2, most)))),
+        "lines": (lines.levels, kept_lines),
+        "groups": (walk.groups.levels, groups),
+        "cells": (walk.row.levels, cells),
+    }
+    return {
+        "dims": _texts(md.dims),
+        "padded": _texts(md.padded_dims),
+        "offset": str(walk.offset),
+        "position": _texts(walk.position),
+        "framed": bool(md.inner_blks),
+        "order": _order(walk),
+        "spans": {
+            name: {"levels": [_texts(level) for level in levels], "kept": _texts(kept)}
+            for name, (levels, kept) in spans.items()
+        },
+    }
+
+
+def _texts(numbers: Sequence[int]) -> list[str]:
+    return list(map(str, numbers))
+
+
+def _tables(outer: Sequence[LayoutDigit], dims: Sequence[int], most: int) -> Iterator[int]:
+    """The ordinals of the tables that are drawn at first: of every level the first ones and the last."""
+    extents = [level.extent for level in outer]
+    padded = [i for i, level in enumerate(outer) if dims[level.axis] % level.weight]
+    found = {prod(extents) - 1}
+    kept = [some(n, k) for n, k in zip(extents, budget(extents, most, padded), strict=True)]
+    ordinals = [0]
+    for extent, digits in zip(extents, kept, strict=True):
+        ordinals = [ordinal * extent + digit for ordinal in ordinals for digit in digits]
+    yield from sorted(found.union(ordinals))
+
+
+def _order(walk: Walk) -> list[list[str]]:
+    """All levels in the order of memory, the slowest first."""
+    inside = [*walk.inner.levels, *walk.groups.levels, *walk.row.levels]
+    return [_texts(level) for level in (*walk.outer, *sorted(inside, key=lambda level: -level.stride))]
 
 
 def _words(md: MemoryDesc, tag: str) -> str:
@@ -63,6 +137,16 @@ def _asset(name: str) -> str:
     return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
 
 
+_CONTROLS = """<div class="controls">
+<button id="back" type="button" aria-label="step back">◀</button>
+<button id="play" type="button">play</button>
+<button id="next" type="button" aria-label="step on">▶</button>
+<label>order of <select id="side" aria-label="which memory to step through"></select></label>
+<input id="step" type="range" min="0" value="0" aria-label="place in memory">
+<label>speed <select id="speed"><option value="400">slow</option><option value="160" selected>normal</option>
+<option value="30">fast</option></select></label>
+<output id="where" aria-live="polite">Point at an element, or step through memory with ← and →.</output>
+</div>"""
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -73,20 +157,24 @@ _PAGE = """<!DOCTYPE html>
 {style}
 </style>
 </head>
-<body data-names="{names}" data-bits="{bits}" data-labels="{labels}">
+<body>
 <h1>{title}</h1>
-<div class="controls">
-<button id="back" type="button" aria-label="step back">◀</button>
-<button id="play" type="button">play</button>
-<button id="next" type="button" aria-label="step on">▶</button>
-<select id="side" aria-label="which memory to step through"></select>
-<input id="step" type="range" min="0" value="0" aria-label="place in memory">
-<output id="where" aria-live="polite">Point at an element, or step through memory with ← and →.</output>
-</div>
-<main><section class="tensor"><h2>tensor</h2>{tensor}</section>{memories}</main>
+{controls}
+<main id="panes"></main>
+<noscript><pre>{pictures}</pre></noscript>
 {words}
+<details><summary>keys</summary><dl>
+<dt>← →</dt><dd>one place back or on in memory</dd>
+<dt>↑ ↓</dt><dd>one line of the picture back or on</dd>
+<dt>Home End</dt><dd>the first and the last place</dd>
+<dt>space</dt><dd>play and stop</dd>
+</dl></details>
+<script type="application/json" id="drawn">{drawn}</script>
 <script>
+"use strict";
+(() => {{
 {script}
+}})();
 </script>
 </body>
 </html>

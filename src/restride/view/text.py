@@ -1,24 +1,25 @@
 """A layout drawn in text: memory from low to high offsets, each cell the index of the element there.
 
 One line is one run along the innermost level: its cells hold the position on that level's axis, the columns
-before them where the run starts, in elements and in bytes, and the positions on all other axes.
+before them where the line starts, in elements and in bytes, and the positions on the axes that run down. Of
+nested blocks a line has several groups of cells; above each stands how far it lies behind the line's start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ..desc.layout import storage_elements
 from ..desc.memory_desc import MemoryDesc
-from .names import axis_names, byte_text, counted, has_layout, title, why_no_layout
+from .names import axis_names, byte_text, counted, has_layout, left_out_words, title, why_no_layout
 from .palette import Palette
-from .walk import Walk, WalkLine, some
+from .walk import Walk, WalkLine, gaps
 
 _ALL_LINES, _MOST_LINES = 64, 32
 _WIDTH = 100
-_LEAST_CELLS = 4
+# Cells of a group, and groups of a line: so many are drawn however narrow the terminal is.
+_LEAST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Ink:
     skip: str = "⋮"
     dots: str = "…"
     arrow: str = "→"
-    frame: str = "│─┌┐├┤└┘"
+    frame: str = "│─┌┬┐├┼┤└┴┘"
     colour: bool = False
 
     @property
@@ -43,10 +44,10 @@ class Ink:
         """What stands left and right of the cells of a block."""
         return self.dim(self.frame[0])
 
-    def rule(self, ends: int, length: int) -> str:
-        """The top (0), a join (1) or the bottom (2) of the outline of blocks."""
-        left, right = self.frame[2 + 2 * ends], self.frame[3 + 2 * ends]
-        return self.dim(left + self.frame[1] * length + right)
+    def rule(self, ends: int, lengths: Sequence[int]) -> str:
+        """The top (0), a join (1) or the bottom (2) of the outline of blocks, of groups of those lengths."""
+        left, between, right = (self.frame[2 + 3 * ends + i] for i in range(3))
+        return self.dim(left + between.join(self.frame[1] * length for length in lengths) + right)
 
     def dim(self, text: str) -> str:
         """`text` as padding and rules are drawn."""
@@ -61,7 +62,7 @@ class Ink:
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text
 
 
-ASCII = Ink(hatch="#", beyond="-", skip=":", dots="..", arrow="->", frame="|-++++++")
+ASCII = Ink(hatch="#", beyond="-", skip=":", dots="..", arrow="->", frame="|-+++++++++")
 """For terminals and files that take ASCII only."""
 
 
@@ -86,24 +87,40 @@ class _Picture:
     def __init__(self, md: MemoryDesc, names: str, ink: Ink, width: int) -> None:
         self.md, self.names, self.ink = md, names, ink
         self.walk = Walk.over(md.layout)
-        self.row = self.walk.row
         self.palette = Palette.of(md)
-        self.axes = [d for d in range(md.ndims) if d != self.row.axis]
+        self.across = self.walk.row.levels[0]
+        self.axes = self._axes()
         self.is_framed = bool(md.inner_blks)
         last = md.extent_range()[1]
         self.offset_width = max(len("offset"), len(str(last)))
         self.byte_width = max(len("byte"), len(byte_text(md, last)))
-        self.cell_width = max(2, len(str(md.padded_dims[self.row.axis] - 1)))
+        self.cell_width = max(2, len(str(md.padded_dims[self.across.axis] - 1)))
         self.indent = self.offset_width + self.byte_width + 4 + sum(self._column(d) + 1 for d in self.axes)
-        self.cells = max(_LEAST_CELLS, (width - self.indent - 4) // (self.cell_width + 1))
+        room = width - self.indent - 4
+        groups = self.walk.groups
+        share = (room + 3) // min(groups.extent, _LEAST) - 3
+        self.cells = gaps(self.walk.row.kept(max(_LEAST, share // (self.cell_width + 1))))
+        shown = len(self.cells) * (self.cell_width + 1) - 1
+        shown -= (self.cell_width - len(ink.dots)) * self.cells.count(None)
+        self.group_width = max(shown, *(len(name) for name in self._names_of([0, groups.extent - 1])))
+        self.fill = " " * (self.group_width - shown)
+        most = (room + 3) // (self.group_width + 3)
+        self.groups = gaps(groups.kept(most if most >= groups.extent else most - 1))
+
+    def _axes(self) -> list[int]:
+        """The axes that have a column: all but those that only run across."""
+        down = {level.axis for level in self.walk.down}
+        across = {level.axis for level in self.walk.groups.levels} | {self.across.axis}
+        return [d for d in range(self.md.ndims) if d != self.across.axis and (d in down or d not in across)]
 
     def lines(self) -> Iterator[str]:
         """All lines below the heading."""
         yield self._facts()
         yield ""
         yield self.ink.bold(self._header())
-        whole = prod(level.extent for level in self.walk.outer) <= _ALL_LINES
+        yield from self._group_names()
         yield from self._rule(0)
+        whole = self.walk.line_count <= _ALL_LINES
         for line in self.walk.lines(_ALL_LINES if whole else _MOST_LINES):
             yield from self._between(line)
             yield self._line(line)
@@ -111,13 +128,11 @@ class _Picture:
 
     def _rule(self, ends: int) -> Iterator[str]:
         if self.is_framed:
-            yield " " * self.indent + self.ink.rule(ends, self._run_width() + 2)
+            yield " " * self.indent + self.ink.rule(ends, [width + 2 for width in self._widths()])
 
-    def _run_width(self) -> int:
-        """Columns of the cells of one line."""
-        shown = min(self.row.extent, self.cells)
-        dots = len(self.ink.dots) + 1 if shown < self.row.extent else 0
-        return shown * (self.cell_width + 1) - 1 + dots
+    def _widths(self) -> list[int]:
+        """The columns of each group of a line, and of the dots for those left out."""
+        return [len(self.ink.dots) if group is None else self.group_width for group in self.groups]
 
     def _facts(self) -> str:
         padding = storage_elements(self.md.layout) - self.md.nelems
@@ -130,46 +145,64 @@ class _Picture:
         return len(str(self.md.padded_dims[axis] - 1))
 
     def _header(self) -> str:
-        step = "" if self.row.stride == 1 or self.row.extent == 1 else f", {self.row.stride} elements apart"
+        level = self.across
+        step = "" if level.stride == 1 or level.extent == 1 else f", {level.stride} elements apart"
         columns = "".join(f"{self.names[d]:>{self._column(d)}} " for d in self.axes)
-        along = f"{self.names[self.row.axis]:>{self.cell_width}} {self.ink.arrow}{step}"
+        along = f"{self.names[level.axis]:>{self.cell_width}} {self.ink.arrow}{step}"
         start = f"{'offset':>{self.offset_width}}  {'byte':>{self.byte_width}}"
         return f"{start}  {columns}{'  ' if self.is_framed else ' '}{along}"
+
+    def _group_names(self) -> Iterator[str]:
+        """How far each group lies behind its line's start: `+0`, `+64`; of another axis `c1 +64`."""
+        if len(self.groups) > 1:
+            named = zip(self._names_of(self.groups), self._widths(), strict=True)
+            spread = "   ".join(f"{name:<{width}}" for name, width in named)
+            yield self.ink.bold((" " * (self.indent + 2) + spread).rstrip())
+
+    def _names_of(self, groups: Sequence[int | None]) -> list[str]:
+        if self.walk.groups.extent == 1:
+            return [""]
+        return ["" if group is None else self.walk.group_name(group, self.names) for group in groups]
 
     def _between(self, line: WalkLine) -> Iterator[str]:
         """What parts a line from the one before: the end of a block, a gap, a mark for lines left out."""
         if line.changed is None:
             return
-        if self.walk.is_block[line.changed]:
+        if line.changed < len(self.walk.outer) and self.walk.is_block[line.changed]:
             yield from self._rule(1)
-        elif line.changed < len(self.walk.outer) - 1:
-            yield self._framed(" " * self.indent, " " * self._run_width()).rstrip()
-        if line.skipped:
-            more = f"{counted(line.skipped, 'line')} more"
-            yield self.ink.dim(f"{self.ink.skip:>{self.offset_width}}  {more}")
+        elif line.changed < len(self.walk.down) - 1:
+            yield self._framed(" " * self.indent, [" " * width for width in self._widths()]).rstrip()
+        if line.left_out is not None:
+            yield self.ink.dim(
+                f"{self.ink.skip:>{self.offset_width}}  {left_out_words(line.left_out, self.names)}"
+            )
 
     def _line(self, line: WalkLine) -> str:
         columns = "".join(f"{line.position[d]:>{self._column(d)}} " for d in self.axes)
         byte = byte_text(self.md, line.offset)
         start = f"{line.offset:>{self.offset_width}}  {byte:>{self.byte_width}}  {columns}"
-        return self._framed(start, self._cells(line.position))
+        dots = self.ink.dim(self.ink.dots)
+        return self._framed(
+            start, [dots if g is None else self._group(line.position, g) for g in self.groups]
+        )
 
-    def _framed(self, start: str, cells: str) -> str:
+    def _framed(self, start: str, groups: Sequence[str]) -> str:
         side = self.ink.side
-        return f"{start}{side} {cells} {side}" if self.is_framed else f"{start} {cells}"
+        return (
+            f"{start}{side} {f' {side} '.join(groups)} {side}" if self.is_framed else f"{start} {groups[0]}"
+        )
 
-    def _cells(self, position: Sequence[int]) -> str:
-        shown = some(self.row.extent, self.cells)
-        cells = [self._cell(position, digit) for digit in shown]
-        if len(shown) < self.row.extent:
-            cells.insert(-1, self.ink.dim(self.ink.dots))
-        return " ".join(cells)
+    def _group(self, position: Sequence[int], group: int) -> str:
+        here = self.walk.in_group(position, group)
+        dots = self.ink.dim(self.ink.dots)
+        return " ".join(dots if cell is None else self._cell(here, cell) for cell in self.cells) + self.fill
 
     def _cell(self, position: Sequence[int], digit: int) -> str:
-        here = list(position)
-        here[self.row.axis] += digit * self.row.weight
+        axis = self.across.axis
+        here = [*position]
+        here[axis] += digit * self.across.weight
         if any(i >= n for i, n in zip(here, self.md.padded_dims, strict=True)):
             return self.ink.dim(self.ink.beyond * self.cell_width)
         if any(i >= n for i, n in zip(here, self.md.dims, strict=True)):
             return self.ink.dim(self.ink.hatch * self.cell_width)
-        return self.ink.tint(f"{here[self.row.axis]:>{self.cell_width}}", self.palette.terminal(here))
+        return self.ink.tint(f"{here[axis]:>{self.cell_width}}", self.palette.terminal(here))

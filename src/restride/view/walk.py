@@ -1,7 +1,11 @@
-"""A layout walked from its lowest offset to its highest, one run of the innermost level at a time.
+"""A layout cut into lines and columns, so that nested blocks are grids within grids.
 
-Long walks leave lines out, so that the cost does not grow with the layout: of every level the first few
-positions are kept and, as far as that goes, the last one, where padding lies.
+Digits of a position, the levels, run across or down. Of a plain layout only the innermost level runs across.
+Of nested inner blocks every other one does, from the innermost on: for `OIhw4i16o4i` a line has four groups
+of four cells, and a block sixteen lines. Lines are those of all levels that run down, the slowest first.
+
+Long walks leave lines and groups out, so that the cost does not grow with the layout. What is left out looks
+like what is shown: of every level the first positions are kept, the last, and those where padding begins.
 """
 
 from __future__ import annotations
@@ -15,71 +19,193 @@ from typing import NamedTuple
 from ..desc.layout import Layout, LayoutDigit, layout_digits
 
 
-class WalkLine(NamedTuple):
-    """One run: where it starts, in elements and as a position, and how it follows the line before it.
+class LeftOut(NamedTuple):
+    """Lines left out: how many, and which positions of an axis they are where it is those of one level."""
 
-    `changed` is the outermost level that moved on (None for the first line), `skipped` the lines left out.
+    lines: int
+    axis: int | None = None
+    first: int = 0
+    last: int = 0
+
+
+class WalkLine(NamedTuple):
+    """One line: where it starts, in elements and as a position, and how it follows the line before it.
+
+    `changed` is the outermost level that moved on (None for the first line).
     """
 
     offset: int
     position: tuple[int, ...]
     changed: int | None
-    skipped: int
+    left_out: LeftOut | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Levels that are counted through together, the slowest first; an ordinal is one digit of each.
+
+    `turn` is the ordinal of the last digits that are no padding, in the last block.
+    """
+
+    levels: tuple[LayoutDigit, ...]
+    turn: int
+
+    @classmethod
+    def over(cls, levels: Sequence[LayoutDigit], dims: Sequence[int]) -> Span:
+        """The span of these levels of a tensor of `dims`."""
+        turn = 0
+        for level in levels:
+            last = (dims[level.axis] - 1) // abs(level.weight) % level.extent
+            turn = turn * level.extent + last
+        return cls(tuple(levels), turn)
+
+    @property
+    def extent(self) -> int:
+        """How many ordinals there are; 1 where there is no level."""
+        return prod(level.extent for level in self.levels)
+
+    def digits(self, ordinal: int) -> tuple[int, ...]:
+        """The digit of each level."""
+        found = []
+        for level in reversed(self.levels):
+            ordinal, digit = divmod(ordinal, level.extent)
+            found.append(digit)
+        return tuple(reversed(found))
+
+    def kept(self, most: int) -> list[int]:
+        """At most `most` of the ordinals (four at least): the first, the last, and where padding begins."""
+        return some(self.extent, max(4, most), self.turn)
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """`row` is the level along a line; `outer` are those that tell lines apart, the slowest first.
+    """The levels of a layout that has elements, and where its lowest element lies.
 
-    `is_block[i]` says that a step of `outer[i]` ends a block. Axes that run backwards are walked from their
-    end: their weights are negative, and `offset` and `position` are where the lowest element lies.
+    `outer` tell blocks apart, or the lines of a plain layout, the slowest first; `inner` are the lines of a
+    block; `groups` the groups of a line and `row` the cells of a group. `is_block[i]` says that a step of
+    `outer[i]` ends a block. Axes that run backwards are walked from their end: their weights are negative.
     """
 
+    dims: tuple[int, ...]
     offset: int
     position: tuple[int, ...]
     outer: tuple[LayoutDigit, ...]
-    row: LayoutDigit
+    inner: Span
+    groups: Span
+    row: Span
     is_block: tuple[bool, ...]
 
     @classmethod
     def over(cls, layout: Layout) -> Walk:
         """The walk over a layout that has elements."""
-        found = layout_digits(layout)
-        ordered = [*(found[d] for d in layout.outer_order), *found[len(layout.dims) :]]
-        grown = [level for level in ordered if level.extent > 1] or ordered[-1:]
-        position, offset = [0] * len(layout.dims), layout.offset0
-        for level in grown:
-            if level.stride < 0:
+        dims, found = layout.dims, layout_digits(layout)
+        outermost = [found[d] for d in layout.outer_order]
+        position, offset = [0] * len(dims), layout.offset0
+        for level in outermost:
+            if level.stride < 0 and level.extent > 1:
                 position[level.axis] += (level.extent - 1) * level.weight
                 offset += (level.extent - 1) * level.stride
-        *outer, row = (_forwards(level) for level in grown)
-        inner = len(layout.inner_blks)
-        blocked = range(len(layout.dims)) if inner > 1 else layout.inner_idxs
-        outermost = [level for level in ordered[: len(layout.dims)] if level.extent > 1]
-        ends = (i < len(outermost) and level.axis in blocked for i, level in enumerate(outer))
-        return cls(offset, tuple(position), tuple(outer), row, tuple(ends))
+        outer = [_forwards(level) for level in outermost if level.extent > 1]
+        inner = [level for level in found[len(dims) :] if level.extent > 1]
+        if not inner:
+            inner = [outer.pop() if outer else found[-1]]
+        nested = len(layout.inner_blks) > 1
+        ends = tuple(nested or level.axis in layout.inner_idxs for level in outer)
+        # From the innermost on, every other level runs across: 16o of 4i16o4i runs down.
+        down, groups = inner[-2::-2][::-1], inner[-3::-2][::-1]
+        return cls(
+            dims,
+            offset,
+            tuple(position),
+            tuple(outer),
+            Span.over(down, dims),
+            Span.over(groups, dims),
+            Span.over(inner[-1:], dims),
+            ends,
+        )
+
+    @property
+    def down(self) -> tuple[LayoutDigit, ...]:
+        """All levels that run down."""
+        return self.outer + self.inner.levels
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are."""
+        return prod(level.extent for level in self.down)
+
+    def blocks(self, most: int) -> Iterator[tuple[int, ...]]:
+        """About `most` positions of the outer levels, the first and the last among them.
+
+        The ends of levels with padding are kept before others: they look unlike the rest.
+        """
+        extents = [level.extent for level in self.outer]
+        padded = [i for i, level in enumerate(self.outer) if self.dims[level.axis] % level.weight]
+        digits: tuple[int, ...] = ()
+        for digits in product(
+            *(some(n, k) for n, k in zip(extents, budget(extents, most, padded), strict=True))
+        ):
+            yield digits
+        last = tuple(n - 1 for n in extents)
+        if digits != last:
+            yield last
 
     def lines(self, most: int) -> Iterator[WalkLine]:
-        """The lines from low offsets to high: about `most` of them at most, the first and last among them."""
-        extents = [level.extent for level in self.outer]
-        last = tuple(n - 1 for n in extents)
+        """The lines from low offsets to high: about `most` of them, of a block as many as that allows."""
+        inner = [self.inner.digits(ordinal) for ordinal in self.inner.kept(most)]
         before: tuple[int, ...] | None = None
-        for digits in product(*(some(n, k) for n, k in zip(extents, budget(extents, most), strict=True))):
-            yield self._line(digits, before, extents)
-            before = digits
-        if before is not None and before != last:
-            yield self._line(last, before, extents)
+        for outer in self.blocks(max(1, most // len(inner))):
+            for rest in inner:
+                digits = outer + rest
+                offset, position = self.place(self.down, digits)
+                step = (None, None) if before is None else self._step(before, digits)
+                yield WalkLine(offset, position, *step)
+                before = digits
 
-    def _line(self, digits: Sequence[int], before: Sequence[int] | None, extents: Sequence[int]) -> WalkLine:
-        changed, skipped = (None, 0) if before is None else _step(before, digits, extents)
-        return WalkLine(*self._start(digits), changed, skipped)
-
-    def _start(self, digits: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    def place(self, levels: Sequence[LayoutDigit], digits: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+        """The offset and the position at which these levels have those digits, and all others 0."""
         position, offset = list(self.position), self.offset
-        for level, digit in zip(self.outer, digits, strict=True):
+        for level, digit in zip(levels, digits, strict=True):
             position[level.axis] += digit * level.weight
             offset += digit * level.stride
         return offset, tuple(position)
+
+    def in_group(self, position: Sequence[int], group: int) -> tuple[int, ...]:
+        """Where a group of the line at that position begins."""
+        here = list(position)
+        for level, digit in zip(self.groups.levels, self.groups.digits(group), strict=True):
+            here[level.axis] += digit * level.weight
+        return tuple(here)
+
+    def group_offset(self, group: int) -> int:
+        """How far a group lies behind the start of its line, in elements."""
+        pairs = zip(self.groups.levels, self.groups.digits(group), strict=True)
+        return sum(level.stride * digit for level, digit in pairs)
+
+    def group_name(self, group: int, names: str) -> str:
+        """`+64`: how far a group lies behind the start of its line; of another axis than cells, `c1 +64`."""
+        own = self.row.levels[0].axis
+        others = dict.fromkeys(level.axis for level in self.groups.levels if level.axis != own)
+        place = self.in_group([0] * len(self.dims), group)
+        return "".join(f"{names[d]}{place[d]} " for d in others) + f"+{self.group_offset(group)}"
+
+    def _step(self, before: Sequence[int], after: Sequence[int]) -> tuple[int, LeftOut | None]:
+        """The outermost digit that differs, and the lines between the two."""
+        extents = [level.extent for level in self.down]
+        changed = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
+        sizes = [prod(extents[i + 1 :]) for i in range(len(extents))]
+        lines = sum((b - a) * size for a, b, size in zip(before, after, sizes, strict=True)) - 1
+        if not lines:
+            return changed, None
+        inside = range(changed + 1, len(extents))
+        if any(before[i] != extents[i] - 1 or after[i] for i in inside):
+            return changed, LeftOut(lines)
+        level, known = self.down[changed], self.down[: changed + 1]
+        first, last = (
+            self.place(known, (*before[:changed], digit))[1][level.axis]
+            for digit in (before[changed] + 1, after[changed] - 1)
+        )
+        return changed, LeftOut(lines, level.axis, first, last + max(0, level.weight - 1))
 
 
 def _forwards(level: LayoutDigit) -> LayoutDigit:
@@ -88,29 +214,41 @@ def _forwards(level: LayoutDigit) -> LayoutDigit:
     return level._replace(weight=-level.weight, stride=-level.stride)
 
 
-def _step(before: Sequence[int], after: Sequence[int], extents: Sequence[int]) -> tuple[int, int]:
-    """The outermost digit that differs, and how many lines lie between the two."""
-    changed = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
-    sizes = [prod(extents[i + 1 :]) for i in range(len(extents))]
-    apart = sum((b - a) * size for a, b, size in zip(before, after, sizes, strict=True))
-    return changed, apart - 1
-
-
-def budget(extents: Sequence[int], most: int) -> list[int]:
+def budget(extents: Sequence[int], most: int, first: Sequence[int] = ()) -> list[int]:
     """How many positions of each level to keep, so that their product is at most `most`.
 
-    Every level gets its first and last position as far as that goes, then the innermost grow first.
+    Every level gets its first and last position as far as that goes, those named in `first` before others;
+    then the innermost grow first.
     """
     kept = [1] * len(extents)
-    for ends in (True, False):
-        for i in reversed(range(len(extents))):
-            rest = prod(kept) // kept[i]
-            kept[i] = max(kept[i], min(extents[i], most // rest, 2 if ends else most))
+    inwards = list(reversed(range(len(extents))))
+    ends = [(i, 2) for i in (*(i for i in inwards if i in first), *inwards)]
+    for i, wanted in (*ends, *((i, most) for i in inwards)):
+        rest = prod(kept) // kept[i]
+        kept[i] = max(kept[i], min(extents[i], most // rest, wanted))
     return kept
 
 
-def some(extent: int, count: int) -> list[int]:
-    """`count` of the positions 0..extent-1: the first ones and the last."""
+def some(extent: int, count: int, turn: int | None = None) -> list[int]:
+    """`count` of the positions 0..extent-1: the first ones and the last, and `turn` and the one behind it."""
     if count >= extent:
         return list(range(extent))
-    return [*range(count - 1), extent - 1] if count > 1 else [0]
+    last = {extent - 1} if count > 1 else set()
+    if turn is not None and count > 3:
+        last |= {turn, min(turn + 1, extent - 1)}
+    found = set(last)
+    at = 0
+    while len(found) < count:
+        found.add(at)
+        at += 1
+    return sorted(found)
+
+
+def gaps(ordinals: Sequence[int]) -> list[int | None]:
+    """The ordinals, with None between two that leave others out."""
+    found: list[int | None] = []
+    for ordinal in ordinals:
+        if found and ordinal != (found[-1] or 0) + 1:
+            found.append(None)
+        found.append(ordinal)
+    return found
