@@ -1,6 +1,6 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
-Arrays: `reorder`, `concat`, `add_n`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`,
+Arrays: `reorder`, `empty`, `concat`, `add_n`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`,
 `channel_shuffle`, `plan`, `openvino.read_ir`. Files: `save`, `load`. Descriptors: `MemoryDesc`, `FormatTag`,
 `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`,
 `ShuffleBackward`, `Concat`, `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
@@ -52,6 +52,7 @@ from .desc.tags import MAX_NDIMS, FormatTag
 from .desc.viewer import register as _register_viewer
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
+from .frontend.results import empty
 from .loading import load_whole as _load_whole
 from .primitives.prop_kind import PropKind
 from .primitives.query import Query
@@ -67,6 +68,7 @@ from .runtime.engine import Engine, EngineKind
 from .runtime.event import Event
 from .runtime.memory import Memory
 from .runtime.pool import get_num_threads, set_num_threads
+from .runtime.result_pool import trim
 from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
 
@@ -179,6 +181,7 @@ __all__ = [
     "concat",
     "dequantize",
     "e8m0",
+    "empty",
     "f4_e2m1",
     "f4_e3m0",
     "f8_e4m3",
@@ -204,6 +207,7 @@ __all__ = [
     "shuffle",
     "shuffle_channels",
     "sycl_interop",
+    "trim",
     "u4",
     "u8",
     "undef",

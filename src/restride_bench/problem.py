@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from restride import DataType
-from restride.runtime.alloc import allocate
+from restride.runtime.result_pool import allocate
 
 from .arithmetic import PLAIN, PeerArithmetic
 from .dense import DenseFormat, GridBox, pieces, product

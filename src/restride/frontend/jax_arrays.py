@@ -9,8 +9,9 @@ import numpy as np
 
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.machine import LINE
-from ..runtime.alloc import Array, address_of, allocate
+from ..runtime.alloc import Array, address_of
 from ..runtime.capsules import Exported, imported, is_named
+from ..runtime.result_pool import allocate
 
 # What JAX makes of these unless it is told to keep 64 bits.
 _NARROWED = {

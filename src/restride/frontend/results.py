@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
-from ..runtime.alloc import Array, address_of, allocate, extent
+from ..desc.parse import parse_ints
+from ..desc.tags import Tag
+from ..runtime.alloc import Array, address_of, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from ..runtime.memory_checks import checked_desc
+from ..runtime.result_pool import POOLED_BYTES, allocate, take_bytes
 from ..runtime.views import element_type
 from .carriers import NumpyType, as_type
+from .formats import parse_type
 
-# Outputs from here on are aligned to a page, as streaming stores like it.
-_LARGE = 1 << 18
 _CPU = Engine("cpu")
 
 Make = Callable[[], tuple[int, Any]]
 """Makes an empty result: the address of element offset 0, and the result."""
+
+
+def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any:
+    """A new array of undefined content, in the memory that results get: for `out=`, and for sources.
+
+    `dims`: logical, as in `MemoryDesc`. `format`: how they lie; None is row-major. A plain format gives an
+    array of shape `dims`, a blocked one, and elements of 4 bits, a `Memory`. From 256 KB on the bytes are at
+    a page, on huge pages where the system has them; when all that refers to them is gone, the next result of
+    that size may have them.
+
+    Raises InvalidArguments for what no descriptor can be made of, OutOfMemory where the system refuses.
+
+    >>> import restride as rs
+    >>> rs.empty((8, 64, 56, 56), "bf16", "nhwc").strides
+    (401408, 2, 7168, 128)
+    """
+    extents = parse_ints(dims, "empty: dims")
+    rows = Tag(tuple(range(len(extents)))) if format is None else format
+    md = checked_desc(MemoryDesc(extents, parse_type(dtype), rows))
+    return maker_of(md)()[1]
 
 
 def maker_of(md: MemoryDesc, dtype: NumpyType | None = None, *, is_memory: bool = False) -> Make:
@@ -37,7 +61,11 @@ def _array_maker(md: MemoryDesc) -> Make:
     twin = element_type(md)
     if not md.nelems:
         return lambda: _viewed(md)
-    if md.size >= _LARGE or not _is_dense(md):
+    needed = extent(md).needed
+    if needed >= POOLED_BYTES:
+        steps = tuple(stride * twin.itemsize for stride in md.strides)
+        return partial(_pooled, needed, md.dims, twin, md.offset0 * twin.itemsize, steps)
+    if not _is_dense(md):
         return lambda: _new_aligned(md, twin)
     order = _outermost_first(md)
     shape = tuple(md.dims[d] for d in order)
@@ -67,6 +95,13 @@ def _viewed(md: MemoryDesc) -> tuple[int, Array]:
 
 def _addressed(array: Array) -> tuple[int, Array]:
     return address_of(array), array
+
+
+def _pooled(
+    nbytes: int, dims: tuple[int, ...], twin: NumpyType, offset: int, steps: tuple[int, ...]
+) -> tuple[int, Array]:
+    address, lent = take_bytes(nbytes)
+    return address, np.ndarray(dims, twin, lent, offset, steps)
 
 
 def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:

@@ -1,4 +1,4 @@
-"""Stretches of bytes: allocated here, or lent by whoever holds them, and long enough (M36, M41)."""
+"""Stretches of bytes, lent by whoever holds them, and long enough (M36, M41)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments, OutOfMemory
+from ..errors import InvalidArguments
 from ..foreign import has_attribute, is_masked
-from ..plan.machine import LINE
 
 PAGE = 4096
-_LARGE = 2**20
 _ADDRESSES = 2**63
 _BYTES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype("S1"), np.dtype("V1"))
 
@@ -101,31 +99,6 @@ def extent(md: MemoryDesc) -> Extent:
     low, high = md.extent_range()
     first, last = md.data_type.bits * low // 8, md.data_type.nbytes(high)
     return Extent(first, last, max(last, md.data_type.nbytes(low) + md.size))
-
-
-def allocate(nbytes: int) -> Buffer:
-    """`nbytes` bytes of undefined content, aligned to a cache line, from 1 MiB on to a page.
-
-    Raises OutOfMemory where the system has not as much (M41).
-    """
-    alignment = PAGE if nbytes >= _LARGE else LINE
-    block = _reserve(nbytes + alignment, nbytes)
-    start = address_of(block)
-    return Buffer(start + -start % alignment, nbytes, False, block)
-
-
-def _reserve(total: int, nbytes: int) -> Array:
-    try:
-        if total <= sys.maxsize:
-            return np.empty(total, np.uint8)
-    except MemoryError:
-        pass
-    raise OutOfMemory(
-        f"Memory: cannot allocate {nbytes} bytes",
-        code="RS-D01",
-        why="the system refused the memory",
-        hint="free memory, use a smaller type, or work in parts through submemory_desc",
-    )
 
 
 def _told_address(array: Array) -> int:

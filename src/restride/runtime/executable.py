@@ -20,10 +20,10 @@ from ..plan.machine import LINE
 from ..plan.nest import LoopNest
 from ..plan.program import DST, SRC, NestStep, Place, Program, Step, SumStep, TreeStep, are_independent
 from ..targets.isa import CacheSizes, Isa
-from .alloc import allocate
 from .kernel import SHORT_BYTES, is_small
 from .launch import Addresses, FusedSumsLaunch, InterleavedLaunch, Launch, NestLaunch, SumLaunch
 from .pool import default_pool
+from .result_pool import allocate
 
 if TYPE_CHECKING:
     from ..plan.staged import StagedNest

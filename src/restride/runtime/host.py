@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..dtypes import DataType
-from .alloc import Buffer, allocate, wrap
+from .alloc import Buffer, wrap
 from .device import Device, Queue
 from .event import COMPLETED, Event
+from .result_pool import allocate
 
 
 class HostDevice(Device):

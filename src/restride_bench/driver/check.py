@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 import restride as rs
-from restride.runtime.alloc import allocate
+from restride.runtime.result_pool import allocate
 
 from .compare import Points, Tolerance, are_near, points_of
 from .fill import Array, Bytes

@@ -12,7 +12,7 @@ import numpy as np
 import restride as rs
 from restride import DataType
 from restride.desc.tags import Tag
-from restride.runtime.alloc import allocate
+from restride.runtime.result_pool import allocate
 
 from . import fill
 from .attr_text import FactorText, PostOpText

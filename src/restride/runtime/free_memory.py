@@ -1,0 +1,77 @@
+"""How much memory this process may use, and how much of it is free: the machine's, or its control group's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_PROC, _GROUPS = "/proc", "/sys/fs/cgroup"
+# Where neither the system nor a control group says.
+_UNKNOWN = 8 << 30
+
+
+class FreeMemory(NamedTuple):
+    """In bytes: all that this process may use, and what of it could be had now."""
+
+    total: int
+    free: int
+
+
+def free_memory(proc: str = _PROC, groups: str = _GROUPS) -> FreeMemory:
+    """The tightest of the limits that hold for this process, each with what is left of it.
+
+    `proc` and `groups`: where Linux tells of them. Files that are not there, or say something else, set none.
+    """
+    found = [_of_machine(proc), *_of_groups(proc, groups)]
+    return FreeMemory(min(each.total for each in found), min(each.free for each in found))
+
+
+def _of_machine(proc: str) -> FreeMemory:
+    said = _table(f"{proc}/meminfo")
+    if "MemTotal:" in said:
+        total = said["MemTotal:"] << 10
+        return FreeMemory(total, said.get("MemAvailable:", said["MemTotal:"]) << 10)
+    try:
+        page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return FreeMemory(_UNKNOWN, _UNKNOWN)
+    return FreeMemory(page * total, page * total) if total > 0 else FreeMemory(_UNKNOWN, _UNKNOWN)
+
+
+def _of_groups(proc: str, groups: str) -> Iterator[FreeMemory]:
+    """The limits of the control groups of this process, from its own to the one above all."""
+    for line in _text(f"{proc}/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            yield from _limits(groups, path, ("memory.max", "memory.current", "inactive_file"))
+        elif "memory" in controllers.split(","):
+            words = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+            yield from _limits(f"{groups}/memory", path, words)
+
+
+def _limits(root: str, path: str, words: tuple[str, str, str]) -> Iterator[FreeMemory]:
+    most, used, cached = words
+    parts = path.strip("/").split("/")
+    for length in range(len(parts), -1, -1):
+        folder = "/".join((root, *parts[:length]))
+        limit = _text(f"{folder}/{most}").strip()
+        if limit.isdecimal():
+            # What files have in memory counts as used, and goes when memory is wanted.
+            spent = int(_text(f"{folder}/{used}") or 0) - _table(f"{folder}/memory.stat").get(cached, 0)
+            yield FreeMemory(int(limit), max(int(limit) - max(spent, 0), 0))
+
+
+def _table(path: str) -> dict[str, int]:
+    """The first two words of each line, where the second is a number."""
+    rows = (line.split() for line in _text(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

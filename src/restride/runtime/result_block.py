@@ -1,0 +1,117 @@
+"""Blocks: stretches of memory straight from the system, that results lie in one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import weakref
+from typing import Any
+
+import numpy as np
+
+from .alloc import PAGE, Array, address_of
+
+# Of nearly all systems. Elsewhere blocks only begin at other places than they need to.
+_HUGE_PAGE = 2 << 20
+# Blocks below the first share a region of the second: a huge page is found and cleared in the time of forty
+# small ones (measured), and nothing of the region is there before it is written.
+_SHARING_BYTES, _REGION_BYTES = 8 << 20, 16 << 20
+_ADVICE_HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
+_ADVICE_FREE = getattr(mmap, "MADV_FREE", None)
+_ADVICE_DROP = getattr(mmap, "MADV_DONTNEED", None)
+_ANONYMOUS = getattr(mmap, "MAP_ANONYMOUS", 0)
+_PRIVATE = getattr(mmap, "MAP_PRIVATE", 0)
+
+
+class Loan(weakref.ref[Any]):
+    """Tells when an array that was lent has died, by a callback in C: no code of Python runs then."""
+
+    __slots__ = ("block",)
+    block: ResultBlock
+    # Each is one of its own: arrays have no hash, and dead ones are all equal.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class ResultBlock:
+    """`size` bytes from `address` on, content undefined. A region goes with the last reference to its blocks.
+
+    `era`: of the pool, when they came from the system; `since`: when they were last put back; `is_spare`: the
+    system may have taken the pages since.
+    """
+
+    __slots__ = ("__array_interface__", "_offset", "_region", "address", "era", "is_spare", "since", "size")
+
+    def __init__(self, region: MappedRegion, offset: int, size: int, era: int) -> None:
+        self._region, self._offset = region, offset
+        self.address, self.size, self.era = region.start + offset, size, era
+        self.since, self.is_spare = 0.0, False
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (size,),
+            "data": (self.address, False),
+        }
+
+    def lend(self) -> Array:
+        """All bytes as an array, new each time, whose base is this block."""
+        return np.asarray(self)
+
+    def let_go(self) -> None:
+        """Let the system take the pages where it wants them; what is written from now on stays."""
+        self.is_spare = True
+        self._region.advise(_ADVICE_FREE, self._offset, self.size)
+
+    def discard(self) -> None:
+        """Give the pages back, though other blocks may keep the region."""
+        if self.size < _SHARING_BYTES:
+            self._region.advise(_ADVICE_DROP, self._offset, self.size)
+
+
+class MappedRegion:
+    """Memory of this process alone, on huge pages where the system has them; `start`: the first byte of one.
+
+    Raises MemoryError where the system has not as much.
+    """
+
+    __slots__ = ("_before", "_export", "_mapping", "start")
+
+    def __init__(self, nbytes: int) -> None:
+        # Pages that nobody touches are none: to map more than is used costs nothing.
+        self._mapping = _mapped(nbytes + _HUGE_PAGE - PAGE)
+        if _ADVICE_HUGE is not None:
+            with contextlib.suppress(OSError):
+                self._mapping.madvise(_ADVICE_HUGE)
+        # An export, so that nobody who finds the mapping can close it.
+        self._export = np.frombuffer(self._mapping, np.uint8)
+        self._before = -address_of(self._export) % _HUGE_PAGE
+        self.start = address_of(self._export) + self._before
+
+    def advise(self, advice: int | None, offset: int, nbytes: int) -> None:
+        """Tell the system about some pages; one that does not take it is as good, only slower."""
+        if advice is not None:
+            with contextlib.suppress(OSError):
+                self._mapping.madvise(advice, self._before + offset, nbytes)
+
+
+def new_blocks(size: int, era: int, most: int) -> list[ResultBlock]:
+    """Blocks of a size of `block_size`: one, and where they are small more, up to `most` bytes of them.
+
+    Raises MemoryError where the system has not as much.
+    """
+    count = max(min(_REGION_BYTES, most) // size, 1) if size < _SHARING_BYTES else 1
+    region = MappedRegion(count * size)
+    return [ResultBlock(region, i * size, size, era) for i in range(count)]
+
+
+def block_size(nbytes: int) -> int:
+    """The size of the blocks for so many bytes: whole pages, eight sizes to each power of two."""
+    step = max(1 << max((nbytes - 1).bit_length() - 4, 0), PAGE)
+    return -(-nbytes // step) * step
+
+
+def _mapped(nbytes: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(-1, nbytes, flags=_PRIVATE | _ANONYMOUS) if _PRIVATE else mmap.mmap(-1, nbytes)
+    except (OSError, OverflowError, ValueError):
+        raise MemoryError from None
