@@ -108,11 +108,9 @@ STRANGE = {
     "strings": (np.array(["a"], np.dtypes.StringDType()), "astype"),
     "long": (np.zeros(3, "i8"), "int32"),
     "longdouble": (np.zeros(3, np.longdouble), "astype"),
-    "no axes": (np.array(1.0, "f4"), "reshape(1)"),
     "odd strides": (np.zeros(4, [("a", "u1"), ("b", "f4")])["b"], "ascontiguousarray"),
     "masked": (np.ma.zeros(3, "f4"), "filled"),
-    "list": ([1.0, 2.0], "asarray"),
-    "number": (1.5, "asarray"),
+    "rows of two lengths": ([[1.0], [1.0, 2.0]], "equal lengths"),
     "nothing": (None, "asarray"),
 }
 
@@ -120,7 +118,10 @@ STRANGE = {
 @pytest.mark.parametrize("name", STRANGE)
 def test_arrays_that_have_no_descriptor_are_refused_with_the_way_out(name):
     array, hint = STRANGE[name]
-    for ask in (lambda: rs.reorder(array, None), lambda: rs.reorder(array, "ba", engine=CPU)):
+    for ask in (
+        lambda: rs.reorder(array, None, dtype="s8"),
+        lambda: rs.reorder(array, None, scale=2.0, engine=CPU),
+    ):
         with pytest.raises(rs.InvalidArguments) as caught:
             ask()
         assert hint in caught.value.hint, caught.value.message
@@ -223,7 +224,6 @@ def test_any_view_goes_anywhere_as_the_reference_engine_says(data):
 # What errors call the arguments
 
 NO_TENSORS = {
-    "no axes": np.zeros((), np.float32),
     "13 axes": np.zeros((1,) * 13, np.float32),
     "objects": np.array([None, 1]),
     "foreign byte order": np.zeros((2, 3), ">f4"),
@@ -241,7 +241,7 @@ def test_errors_name_reorder_and_the_argument_that_is_no_tensor(bad, engine):
     good = np.zeros((2, 3), np.float32)
     for what, x, out in (("x cannot be read", bad, None), ("out cannot be written", good, bad)):
         with pytest.raises(rs.Error) as caught:
-            rs.reorder(x, None, out=out, engine=engine)
+            rs.reorder(x, None, dtype="f32", out=out, engine=engine)
         error = caught.value
         assert error.what == f"reorder: {what}"
         assert error.why
@@ -249,7 +249,7 @@ def test_errors_name_reorder_and_the_argument_that_is_no_tensor(bad, engine):
 
 
 def test_errors_name_reorder_and_x_where_it_is_no_array(x):
-    for bad in ([1.0], np.float32(1), None, "x", memoryview(b"x")):
+    for bad in (None, "x", b"x", memoryview(b"x"), {1.0}):
         with refused("reorder: x cannot be read", "is no NumPy array"):
             rs.reorder(bad, "nhwc")
         if bad is not None:

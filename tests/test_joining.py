@@ -110,7 +110,10 @@ def test_what_is_in_its_place_stays_there():
 
 @pytest.mark.parametrize(
     "dtype",
-    ["int64", "uint64", "int16", "uint16", "uint32", "complex64", ml_dtypes.float8_e4m3b11fnuz],
+    [
+        *("int64", "uint64", "int16", "uint16", "uint32", "complex64", "complex128", ">f4", ">i2", ">c16"),
+        ml_dtypes.float8_e4m3b11fnuz,
+    ],
 )
 def test_any_one_type_of_numbers_is_moved_where_nothing_is_converted(dtype):
     bits = np.random.default_rng(1).integers(0, 256, (2, 5, 6 * np.dtype(dtype).itemsize), np.uint8)
@@ -119,7 +122,7 @@ def test_any_one_type_of_numbers_is_moved_where_nothing_is_converted(dtype):
     for made in (rs.concat(parts, 1), rs.concat(parts, 1)):
         assert made.dtype == np.dtype(dtype)
         assert (made.view(np.uint8) == wanted).all()
-    turned = rs.concat(parts, 1, layout="cab")
+    turned = rs.concat(parts, 1, dst="cab")
     assert turned.transpose(2, 0, 1).flags.c_contiguous
     assert (np.ascontiguousarray(turned).view(np.uint8) == wanted).all()
     out = np.empty_like(x)
@@ -135,9 +138,10 @@ def test_any_one_type_of_numbers_is_moved_where_nothing_is_converted(dtype):
         (lambda x: rs.concat([x, x.astype(np.int16)]), ("concat: array 0 cannot be read",)),
         (lambda x: rs.concat([x], out=x.astype(np.float64)), ("concat: array 0 cannot be read",)),
         (lambda x: rs.concat([x], 0, rs.MemoryDesc((2, 3), "f64")), ("concat: array 0 cannot be read",)),
-        (lambda x: rs.concat([x.astype("c16")]), ("concat: array 0 cannot be read", "complex128")),
+        (lambda x: rs.concat([x.astype("c16")], 2), ("concat: bad axis",)),
+        (lambda x: rs.concat([x.astype("c32")]), ("concat: array 0 cannot be read", "complex256")),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_other_types_are_not_converted(call, texts):
     with refused(*texts):
@@ -193,19 +197,19 @@ def test_errors_of_shuffles_name_the_call_and_its_argument(call, texts):
         (lambda x: rs.concat([x, x[:, 1:]]), ("dim 1 is 3 in array 0 and 2 in array 1",)),
         (lambda x: rs.concat([x], 2), ("concat: bad axis", "from 0 to 1, or from the end by -1 to -2")),
         (lambda x: rs.concat([x], 0.5), ("concat: axis is 0.5",)),
-        (lambda x: rs.concat([x], 0, "abc"), ("concat: layout: format tag 'abc'",)),
-        (lambda x: rs.concat([x], 0, 5.5), ("concat: layout is no format",)),
+        (lambda x: rs.concat([x], 0, "abc"), ("concat: dst: format tag 'abc'",)),
+        (lambda x: rs.concat([x], 0, 5.5), ("concat: dst is no format",)),
         (lambda x: rs.concat([x], 0, None, "f33"), ("concat: dtype is no data type",)),
         (lambda x: rs.concat([x], 0, (0, 1)), ("share memory", "(N8)")),
         (lambda x: rs.concat([x], out=x[:1]), ("concat: out is of another shape", "leave out out")),
         (lambda x: rs.concat([x], out=[0]), ("concat: out cannot be written",)),
-        (lambda x: rs.concat([x], layout="ba", out=x.copy()), ("out does not lie as layout says",)),
+        (lambda x: rs.concat([x], dst="ba", out=x.copy()), ("out does not lie as dst says",)),
         (lambda x: rs.concat([x], dtype="s8", out=x.copy()), ("concat: dtype is s8", "leave dtype out")),
-        (lambda x: rs.concat([x], layout=rs.MemoryDesc((2, 3), "s8"), dtype="f32"), ("dtype is f32",)),
+        (lambda x: rs.concat([x], dst=rs.MemoryDesc((2, 3), "s8"), dtype="f32"), ("dtype is f32",)),
         (lambda x: rs.concat([x], out=np.broadcast_to(x, x.shape)), ("concat: out is read-only",)),
-        (lambda x: rs.concat([x], 0, "qq"), ("concat: layout: bad format tag 'qq'",)),
-        (lambda x: rs.concat([x], 0, "qq", out=x.copy()), ("concat: layout: bad format tag 'qq'",)),
-        (lambda x: rs.concat([x], 0, rs.MemoryDesc((2, 4), "f32")), ("concat: layout is of another shape",)),
+        (lambda x: rs.concat([x], 0, "qq"), ("concat: dst: bad format tag 'qq'",)),
+        (lambda x: rs.concat([x], 0, "qq", out=x.copy()), ("concat: dst: bad format tag 'qq'",)),
+        (lambda x: rs.concat([x], 0, rs.MemoryDesc((2, 4), "f32")), ("concat: dst is of another shape",)),
     ],
     ids=range(24),
 )

@@ -42,7 +42,7 @@ def test_arrays_of_a_known_kind_are_joined_at_once(only_known) -> None:
         np.testing.assert_array_equal(rs.concat(views, axis=-2, dtype="s32"), np.concatenate(views, 1))
         assert rs.concat(views, axis=1, out=out) is out
         np.testing.assert_array_equal(out, np.concatenate(views, 1))
-        blocked = rs.concat(views, 1, layout="aBc4b")
+        blocked = rs.concat(views, 1, dst="aBc4b")
         assert isinstance(blocked, rs.Memory)
         np.testing.assert_array_equal(blocked.to_numpy(), np.concatenate(views, 1))
         if first:
@@ -103,7 +103,7 @@ def test_kinds_are_told_apart() -> None:
         assert rs.concat([x, x], 1, dtype="f64").dtype == np.float64
         assert rs.concat([x, x], 0).shape == (6, 3, 3)
         assert rs.concat([x, x], 2).shape == (3, 3, 6)
-        assert rs.concat([x, x], 0, layout="cba").strides == (4, 24, 72)
+        assert rs.concat([x, x], 0, dst="cba").strides == (4, 24, 72)
         np.testing.assert_array_equal(rs.concat([x.T, x]), np.concatenate([x.T, x]))
 
 

@@ -234,9 +234,9 @@ WRONG = [
     ((rs.MemoryDesc(), None), {}, rs.InvalidArguments),
     ((rs.MemoryDesc(DIMS, "f32", "any"), None), {}, rs.InvalidArguments),
     ((rs.MemoryDesc(DIMS, "f32", "any"), "nchw"), {}, rs.InvalidArguments),
-    (([1.0], None), {}, rs.InvalidArguments),
+    (([[1.0], [1.0, 2.0]], None), {}, rs.InvalidArguments),
     ((None, None), {}, rs.InvalidArguments),
-    ((np.zeros(3, ">f4"), None), {}, rs.InvalidArguments),
+    ((np.zeros(3, ">f4"), None), {"dtype": "f32"}, rs.InvalidArguments),
 ]
 
 

@@ -266,12 +266,23 @@ def test_integers_of_numpy_are_integers():
         np.zeros((2, 4), "m8[s]"),
         np.zeros((2, 4), [("a", "i4")]),
         np.zeros((2, 4), "V4"),
-        np.zeros((2, 4), np.complex128),
+        np.zeros((2, 4), np.clongdouble),
         "text",
         None,
         7,
     ],
-    ids=["object", "str", "datetime", "timedelta", "structured", "void", "complex128", "text", "None", "int"],
+    ids=[
+        "object",
+        "str",
+        "datetime",
+        "timedelta",
+        "structured",
+        "void",
+        "clongdouble",
+        "text",
+        "None",
+        "int",
+    ],
 )
 def test_what_holds_no_numbers_is_refused(x):
     for call in (lambda: rs.shuffle(x, group_size=2), lambda: rs.shuffle_channels(x, group=2)):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restride.desc.tag_text import PLAIN_ALIASES
+from restride.desc.tag_names import PLAIN_ALIASES
 from restride.desc.tags import FormatTag, GenericTag, Tag, parse_tag, to_tag
 from restride.errors import InvalidArguments, Status
 

@@ -422,7 +422,7 @@ def test_errors_are_those_of_restride():
     with refused("group_size"):
         rt.shuffle(x, group_size=5)
     with refused("elements of torch.int64", "x.int()"):
-        rt.reorder(x.long(), "nhwc")
+        rt.reorder(x.long(), "nhwc", scale=2.0)
     with refused("torch has no s4"):
         rt.reorder(x, "nhwc", dtype="s4")
     with refused("ndarray is no tensor"):
@@ -441,7 +441,7 @@ def test_wrong_arguments_are_refused_alike_with_and_without_gradients(wrong, rec
         ("shuffle_channels: group", lambda: rt.shuffle_channels(x, group=wrong)),
         ("channel_shuffle: groups", lambda: rt.channel_shuffle(x, wrong)),
         ("channel_shuffle: groups", lambda: rt.ChannelShuffle(wrong)(x)),
-        ("format tag", lambda: rt.reorder(x, wrong)),
+        ("format tag", lambda: rt.reorder(x, "n" if wrong is None else wrong)),
     ):
         with refused(name):
             call()
@@ -471,7 +471,45 @@ def test_formats_are_taken_as_members_too():
 
 def test_complex_numbers_are_refused_with_a_way_that_keeps_both_parts():
     with refused("elements of torch.complex64", "torch.view_as_real"):
-        rt.reorder(torch.ones(2, 4, dtype=torch.complex64), "ba")
+        rt.reorder(torch.ones(2, 4, dtype=torch.complex64), "ba", dtype="f32")
+
+
+@pytest.mark.parametrize("kind", ["int64", "int16", "complex64", "complex128"])
+def test_tensors_of_any_numbers_are_moved(kind):
+    x = torch.arange(2 * 6 * 4 * 5).reshape(2, 6, 4, 5).to(getattr(torch, kind))
+    wanted = x.reshape(2, 3, 2, 4, 5).transpose(1, 2).reshape(x.shape)
+    for module in (rs, rt):
+        last = module.reorder(x, "nhwc")
+        assert torch.equal(last, x)
+        assert last.is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(module.shuffle_channels(x, group=3, axis=-3), wanted)
+
+
+def test_the_words_of_torch_are_formats_and_types_everywhere():
+    x, last = image(), torch.channels_last
+    for module in (rs, rt):
+        made = module.reorder(x, last, dtype=torch.bfloat16)
+        assert made.dtype is torch.bfloat16
+        assert made.is_contiguous(memory_format=last)
+        assert module.reorder(made, torch.preserve_format).stride() == made.stride()
+        assert module.reorder(made, None).stride() == made.stride()
+        assert module.reorder(made, torch.contiguous_format).is_contiguous()
+        assert module.reorder(x[:, :, None], torch.channels_last_3d).stride(1) == 1
+    assert rs.DataType.parse(torch.float8_e4m3fn) is rs.f8_e4m3
+    assert rs.MemoryDesc((1, 2, 3, 4), torch.float16, last) == rs.MemoryDesc((1, 2, 3, 4), "f16", "nhwc")
+    assert rs.concat([x, x], 1, last).is_contiguous(memory_format=last)
+    assert rs.Memory.from_dlpack(x).to(last, torch.int8).desc.tag == "acdb"
+    with refused("unknown data type 'int64'"):
+        rs.DataType.parse(torch.int64)
+
+
+def test_hints_are_in_the_words_of_torch():
+    with refused("reorder: x cannot be read", "x.int()"):
+        rs.reorder(torch.zeros(2, 3, dtype=torch.int64), "ba", dtype="f32")
+    with refused("pass out.permute(0, 3, 1, 2)"):
+        rs.reorder(torch.zeros(1, 2, 3, 4), "nhwc", out=torch.zeros(1, 3, 4, 2))
+    with refused("torch.view_as_real(x)"):
+        rs.quantize(torch.zeros(2, 3, dtype=torch.complex64))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -251,8 +251,8 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    """All names, loaded or not."""
-    return sorted({*globals(), *_LATER})
+    """The public names, loaded or not, and nothing else."""
+    return sorted(__all__)
 
 
 # Loading the package `plan`, which is not public, has put it where the function of that name belongs.

@@ -13,22 +13,24 @@ import numpy as np
 from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import Error, InvalidArguments
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import BoundCall, CallWords, SignedCall, find_call, keep_call
-from .frontend.formats import check_out, format_key, out_desc, target_desc, type_key, wanted_of_out
+from .frontend.carriers import NumpyType, move_of_bits, of_bits
+from .frontend.formats import format_key, target_desc, type_key
+from .frontend.hints import told_to_owner
 from .frontend.nibbles import as_bytes, is_nibbles
+from .frontend.operands import engine_of, source_of, target_of
 from .frontend.results import maker_of
 from .frontend.signature import NO_VALUES, Values, read_values
-from .frontend.tensors import as_numpy, as_target, back_to, is_foreign, written
+from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .primitives.reorder import Reorder, overlaps
 from .runtime.alloc import Array
-from .runtime.describe import SOURCE, TARGET, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
 from .runtime.stream import Stream
-from .runtime.transfer import settle, share_with
+from .runtime.transfer import settle
 
 __all__ = ["reorder", "target_desc"]
 
@@ -52,9 +54,11 @@ def reorder(
 ) -> Any:
     """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
-    x       a NumPy array, whose strides say how it lies, a tensor of torch, an array of JAX, what has
-            `__dlpack__`, or a `Memory`
-    dst     a tag ("nhwc", "acdb", "nChw16c"), strides in elements, a `MemoryDesc`, or None to keep the layout
+    x       a NumPy array, whose strides say how it lies, what `np.asarray` makes one of, a tensor of torch,
+            an array of JAX, what has `__dlpack__`, or a `Memory`. Where nothing is computed, of any numbers
+            of 1, 2, 4, 8 or 16 bytes in either byte order
+    dst     a tag ("nhwc", "acdb", "nChw16c"), `torch.channels_last`, strides in elements, a `MemoryDesc`, or
+            None to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
     dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given
@@ -84,26 +88,30 @@ def reorder(
     >>> rs.reorder(x, "nChw16c", dtype="s8").desc.padded_dims
     (1, 16, 3, 4)
     """
-    signed, source, target = None, read_from(x, src), None if out is None else write_to(out)
-    is_here = engine is None or engine is _CPU or (type(engine) is str and engine == "cpu")
-    if is_here and source is not None and (out is None or target is not None):
-        if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
-            values: Values | None = NO_VALUES
-        else:
-            values = read_values(scale, zero_point, axis, beta, post_ops)
-        if values is not None:
-            format = dst if type(dst) is str else format_key(dst)
-            kind = dtype if dtype is None else type_key(dtype)
-            signature = "reorder", source[0], target and target[0], format, kind, values.structure
-            call = find_call(signature)
-            if call is None:
-                signed = SignedCall(signature, (source,), target, values)
-            elif target is None:
-                return call.into_new(source, values)
-            elif call.into(source, target, values):
-                return out
-    arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
-    return _general(x, dst, src, dtype, arithmetic, out, engine, signed)
+    try:
+        signed, source, target = None, read_from(x, src), None if out is None else write_to(out)
+        is_here = engine is None or engine is _CPU or (type(engine) is str and engine == "cpu")
+        if is_here and source is not None and (out is None or target is not None):
+            if scale is zero_point is post_ops is axis is None and beta is _NO_BETA:
+                values: Values | None = NO_VALUES
+            else:
+                values = read_values(scale, zero_point, axis, beta, post_ops)
+            if values is not None:
+                format = dst if type(dst) is str else format_key(dst)
+                kind = dtype if dtype is None else type_key(dtype)
+                signature = "reorder", source[0], target and target[0], format, kind, values.structure
+                call = find_call(signature)
+                if call is None:
+                    signed = SignedCall(signature, (source,), target, values)
+                elif target is None:
+                    return call.into_new(source, values)
+                elif call.into(source, target, values):
+                    return out
+        arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
+        return _general(x, dst, src, dtype, arithmetic, out, engine, signed)
+    except Error as error:
+        error.drop_frames()
+        raise
 
 
 # --- the general path: any array or Memory, any engine ----------------------------------------------------
@@ -119,19 +127,48 @@ def _general(
     engine: Engine | str | None,
     signed: SignedCall | None = None,
 ) -> Any:
+    x = as_array(x, "reorder: x")
+    if is_foreign(x) or is_foreign(out):
+        return _of_others(x, dst, src, dtype, given, out, engine)
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        return _of_one(x, dst, src, dtype, given, out, engine)
     if is_nibbles(x):
         dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
         x = as_bytes(x)
     if is_nibbles(out):
         return _into_nibbles(x, dst, src, dtype, given, out, engine)
-    if is_foreign(x) or is_foreign(out):
-        return _of_others(x, dst, src, dtype, given, out, engine)
+    move = move_of_bits(x, format_key(dst), src, dtype, out) if given.is_nothing else None
+    if move is None:
+        made = _run(x, dst, src, dtype, given, out, engine, signed, None)
+    else:
+        made = _run(move.x, move.dst, move.src, None, given, move.out, engine, signed, move.dtype)
+    return made if out is None else out
+
+
+def _run(
+    x: Any,
+    dst: Any,
+    src: Any,
+    dtype: Any,
+    given: CallArithmetic,
+    out: Any,
+    engine: Engine | str | None,
+    signed: SignedCall | None,
+    moved: NumpyType | None,
+) -> Any:
+    """Check, run and remember a call on arrays of NumPy and memories; the new result, or None for `out`.
+
+    `moved`: the type of the elements whose bits are moved.
+    """
     runs = engine_of(x, out, engine)
-    source = _as_source(x, src, runs)
+    source = source_of(x, src, runs)
     if out is None:
         target = Memory(target_desc(source.desc, dst, dtype), runs)
     else:
-        target = _as_target(source.desc, dst, dtype, out, runs)
+        target = target_of(source.desc, dst, dtype, out, runs)
+    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and target.engine.device.is_host
+    if moved is not None and out is None and not is_array:
+        raise _no_memory_of(moved, target)
     ends = target.engine, source.engine
     if not runs.device.is_host and all(end.device.is_host for end in ends):
         return _by_way_of(runs, source, target, given, out)
@@ -147,11 +184,33 @@ def _general(
         )
     primitive = _execute(source, target, bound, runs)
     if signed is not None:
-        _remember(signed, primitive, source, target, bound)
+        _remember(signed, primitive, source, target, bound, moved)
+    if out is not None:
+        return None
+    if not is_array:
+        return target
+    return np.asarray(target) if moved is None else of_bits(np.asarray(target), moved)
+
+
+def _of_one(
+    x: Array, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
+) -> Any:
+    """One number, an array of no axes, as an array of one axis, and back."""
+    target = out.reshape(1) if isinstance(out, np.ndarray) and out.ndim == 0 else out
+    made = _general(x.reshape(1), dst, src, dtype, given, target, engine)
     if out is not None:
         return out
-    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
-    return np.asarray(target) if is_array and target.engine.device.is_host else target
+    return made.reshape(()) if isinstance(made, np.ndarray) else made
+
+
+def _no_memory_of(moved: NumpyType, target: Memory) -> InvalidArguments:
+    return InvalidArguments(
+        f"reorder: no Memory of {moved}",
+        code="RS-A02",
+        where=f"dst {(target.desc.inner_blks and 'blocked') or target.engine}",
+        why="such a result is a Memory, and no data type has these elements",
+        hint="pass out, the physical array: its shape is rs.MemoryDesc(x.shape, 'u8', dst).physical_shape",
+    )
 
 
 def _by_way_of(device: Engine, source: Memory, target: Memory, given: CallArithmetic, out: Any) -> Any:
@@ -170,7 +229,10 @@ def _of_others(
     target = None if out is None else as_target(out, "reorder: out")
     named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
     source = as_numpy(x, "reorder: x")
-    made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
+    try:
+        made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
+    except Error as error:
+        raise told_to_owner(x if is_foreign(x) else out, error) from None
     return back_to(x, made) if out is None else written(out)
 
 
@@ -204,7 +266,7 @@ def _into_nibbles(
             hint=hint,
         )
     device = engine_of(x, out, engine)
-    packed = Memory(target_desc(_as_source(x, src, device).desc, dst, kind), device)
+    packed = Memory(target_desc(source_of(x, src, device).desc, dst, kind), device)
     if not out.flags.writeable or packed.desc.dims != out.shape:
         fits = packed.desc.dims == out.shape
         raise InvalidArguments(
@@ -239,7 +301,12 @@ def _execute(source: Memory, target: Memory, bound: BoundAttributes, engine: Eng
 
 
 def _remember(
-    signed: SignedCall, primitive: Reorder, source: Memory, target: Memory, bound: BoundAttributes
+    signed: SignedCall,
+    primitive: Reorder,
+    source: Memory,
+    target: Memory,
+    bound: BoundAttributes,
+    moved: NumpyType | None,
 ) -> None:
     """Let later calls of the same signature go straight to the machine code."""
     impl, values = primitive._check_usable(), signed.values
@@ -251,74 +318,7 @@ def _remember(
         words = found
     out_below = 0 if signed.target is None else signed.target[1] - target._address
     below = (signed.sources[0][1] - source._address,)
-    make = maker_of(target.desc) if signed.target is None else None
+    make = maker_of(target.desc, moved) if signed.target is None else None
     mds = (source.desc,), target.desc
     call = BoundCall(impl, *mds, below, out_below, make=make, words=words, may_be_in_place=True)
     keep_call(signed.signature, call)
-
-
-def engine_of(x: object, out: object, engine: object) -> Engine:
-    """The engine that runs a call: the one given, else that of a `Memory` among them, else the CPU."""
-    if isinstance(engine, Engine):
-        return engine
-    if isinstance(engine, str):
-        return Engine(engine)
-    if engine is not None:
-        raise InvalidArguments(
-            "reorder: engine is no engine",
-            code="RS-V08",
-            why=f"it is {type(engine).__name__}",
-            hint='pass rs.Engine("cpu")',
-        )
-    memories = (held for held in (x, out) if isinstance(held, Memory) and held)
-    return next((memory.engine for memory in memories), _CPU)
-
-
-def _as_source(x: Any, src: Any, engine: Engine) -> Memory:
-    if not isinstance(x, Memory):
-        described = describe(x, src, SOURCE)
-        return Memory(described.desc, _host_of(engine), described.buffer_of(x))
-    if src is not None:
-        raise InvalidArguments(
-            "reorder: src with a Memory",
-            code="RS-A14",
-            why="a Memory has its own descriptor",
-            hint="leave src out",
-        )
-    if not x:
-        raise InvalidArguments(
-            "reorder: the source memory is empty",
-            code="RS-M36",
-            why="it has neither descriptor nor data",
-            hint="give it a descriptor and an engine",
-        )
-    return share_with(x, engine)
-
-
-def _as_target(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
-    if isinstance(out, Memory) and out:
-        check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
-        return share_with(out, engine)
-    if isinstance(out, np.ndarray):
-        target = out_desc(src, describe(out, None, TARGET), dst, dtype)
-        if not out.flags.writeable:
-            raise InvalidArguments(
-                "reorder: out is read-only",
-                code="RS-A08",
-                where=f"src {src}; dst {target.desc}",
-                why="its memory must not be written",
-                hint="pass a writable array",
-            )
-        return Memory(target.desc, _host_of(engine), target.buffer_of(out))
-    empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
-    raise InvalidArguments(
-        "reorder: out is no array",
-        code="RS-V08",
-        why=f"it is {empty}",
-        hint="pass a NumPy array or a rs.Memory",
-    )
-
-
-def _host_of(engine: Engine) -> Engine:
-    """Where an array of the host lies for an engine; a device is reached from the CPU."""
-    return engine if engine.device.is_host else _CPU

@@ -62,6 +62,12 @@ _WORDS = {
     "int8": "s8",
     "uint8": "u8",
     "bool": "boolean",
+    "double": "f64",
+    "single": "f32",
+    "half": "f16",
+    "fp64": "f64",
+    "fp32": "f32",
+    "fp16": "f16",
 }
 
 
@@ -110,7 +116,7 @@ class DataType(enum.Enum):
 
     @classmethod
     def parse(cls, value: object) -> DataType:
-        """The data type meant by `value`: a name, a `DataType`, a NumPy or ml_dtypes type or dtype.
+        """The data type meant by `value`: a name, a `DataType`, a type of NumPy, ml_dtypes, torch or JAX.
 
         Raises InvalidArguments for anything else, naming what is accepted.
         """
@@ -118,7 +124,8 @@ class DataType(enum.Enum):
             return value
         value = plain_text(value)
         if isinstance(value, str):
-            name = _WORDS.get(value, value)
+            word = value.removeprefix("torch.")
+            name = _WORDS.get(word, word)
             if name in cls.__members__:
                 return cls[name]
             raise _unknown(value)

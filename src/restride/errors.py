@@ -43,6 +43,10 @@ class Error(Exception):
         self.message = "\n".join([what, *(f"  {name}: {text}" for name, text in parts if text)])
         super().__init__(self.message)
 
+    def drop_frames(self) -> None:
+        """Forget the frames that the error came through: raised again, it shows the caller's line."""
+        self.__traceback__ = None
+
     def retold(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
         """The same refusal in the words of the call that met it; what is left out stays."""
         where, hint = where or self.where, hint or self.hint

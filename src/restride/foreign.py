@@ -9,13 +9,20 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+_TORCH_WORDS = ("dtype", "memory_format")
+
 
 def plain_text(value: Any) -> Any:
-    """A str of a subclass as the str that it holds; all else as it is.
+    """A str of a subclass as the str that it holds, `torch.bfloat16` as "bfloat16"; all else as it is.
 
-    What a subclass says of equality, hash and length does not count.
+    What a subclass says of equality, hash and length does not count. Types and memory formats of torch are
+    known by their class, so that torch is not imported.
     """
-    return str.__str__(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return str.__str__(value)
+    kind = type(value)
+    is_torch = kind.__name__ in _TORCH_WORDS and kind.__module__ == "torch"
+    return str(value).removeprefix("torch.") if is_torch else value
 
 
 def attribute_of(value: object, name: str, default: Any = None) -> Any:

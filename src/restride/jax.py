@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from .arrays import reorder as reorder_array
-from .desc.tag_text import LETTERS
+from .desc.tag_names import LETTERS
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .frontend.formats import parse_type, plain_order, tag_text

@@ -12,17 +12,26 @@ import numpy as np
 
 from .desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_int, short_repr
+from .desc.parse import parse_int, renamed, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import BoundCall, SignedCall, find_call, keep_call
-from .frontend.carriers import NumpyType, carried, unnamed_type
+from .frontend.carriers import (
+    NumpyType,
+    bits_of,
+    format_of_bits,
+    halves,
+    is_same_type,
+    of_bits,
+    own_format,
+    unnamed_type,
+)
 from .frontend.formats import format_key, type_key
 from .frontend.listed import listed, on_engine
 from .frontend.nibbles import as_bytes, is_nibbles
 from .frontend.results import maker_of
-from .frontend.tensors import as_numpy, as_target, back_to, is_foreign, written
+from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .plan.concat_problem import ConcatProblem
 from .plan.sum_problem import SumProblem
 from .primitives.base import DEFAULT_ATTR
@@ -44,19 +53,28 @@ Descs = tuple[MemoryDesc, ...]
 InPlace = Callable[[Names, Implementation, list[Memory], Memory], Implementation]
 
 
-def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def concat(
+    arrays: Any,
+    axis: int = 0,
+    dst: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    *,
+    layout: Any = None,
+) -> Any:
     """Join arrays along an axis: each may have a layout and a type of its own.
 
     arrays  1 to 1024 NumPy arrays, tensors of torch, `Memory` objects, or what has `__dlpack__`, equal in all
-            dims but that of `axis`; where nothing is converted, of any one type of 1, 2, 4 or 8 bytes
+            dims but that of `axis`; where nothing is converted, of any one type of 1, 2, 4, 8 or 16 bytes
     axis    the axis along which they follow each other; negative ones count from the end
-    layout  the format of the result: a tag ("nhwc", "nChw16c"), strides in elements or a `MemoryDesc`; None:
+    dst     the format of the result: a tag ("nhwc", "nChw16c"), strides in elements or a `MemoryDesc`; None:
             that of the first array with blocks, else of the first, as `Concat.PrimitiveDesc` chooses it
-    dtype   the type of the result; may be left out where `layout` or `out` says it, or all arrays share it
+    dtype   the type of the result; may be left out where `dst` or `out` says it, or all arrays share it
     out     where to write: an array or `Memory` of the dims of the result; it is returned. An array that lies
             in it already, in its own place, is not copied
 
     The result is of the kind of the first array; a blocked one, or one of 4-bit elements, is a `Memory`.
+    `layout` is the older name of `dst`.
 
     Raises InvalidArguments, before anything is written, for shapes, types and formats that do not fit, and
     for an `out` that is read-only or overlaps an array anywhere else.
@@ -66,15 +84,19 @@ def concat(arrays: Any, axis: int = 0, layout: Any = None, dtype: Any = None, ou
     array([[0, 0],
            [1, 1]], dtype=int8)
     """
-    signed = _signed(("concat", axis), arrays, layout, dtype, out) if type(axis) is int else None
+    dst = renamed("concat: dst", dst, layout=layout) if layout is not None else dst
+    signed = _signed(("concat", axis), arrays, dst, dtype, out) if type(axis) is int else None
     is_done, made = _remembered(signed, out)
     if is_done:
         return made
-    call = _JoiningCall("concat", arrays, layout, dtype, out)
-    number = parse_int(axis, "concat: axis")
-    problem = _concat_problem(call.descs, number, call.layout, call.dtype, call.names)
-    impl = find_concat(problem, call.engine)
-    return call.run(impl, concat_in_place, describe_concat, signed)
+    try:
+        call = _JoiningCall("concat", arrays, dst, dtype, out)
+        number = call.axis_of(parse_int(axis, "concat: axis"))
+        problem = _concat_problem(call.descs, number, call.dst, call.dtype, call.names)
+        return call.run(find_concat(problem, call.engine), concat_in_place, describe_concat, signed)
+    except Error as error:
+        error.drop_frames()
+        raise
 
 
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -102,11 +124,14 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
     is_done, made = _remembered(signed, out)
     if is_done:
         return made
-    call = _JoiningCall("add_n", arrays, None, dtype, out)
-    factors = np.array(parse_scales("add_n", scales, len(call.descs)), "<f4").tobytes()
-    problem = _sum_problem(call.descs, factors, call.layout, call.dtype, call.names)
-    impl = find_sum(problem, call.engine)
-    return call.run(impl, sum_in_place, describe_sum, signed)
+    try:
+        call = _JoiningCall("add_n", arrays, None, dtype, out)
+        factors = np.array(parse_scales("add_n", scales, len(call.descs)), "<f4").tobytes()
+        problem = _sum_problem(call.descs, factors, call.dst, call.dtype, call.names)
+        return call.run(find_sum(problem, call.engine), sum_in_place, describe_sum, signed)
+    except Error as error:
+        error.drop_frames()
+        raise
 
 
 # --- calls whose signature is known -------------------------------------------------------------------------
@@ -118,18 +143,18 @@ _NUMPY_TYPES = (type, np.dtype)
 _WHOLE = 1 << 24
 
 
-def _signed(how: Hashable, arrays: Any, layout: Any, dtype: Any, out: Any) -> SignedCall | None:
+def _signed(how: Hashable, arrays: Any, dst: Any, dtype: Any, out: Any) -> SignedCall | None:
     """What a call is remembered by; None where its arguments are not plain. `how`: call and number."""
     if type(arrays) not in (list, tuple):
         return None
-    if type(layout) not in _LAYOUTS or not (type(dtype) in _TYPES or isinstance(dtype, _NUMPY_TYPES)):
+    if type(dst) not in _LAYOUTS or not (type(dtype) in _TYPES or isinstance(dtype, _NUMPY_TYPES)):
         return None
     target = None if out is None else write_to(out)
     sources = [source for x in arrays if (source := read_from(x)) is not None]
     if len(sources) < len(arrays) or (target is None and out is not None):
         return None
     kinds = tuple([source[0] for source in sources])
-    return SignedCall((how, kinds, layout, type(dtype), dtype, target and target[0]), sources, target)
+    return SignedCall((how, kinds, dst, type(dtype), dtype, target and target[0]), sources, target)
 
 
 def _scales_key(scales: Any) -> Hashable | None:
@@ -158,9 +183,7 @@ def _remembered(signed: SignedCall | None, out: Any) -> tuple[bool, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _concat_problem(
-    descs: Descs, axis: int, layout: Any, dtype: DataType | None, names: Names
-) -> ConcatProblem:
+def _concat_problem(descs: Descs, axis: int, dst: Any, dtype: DataType | None, names: Names) -> ConcatProblem:
     number = axis + descs[0].ndims if axis < 0 else axis
     inside = range(descs[0].ndims)
     if number not in inside:
@@ -173,31 +196,29 @@ def _concat_problem(
         )
     whole = sum(md.dims[number] for md in descs if number < md.ndims)
     dims = (*descs[0].dims[:number], whole, *descs[0].dims[number + 1 :])
-    target = _target(names, descs, dims, layout, dtype)
+    target = _target(names, descs, dims, dst, dtype)
     return concat_problem(number, descs, target, DEFAULT_ATTR, names)
 
 
 @lru_cache(maxsize=1024)
-def _sum_problem(
-    descs: Descs, factors: bytes, layout: Any, dtype: DataType | None, names: Names
-) -> SumProblem:
-    target = _target(names, descs, descs[0].dims, layout, dtype)
+def _sum_problem(descs: Descs, factors: bytes, dst: Any, dtype: DataType | None, names: Names) -> SumProblem:
+    target = _target(names, descs, descs[0].dims, dst, dtype)
     scales = tuple(map(float, np.frombuffer(factors, "<f4")))
     return sum_problem(scales, descs, target, DEFAULT_ATTR, names)
 
 
 def _target(
-    names: Names, descs: Descs, dims: tuple[int, ...], layout: Any, dtype: DataType | None
+    names: Names, descs: Descs, dims: tuple[int, ...], dst: Any, dtype: DataType | None
 ) -> MemoryDesc:
     """The descriptor of the result; of format "any" where nothing says how it lies."""
-    if isinstance(layout, MemoryDesc):
-        if dtype in (None, layout.data_type):
-            return layout
+    if isinstance(dst, MemoryDesc):
+        if dtype in (None, dst.data_type):
+            return dst
         raise InvalidArguments(
             f"{names.call}: dtype is {dtype}",
             code="RS-A06",
-            where=f"{names.dst} {layout}",
-            why=f"the result is of {layout.data_type}",
+            where=f"{names.dst} {dst}",
+            why=f"the result is of {dst.data_type}",
             hint="leave dtype out",
         )
     kinds = dict.fromkeys(md.data_type for md in descs)
@@ -208,14 +229,14 @@ def _target(
             why=f"the arrays are of {', '.join(map(str, kinds))}",
             hint="say which, for example dtype='f32'",
         )
-    return _described(names.call, dims, dtype or descs[0].data_type, "any" if layout is None else layout)
+    return _described(names.call, dims, dtype or descs[0].data_type, "any" if dst is None else dst)
 
 
-def _described(call: str, dims: tuple[int, ...], dtype: DataType, layout: Any) -> MemoryDesc:
+def _described(call: str, dims: tuple[int, ...], dtype: DataType, dst: Any) -> MemoryDesc:
     try:
-        return MemoryDesc(dims, dtype, layout)
+        return MemoryDesc(dims, dtype, dst)
     except Error as error:
-        what = f"{call}: layout: {error.what}"
+        what = f"{call}: dst: {error.what}"
         raise error.retold(what) from None
 
 
@@ -225,25 +246,26 @@ def _described(call: str, dims: tuple[int, ...], dtype: DataType, layout: Any) -
 class _JoiningCall:
     """The arguments of a call: memories of all arrays on one engine, and what the result is to be."""
 
-    def __init__(self, call: str, arrays: Any, layout: Any, dtype: Any, out: Any) -> None:
+    def __init__(self, call: str, arrays: Any, dst: Any, dtype: Any, out: Any) -> None:
         self.call, self.out = call, out
-        self.names = Names(call, "array", "layout" if out is None else "out")
+        self.names = Names(call, "array", "dst" if out is None else "out")
         found = listed(call, arrays)
         if dtype is None and out is None and found and all(map(is_nibbles, found)):
             dtype = found[0].dtype
         self.first = found[0]
         found = [
-            x if isinstance(x, Memory) else as_numpy(x, f"{call}: array {i}") for i, x in enumerate(found)
+            x if isinstance(x, Memory) else as_array(as_numpy(x, f"{call}: array {i}"), f"{call}: array {i}")
+            for i, x in enumerate(found)
         ]
         out = out if out is None or isinstance(out, Memory) else as_target(out, f"{call}: out")
-        self.moved = self._moved(found, layout, dtype, out)
+        self.moved = self._moved(found, dst, dtype, out)
         self.engine = next((x.engine for x in (*found, out) if isinstance(x, Memory) and x), _CPU)
         self.below: list[int] = []
         self.out_below = 0
         self.sources = [self._source(i, x) for i, x in enumerate(found)]
         self.descs = tuple(memory.desc for memory in self.sources)
-        self.dtype = _type(call, dtype)
-        self.layout: Any = _format(call, layout)
+        self.dtype = None if self.moved is not None else _type(call, dtype)
+        self.dst: Any = self._format_of_bits(found[0], _format(call, dst))
         self.target = None if out is None else self._target_of(out)
 
     def run(
@@ -291,7 +313,7 @@ class _JoiningCall:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8
         if isinstance(self.first, Memory) or not self.engine.device.is_host or not is_array:
             return target
-        array = np.asarray(target) if self.moved is None else np.asarray(target).view(self.moved)
+        array = np.asarray(target) if self.moved is None else of_bits(np.asarray(target), self.moved)
         return back_to(self.first, array) if is_foreign(self.first) else array
 
     def _source(self, index: int, x: Any) -> Memory:
@@ -305,13 +327,29 @@ class _JoiningCall:
         self.below.append(described.below)
         return memory
 
-    def _moved(self, arrays: list[Any], layout: Any, dtype: Any, out: Any) -> NumpyType | None:
+    def _moved(self, arrays: list[Any], dst: Any, dtype: Any, out: Any) -> NumpyType | None:
         """The type of arrays whose bits are moved, as no data type is named after it; None to convert."""
-        is_free = self.call == "concat" and dtype is None and not isinstance(layout, MemoryDesc)
-        return unnamed_type(arrays if out is None else [*arrays, out]) if is_free else None
+        if self.call != "concat" or isinstance(dst, MemoryDesc):
+            return None
+        found = unnamed_type(arrays if out is None else [*arrays, out])
+        return found if found is not None and (dtype is None or is_same_type(dtype, found)) else None
+
+    def _format_of_bits(self, first: Any, dst: Any) -> Any:
+        """The format of the result, for bits where such are moved."""
+        if self.moved is None or not halves(self.moved):
+            return dst
+        is_open = dst is None and self.out is None
+        return own_format(first) if is_open else format_of_bits(dst, self.moved, first.ndim)
+
+    def axis_of(self, number: int) -> int:
+        """The axis of the arrays, for bits where such are moved: the halves of an element are none."""
+        if self.moved is None or not halves(self.moved):
+            return number
+        ndims = self.descs[0].ndims - 1
+        return number % ndims if -ndims <= number < ndims else number + (1 if number > 0 else -1)
 
     def _wrapped(self, x: Any, subject: Subject) -> tuple[Described, Memory]:
-        array = x if self.moved is None else x.view(carried(self.moved))
+        array = x if self.moved is None else bits_of(x)
         described = describe(array, None, subject)
         return described, from_host(described.desc, self.engine, described.buffer_of(array))
 
@@ -324,22 +362,22 @@ class _JoiningCall:
             described, target = self._wrapped(out, Subject.target(self.call))
             self.out_below = described.below
         self._check_layout(target.desc)
-        self.layout = target.desc
+        self.dst = target.desc
         return target
 
     def _check_layout(self, out: MemoryDesc) -> None:
-        """Raise InvalidArguments for an `out` that does not lie as `layout` says."""
-        if self.layout is None:
+        """Raise InvalidArguments for an `out` that does not lie as `dst` says."""
+        if self.dst is None:
             return
-        is_desc = isinstance(self.layout, MemoryDesc)
-        wanted: Any = self.layout if is_desc else _described(self.call, out.dims, out.data_type, self.layout)
+        is_desc = isinstance(self.dst, MemoryDesc)
+        wanted: Any = self.dst if is_desc else _described(self.call, out.dims, out.data_type, self.dst)
         if wanted != out:
             raise InvalidArguments(
-                f"{self.call}: out does not lie as layout says",
+                f"{self.call}: out does not lie as dst says",
                 code="RS-A07",
                 where=f"out {out}; wanted {wanted}",
                 why="its descriptor differs",
-                hint="leave layout out, or let the call make the result",
+                hint="leave dst out, or let the call make the result",
             )
 
 
@@ -355,11 +393,11 @@ def _type(call: str, dtype: Any) -> DataType | None:
         ) from None
 
 
-def _format(call: str, layout: Any) -> Hashable:
+def _format(call: str, dst: Any) -> Hashable:
     try:
-        return format_key(layout)
+        return format_key(dst)
     except Error as error:
-        what = f"{call}: layout is no format"
+        what = f"{call}: dst is no format"
         raise InvalidArguments(
-            what, code=error.code, where=f"layout {short_repr(layout)}", why=error.why, hint=error.hint
+            what, code=error.code, where=f"dst {short_repr(dst)}", why=error.why, hint=error.hint
         ) from None

@@ -14,3 +14,17 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return found[0] if found else ""
+
+
+def equally_near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """Those of `known` that are most like `word`, all alike; none where none is like it by `cutoff`."""
+    load_whole("difflib")
+    import difflib
+
+    matcher = difflib.SequenceMatcher(b=word)
+    ratios: dict[str, float] = {}
+    for name in known:
+        matcher.set_seq1(name)
+        ratios[name] = matcher.ratio()
+    best = max(ratios.values(), default=0.0)
+    return [name for name, ratio in ratios.items() if ratio == best >= cutoff]

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import engine_of
 from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
-from .errors import InvalidArguments, OutOfMemory, Unimplemented
+from .errors import Error, InvalidArguments, OutOfMemory, Unimplemented
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
-from .frontend.formats import check_out, out_desc, target_desc, wanted_of_out
-from .frontend.tensors import as_numpy, as_target
+from .frontend.carriers import move_of_bits
+from .frontend.formats import check_out, format_key, out_desc, target_desc, wanted_of_out
+from .frontend.operands import engine_of
+from .frontend.tensors import as_array, as_numpy, as_target, is_foreign
 from .plan.cost import KernelWork, Prediction, predict
 from .plan.reorder_problem import ReorderProblem
 from .primitives.implementation import compiled
@@ -230,12 +231,28 @@ def plan(
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
     the same formats and types, and Unimplemented for dims known only at execution.
     """
+    try:
+        given = CallArithmetic(scale, zero_point, axis, beta, post_ops)
+        x = as_numpy(x, "plan: x") if is_foreign(x) else as_array(x, "plan: x")
+        array = out if out is None or isinstance(out, Memory) else as_target(out, "plan: out")
+        move = move_of_bits(x, format_key(dst), src, dtype, array) if given.is_nothing else None
+        if move is not None:
+            return _planned(move.x, move.dst, move.src, None, given, move.out, engine)
+        return _planned(x, dst, src, dtype, given, array, engine)
+    except Error as error:
+        error.drop_frames()
+        raise
+
+
+def _planned(
+    x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
+) -> Plan:
     source = _concrete(_desc_of(x, src), "x")
     if isinstance(dst, MemoryDesc):
         _concrete(dst, "dst")
     target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
     device = engine_of(x, out, engine)
-    bound = bind(CallArithmetic(scale, zero_point, axis, beta, post_ops), source, target, device)
+    bound = bind(given, source, target, device)
     problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
     executable = compiled(problem, device)
     job = _Job(problem, device, bound, executable)
@@ -268,7 +285,7 @@ def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
 
 def _desc_of(x: Any, src: Any) -> MemoryDesc:
     if not isinstance(x, MemoryDesc | Memory):
-        return describe(as_numpy(x, "plan: x"), src, Subject.source("plan")).desc
+        return describe(x, src, Subject.source("plan")).desc
     if src is not None:
         raise InvalidArguments(
             "plan: src with a descriptor", code="RS-A14", why="it says how it lies", hint="leave src out"
@@ -280,9 +297,8 @@ def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
     if isinstance(out, Memory):
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
         return out.desc
-    array = as_target(out, "plan: out")
-    if isinstance(array, np.ndarray):
-        return out_desc(src, describe(array, None, Subject.target("plan")), dst, dtype).desc
+    if isinstance(out, np.ndarray):
+        return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
     raise InvalidArguments(
         "plan: out is no array",
         code="RS-V08",

@@ -13,7 +13,8 @@ from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frontend.formats import parse_type
-from .frontend.tensors import as_numpy, as_target, back_to, is_foreign
+from .frontend.hints import told_to_owner
+from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign
 from .primitives.checks import check_memory
 from .runtime.alloc import Array
 from .runtime.describe import Subject, describe
@@ -77,10 +78,15 @@ def quantize(
     ([[32, -127], [64, 127]], 0)
     """
     if is_foreign(x):
-        made = quantize(as_numpy(x, "quantize: x"), dtype, axis, symmetric, dst)
+        read = as_numpy(x, "quantize: x")
+        try:
+            made = quantize(read, dtype, axis, symmetric, dst)
+        except Error as error:
+            raise told_to_owner(x, error) from None
         q, scale, zero = (back_to(x, part) for part in made)
         return q, scale, zero
     target = _target_of(dtype, symmetric)
+    x = as_array(x, "quantize: x")
     source = _source_of(x)
     at = None if axis is None else _axis_of(axis, source.desc)
     scale, zero = _parameters(source, at, target, symmetric)

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import engine_of
 from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.memory_desc import MemoryDesc
-from .errors import InvalidArguments
+from .desc.tags import Tag
+from .errors import Error, InvalidArguments
 from .foreign import is_masked
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import BoundCall, SignedCall, find_call, keep_call
-from .frontend.carriers import carried
+from .frontend.carriers import bits_of, of_bits, own_format
 from .frontend.formats import target_desc
 from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
+from .frontend.hints import told_to_owner
+from .frontend.operands import engine_of
 from .frontend.results import maker_of
-from .frontend.tensors import as_numpy, as_target, back_to, is_foreign, written
+from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .plan.shuffle_problem import ShuffleProblem
 from .primitives.checks import check_destination, check_memory, share_bytes
 from .primitives.implementation import Implementation
@@ -38,8 +40,8 @@ _CPU = Engine("cpu")
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size (S04).
 
-    x           a NumPy array of any numbers of 1, 2, 4 or 8 bytes, a tensor of torch, what has `__dlpack__`,
-                or a `Memory`, blocked ones included
+    x           a NumPy array of any numbers of 1, 2, 4, 8 or 16 bytes in either byte order, lists, a tensor
+                of torch, what has `__dlpack__`, or a `Memory`, blocked ones included
     group_size  from 1 to C, a divisor of it; the number of groups, as others count them, is C / group_size
     axis        from 0 to the last
     out         where to write, in any layout: an array or `Memory` of the dims and the type of `x`, which
@@ -49,8 +51,7 @@ def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     out, a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, a group size that does
-    not divide it, elements that are no numbers or of foreign byte order, and an `out` that is read-only,
-    different or overlapping.
+    not divide it, elements that are no numbers, and an `out` that is read-only, different or overlapping.
 
     >>> import numpy as np, restride as rs
     >>> rs.shuffle(np.arange(12).reshape(1, 12), group_size=4)
@@ -95,7 +96,11 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
             return call.into_new(source)
         elif call.into(source, target):
             return out
-    return _general(rule, x, axis, number, out, signed)
+    try:
+        return _general(rule, x, axis, number, out, signed)
+    except Error as error:
+        error.drop_frames()
+        raise
 
 
 # --- the general path: any array or Memory, any engine ------------------------------------------------------
@@ -104,16 +109,19 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
 def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: SignedCall | None) -> Any:
     if is_foreign(x) or is_foreign(out):
         source_array = as_numpy(x, f"{rule.call}: x")
-        if out is None:
-            return back_to(x, _shuffled(rule, source_array, axis, number, None))
-        _shuffled(rule, source_array, axis, number, as_target(out, f"{rule.call}: out"))
-        return written(out)
+        target_array = None if out is None else as_target(out, f"{rule.call}: out")
+        try:
+            made = _shuffled(rule, source_array, axis, number, target_array)
+        except Error as error:
+            raise told_to_owner(x if is_foreign(x) else out, error) from None
+        return back_to(x, made) if out is None else written(out)
+    x = as_array(x, f"{rule.call}: x")
     engine = engine_of(x, out, None)
     # A memory has one of our types: bits of others have no place there.
     has_bits = _is_array(x) and (out is None or _is_array(out))
     source = _as_memory(x, engine, Subject.source(rule.call), has_bits)
-    split = rule.split(source.desc.dims, axis, number)
-    target = _target(rule, source.desc, out, engine, has_bits)
+    split = rule.split(x.shape if has_bits else source.desc.dims, axis, number)
+    target = _target(rule, source.desc, own_format(x) if has_bits else None, out, engine, has_bits)
     if has_bits and out is not None and x.dtype != out.dtype:
         raise _other_type(rule, x, out)
     problem = ShuffleProblem(source.desc, target.desc, *split)
@@ -128,7 +136,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
         keep_call(signed.signature, call)
     if out is not None:
         return out
-    return target if dtype is None else np.asarray(target).view(dtype)
+    return target if dtype is None else of_bits(np.asarray(target), dtype)
 
 
 def _is_array(value: object) -> bool:
@@ -143,14 +151,17 @@ def _as_memory(value: Any, engine: Engine, subject: Subject, has_bits: bool) -> 
             return value
         hint = "give it a descriptor and an engine"
         raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
-    array = np.asarray(value).view(carried(value.dtype)) if has_bits else value
+    array = bits_of(np.asarray(value)) if has_bits else value
     described = describe(array, None, subject)
     return from_host(described.desc, engine, described.buffer_of(array))
 
 
-def _target(rule: Rule, source: MemoryDesc, out: Any, engine: Engine, has_bits: bool) -> Memory:
+def _target(
+    rule: Rule, source: MemoryDesc, own: Tag | None, out: Any, engine: Engine, has_bits: bool
+) -> Memory:
+    """What is written; `own`: the format of the result, where that of the source does not say it."""
     if out is None:
-        return Memory(target_desc(source, None, None), engine)
+        return Memory(target_desc(source, own, None), engine)
     subject = Subject.target(rule.call)
     refuse_host_out(subject.refused, out, engine)
     return _as_memory(out, engine, subject, has_bits)

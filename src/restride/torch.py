@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from .errors import Error
+from .foreign import plain_text
 from .frontend.formats import tag_text
 from .frontend.tensors import check_strided
 from .frontend.torch_gradients import (
@@ -26,6 +28,7 @@ from .frontend.torch_gradients import (
 from .frontend.torch_kernels import (
     dtype_of,
     empty,
+    order_by_stride,
     order_of,
     parse_counts,
     parse_scale,
@@ -161,19 +164,23 @@ _register(
 # --- functions ------------------------------------------------------------------------------------------
 
 
-def reorder(x: Any, dst: str, *, dtype: Any = None, scale: float | None = None) -> Any:
+def reorder(x: Any, dst: Any, *, dtype: Any = None, scale: float | None = None) -> Any:
     """Copy a tensor into another memory format and type: `scale * x`, saturated and rounded once (N1).
 
-    `dst`: a plain format, as "nhwc", which is torch's channels_last. `dtype`: of torch, or by its name; that
-    of `x` unless given. The gradient has the layout and the type of `x`.
+    `dst`: a plain format, as "nhwc" or `torch.channels_last`; None keeps the order of the axes. `dtype`: of
+    torch, or by its name; that of `x` unless given. The gradient has the layout and the type of `x`.
 
     Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`.
     """
-    kind = None if dtype is None else dtype_of(dtype)
-    tag = dst if type(dst) is str else tag_text(dst)
-    if is_plain(x):
-        return reorder_new(x, tag, kind, scale)
-    return reordered(_tensor(x), tag, kind, parse_scale(scale))
+    try:
+        kind = None if dtype is None else dtype_of(dtype)
+        tag = dst if type(dst) is str else _tag(dst, x)
+        if is_plain(x):
+            return reorder_new(x, tag, kind, scale)
+        return reordered(_tensor(x), tag, kind, parse_scale(scale))
+    except Error as error:
+        error.drop_frames()
+        raise
 
 
 def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
@@ -225,6 +232,12 @@ class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
     def extra_repr(self) -> str:
         """What stands in the module's repr, as in torch's."""
         return f"groups={self.groups}"
+
+
+def _tag(dst: Any, x: Any) -> str:
+    """A format that is no str as the text of its tag."""
+    key = plain_text(dst)
+    return tag_of(order_by_stride(_tensor(x))) if key in (None, "preserve_format") else tag_text(key)
 
 
 def _tensor(x: Any) -> Any:

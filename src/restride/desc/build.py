@@ -11,6 +11,7 @@ from ..errors import InvalidArguments
 from ..foreign import plain_text
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, extent_range, layout_of_tag, storage_elements
 from .parse import fail, parse_dims, parse_strides, parse_type
+from .tag_names import tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
 
 # --- strides -----------------------------------------------------------------
@@ -128,15 +129,17 @@ def parse_arguments(
     try:
         layout = _layout(shape, format, strict)
     except InvalidArguments as error:
-        raise _with_dims(error, shape) from None
+        raise _with_dims(error, shape, format) from None
     if layout is None:
         return "any", dtype, Layout(shape, shape, ())
     check_range(layout, dtype)
     return "blocked", dtype, layout
 
 
-def _with_dims(error: InvalidArguments, shape: tuple[int, ...]) -> InvalidArguments:
+def _with_dims(error: InvalidArguments, shape: tuple[int, ...], format: Format) -> InvalidArguments:
     """The error beside the dims, where a tag or strides do not fit their number."""
+    if isinstance(format, str) and error.code == "RS-M11":
+        return error.retold(hint=tag_hint(format, len(shape)))
     if error.code not in ("RS-M06", "RS-M07"):
         return error
     return error.retold(where="; ".join(filter(None, (f"dims {shape}", error.where))))

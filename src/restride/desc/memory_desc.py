@@ -46,8 +46,9 @@ class MemoryDesc(ViewMethods):
     ) -> None:
         try:
             kind, dtype, layout = parse_arguments(dims, data_type, format, strict)
-        except Error:
+        except Error as error:
             if not parse_bool("allow_empty", allow_empty):
+                error.drop_frames()
                 raise
             kind, dtype, layout = "undef", DataType.undef, NO_LAYOUT
         self._fill(kind, dtype, layout)

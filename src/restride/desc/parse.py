@@ -41,10 +41,15 @@ def short_repr(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def one_of(words: Iterable[str], typed: object = None) -> str:
-    """A hint at the words that may stand there, and at the one nearest to what was typed."""
-    known = list(words)
-    near = nearest(typed[:_SHOWN].lower(), known) if isinstance(typed, str) else ""
+def one_of(words: Iterable[str], typed: object = None, others: Mapping[str, str] | None = None) -> str:
+    """A hint at the words that may stand there, and at the one that was meant by what was typed.
+
+    `others`: words of other libraries, and what they are called here; else it is the word most like it.
+    """
+    known, near = list(words), ""
+    if isinstance(typed, str):
+        word = typed[:_SHOWN].lower()
+        near = (others or {}).get(word) or nearest(word, known)
     asked = f"did you mean {near!r}? " if near else ""
     return f"{asked}use one of {', '.join(known)}"
 
@@ -68,6 +73,17 @@ def parse_bool(what: str, value: object) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise fail("RS-V06", f"{what} is {short_repr(value)}", "it is yes or no", "pass True or False")
+
+
+def renamed(call: str, value: Any, **older: Any) -> Any:
+    """A parameter that had another name: what was passed under either. Raises InvalidArguments for both."""
+    given = {name: other for name, other in older.items() if other is not None}
+    if not given:
+        return value
+    if value is None and len(given) == 1:
+        return next(iter(given.values()))
+    why = "they are the old and the new name of one parameter"
+    raise fail("RS-V07", f"{call}: {', '.join(given)} is given twice", why, "pass the new one alone")
 
 
 def is_scalar(value: object) -> bool:

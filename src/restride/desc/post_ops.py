@@ -25,6 +25,26 @@ ELTWISE = (
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 """The binary algorithms of oneDNN that take one more operand, by name."""
 
+_OTHER_WORDS = {
+    "silu": "swish",
+    "gelu": "gelu_erf",
+    "sigmoid": "logistic",
+    "softplus": "soft_relu",
+    "leaky_relu": "relu",
+    "relu6": "clip",
+    "clamp": "clip",
+    "hard_swish": "hardswish",
+    "hard_sigmoid": "hardsigmoid",
+    "power": "pow",
+    "multiply": "mul",
+    "divide": "div",
+    "subtract": "sub",
+    "minimum": "min",
+    "maximum": "max",
+    "equal": "eq",
+    "greater": "gt",
+    "less": "lt",
+}
 _S32 = 2**31
 
 
@@ -234,7 +254,8 @@ def _parse_alg(call: str, alg: object, prefix: str, known: tuple[str, ...]) -> s
     name = alg.removeprefix(prefix) if isinstance(alg, str) else ""
     if name in known:
         return name
-    hint = one_of(known, name)
+    others = {word: ours for word, ours in _OTHER_WORDS.items() if ours in known}
+    hint = one_of(known, name, others)
     if name == "select" and known is BINARY:
         why = "it needs a third operand, which post-ops of this version do not have"
         raise Unimplemented(f"{call}: alg is {short_repr(alg)}", code="RS-V04", why=why, hint=hint)

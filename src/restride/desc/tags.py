@@ -20,7 +20,8 @@ from functools import lru_cache
 
 from ..errors import InvalidArguments
 from ..foreign import plain_text
-from .tag_text import IRREGULAR, LETTERS, Scan, axes_of_letters, bad_tag, scan
+from .tag_names import ALIAS_LETTERS, IRREGULAR, LETTERS, WORDS, axes_of_letters, tag_hint
+from .tag_text import Scan, bad_tag, scan
 
 MAX_NDIMS = len(LETTERS)
 MAX_INNER_BLOCKS = 12
@@ -132,7 +133,7 @@ def parse_tag(text: str) -> Tag | GenericTag:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Tag | GenericTag:
-    parts = scan(IRREGULAR.get(text, text))
+    parts = scan(WORDS.get(text) or IRREGULAR.get(text, text))
     axes = _axes(parts, text)
     _check_blocks(parts, text, axes)
     blocks = [(size, axes[letter]) for letter, size, _ in parts.blocks if size != 1]
@@ -168,8 +169,8 @@ def _alias_axes(letters: str, text: str) -> dict[str, int]:
     axes = axes_of_letters(letters)
     if axes is not None:
         return axes
-    stranger = next((i for i, letter in enumerate(letters) if letter not in "nctoigldhw"), 0)
-    known = letters[stranger] in "nctoigldhw"
+    stranger = next((i for i, letter in enumerate(letters) if letter not in ALIAS_LETTERS), 0)
+    known = letters[stranger] in ALIAS_LETTERS
     why = (
         f"the letters '{letters}' are no set of axes that has a name"
         if known
@@ -238,7 +239,11 @@ class FormatTag(enum.Enum):
         name = plain_text(text)
         if isinstance(name, str) and name in ("any", "undef"):
             return cls(name)
-        tag = parse_tag(name)
+        try:
+            tag = parse_tag(name)
+        except InvalidArguments as error:
+            error.drop_frames()
+            raise
         return cls._value2member_map_.get(str(tag), tag)  # type: ignore[return-value]
 
 
@@ -261,6 +266,13 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
             code="RS-M06",
             where=f"tag {tag}",
             why="a tag orders each axis once",
-            hint="use a tag of this rank, or one for any rank: 'abx' is row-major, 'axb' channels last",
+            hint=_hint_of_rank(name, ndims),
         )
     return tag
+
+
+def _hint_of_rank(value: object, ndims: int) -> str:
+    """The tag of that rank that is most like the one that was named."""
+    hint = tag_hint(value, ndims) if isinstance(value, str) else ""
+    near = f"{hint} " if hint.startswith("did you mean") else ""
+    return f"{near}for any rank there are 'abx', row-major, and 'axb', channels last"

@@ -48,6 +48,12 @@ class CallArithmetic:
     beta: Any = 0.0
     post_ops: Any = None
 
+    @property
+    def is_nothing(self) -> bool:
+        """True where nothing is computed: bits are moved, or converted."""
+        has_no_beta = type(self.beta) is float and self.beta == 0.0
+        return self.scale is self.zero_point is self.axis is self.post_ops is None and has_no_beta
+
     def settled(self) -> CallArithmetic:
         """The same, where without axis an array of one value is that value."""
         if self.axis is not None:

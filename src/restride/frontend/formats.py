@@ -13,6 +13,7 @@ from ..desc.parse import parse_ints, short_repr
 from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 from ..runtime.describe import Described
 
 _FORMATS = (MemoryDesc, FormatTag, Tag, GenericTag)
@@ -25,8 +26,9 @@ def format_key(dst: object) -> Hashable:
     """
     if dst is None or isinstance(dst, _FORMATS):
         return dst
+    dst = plain_text(dst)
     if isinstance(dst, str):
-        return str.__str__(dst)
+        return None if dst == "preserve_format" else dst
     if type(dst) is tuple and all(type(stride) is int for stride in dst):
         return dst
     is_sequence = isinstance(dst, Sequence) and not isinstance(dst, bytes | bytearray | memoryview)
@@ -130,6 +132,8 @@ def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described
     if wanted is not None and wanted.inner_blks and _physical_of(wanted) == out.desc:
         return Described(wanted, 0)
     check_out(out.desc, wanted)
+    if wanted is None and out.desc.dims != src.dims and (hint := _transposed(out.desc.dims, src)):
+        raise _differing(f"src {src}; out {out.desc}", f"its shape is {out.desc.dims}, not {src.dims}", hint)
     return out
 
 
@@ -151,7 +155,23 @@ def check_out(out: MemoryDesc, wanted: MemoryDesc | None) -> None:
     is_alike = wanted.dims == out.dims and wanted.data_type is out.data_type
     if is_alike and wanted.format_kind == "blocked" and not wanted.nelems:
         return
-    raise _differing(f"out {out}; wanted {wanted}", _difference(out, wanted))
+    hint = _transposed(out.dims, wanted) or _AS_OUT
+    raise _differing(f"out {out}; wanted {wanted}", _difference(out, wanted), hint)
+
+
+def _transposed(shape: tuple[int, ...], wanted: MemoryDesc) -> str:
+    """The hint for an `out` whose axes stand in the order of memory, (N, H, W, C) for `nhwc`; "" for others.
+
+    Where the format is that of the dims themselves, the shape may be that of channels last.
+    """
+    if wanted.format_kind != "blocked" or wanted.inner_blks or sorted(shape) != sorted(wanted.dims):
+        return ""
+    rank = wanted.ndims
+    for order in (wanted.outer_order, (0, *range(2, rank), 1)):
+        if shape == tuple(wanted.dims[d] for d in order if d < rank) and order != tuple(range(rank)):
+            axes = ", ".join(str(order.index(d)) for d in range(rank))
+            return f"dims are logical, in every format: pass out.transpose({axes})"
+    return ""
 
 
 def _physical_of(wanted: MemoryDesc) -> MemoryDesc | None:

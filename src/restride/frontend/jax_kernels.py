@@ -24,7 +24,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from ..arrays import reorder
-from ..desc.tag_text import LETTERS
+from ..desc.tag_names import LETTERS
 from ..errors import InvalidArguments, Unimplemented
 from ..runtime.kernel import packed_address
 from ..runtime.xla_handlers import MAJOR, XlaOperand, XlaWork, make_handler

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import InvalidArguments
-from ..foreign import has_attribute
+from ..foreign import has_attribute, text_of
 from ..runtime.alloc import Array
 from ..runtime.capsules import Exported, imported, not_imported
 from ..runtime.memory import Memory
@@ -24,6 +24,7 @@ _CARRIED = {
     "float8_e4m3fnuz": ("uint8", np.dtype(ml_dtypes.float8_e4m3fnuz)),
     "float8_e8m0fnu": ("uint8", np.dtype(ml_dtypes.float8_e8m0fnu)),
 }
+_LONGEST = 200
 _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
 
 
@@ -37,6 +38,24 @@ def is_foreign(x: object) -> bool:
     """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
     is_ours = isinstance(x, np.ndarray | np.generic | Memory)
     return (has_attribute(x, "__dlpack__") and not is_ours) or is_jax(x)
+
+
+def as_array(x: Any, name: str) -> Any:
+    """Lists, numbers and what has `__array__` as arrays, as `np.asarray` takes them; all else as it is.
+
+    Raises InvalidArguments for what NumPy makes no array of, such as rows of different lengths.
+    """
+    if isinstance(x, np.ndarray | Memory | str | bytes) or is_foreign(x):
+        return x
+    is_listed = isinstance(x, list | tuple | int | float | complex | np.generic)
+    if not is_listed and not has_attribute(x, "__array__") and not has_attribute(x, "__array_interface__"):
+        return x
+    try:
+        return np.asarray(x)
+    except Exception as error:  # a foreign object may raise anything
+        why = f"NumPy makes no array of it: {text_of(error)[:_LONGEST]}".splitlines()[0]
+        hint = "pass numbers in lists of equal lengths"
+        raise InvalidArguments(f"{name} cannot be read", code="RS-A01", why=why, hint=hint) from None
 
 
 def back_to(x: Any, made: Any) -> Any:

@@ -14,7 +14,7 @@ import torch
 
 from ..arrays import reorder as reorder_arrays
 from ..desc.parse import short_repr
-from ..desc.tag_text import LETTERS
+from ..desc.tag_names import LETTERS
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.shuffle_problem import ShuffleProblem
@@ -22,6 +22,7 @@ from ..runtime.cache import calls
 from ..shuffles import shuffle as shuffle_arrays
 from ..verbose import flags
 from .arithmetic import to_factor
+from .array_key import ArrayKind
 from .binder import BoundCall
 from .carriers import carried
 from .formats import plain_order
@@ -49,6 +50,7 @@ _BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
 # By names of this module, as each look-up inside of torch is a tenth of what a kernel takes.
 _empty_like, _empty_strided = torch.empty_like, torch.empty_strided
 _CPU = torch.device("cpu")
+_HALF = 8
 RULES = {rule.call: rule for rule in (SHUFFLE, SHUFFLE_CHANNELS, CHANNEL_SHUFFLE)}
 
 
@@ -192,21 +194,34 @@ def _make_reorder(
 ) -> _TensorCall:
     kind = out_dtype or dtype
     out_strides = dense_strides(shape, order_of(dst, len(shape)))
-    kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
+    if dtype not in _TWINS and kind is dtype and not is_scaled:
+        kinds = _kind_of_bits(shape, strides, dtype), _kind_of_bits(shape, out_strides, dtype)
+    else:
+        kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
     return _TensorCall(bind_reorder(*kinds, is_scaled), dtype.itemsize, out_strides, kind)
 
 
 def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, axis: int) -> _TensorCall:
-    # Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
-    carrier = np.dtype(f"u{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else f"V{dtype.itemsize}")
     like = torch.empty_like(torch.empty_strided(shape, strides, device="meta"))
-    src, dst = (_kind(shape, steps, carried(carrier)) for steps in (strides, like.stride()))
-    made = bind_shuffle(RULES[call], src, dst, axis, number)
+    src, dst = (_kind_of_bits(shape, steps, dtype) for steps in (strides, like.stride()))
+    at, size = RULES[call].split(tuple(shape), axis, number)
+    made = bind_shuffle(SHUFFLE, src, dst, at, size)
     return _TensorCall(made, dtype.itemsize, like.stride(), dtype)
 
 
-def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> tuple[Any, Any, np.dtype[Any]]:
+def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> ArrayKind:
     return tuple(shape), tuple(step * twin.itemsize for step in strides), twin
+
+
+def _kind_of_bits(shape: Any, strides: Any, dtype: Any) -> ArrayKind:
+    """The kind of a tensor whose bits are moved: of 16 bytes the halves are an axis of their own.
+
+    Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
+    """
+    if dtype.itemsize == 2 * _HALF:
+        return _kind((*shape, 2), (*(2 * step for step in strides), 1), carried(np.dtype(np.uint64)))
+    widths = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
+    return _kind(shape, strides, carried(np.dtype(widths.get(dtype.itemsize, f"V{dtype.itemsize}"))))
 
 
 def _twin(dtype: Any) -> np.dtype[Any]:
@@ -224,11 +239,17 @@ def _twin(dtype: Any) -> np.dtype[Any]:
 
 def _reported(x: Any, out: Any, scale: Any) -> Any:
     """With verbose lines, which the functions on NumPy's arrays write."""
-    source, target = (_bits(t).view(_twin(t.dtype)) for t in (x, out))
+    source, target = map(_array, (x, out))
     reorder_arrays(source, None, scale=scale, out=target)
     return out
 
 
+def _array(x: Any) -> Any:
+    """A tensor as an array over its bytes, of the types that only ml_dtypes has too."""
+    twin = _TWINS.get(x.dtype)
+    return x.detach().numpy() if twin is None else _bits(x).view(twin)
+
+
 def _bits(x: Any) -> Any:
-    carrier = getattr(torch, {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}[x.element_size()])
-    return x.detach().view(carrier).numpy()
+    carrier = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}.get(x.element_size())
+    return (x if carrier is None else x.view(getattr(torch, carrier))).detach().numpy()

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, short_repr
-from ..desc.tag_text import LETTERS
+from ..desc.tag_names import LETTERS
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views

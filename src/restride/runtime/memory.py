@@ -9,8 +9,8 @@ import numpy as np
 
 from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_bool
-from ..errors import InvalidArguments
+from ..desc.parse import parse_bool, renamed
+from ..errors import Error, InvalidArguments
 from . import exports, views
 from .alloc import NO_DATA, NOTHING, Array, Buffer, address_of, at_pointer, extent
 from .capsules import imported, not_imported
@@ -98,7 +98,11 @@ class Memory:
         Raises InvalidArguments, with the way out, for arrays that no descriptor can say: no axes, strides
         that are no multiple of the element size, foreign byte order, elements that restride has no type for.
         """
-        described = describe(x, format)
+        try:
+            described = describe(x, format)
+        except Error as error:
+            error.drop_frames()
+            raise
         return cls(described.desc, Engine("cpu") if engine is None else engine, described.buffer_of(x))
 
     @classmethod
@@ -172,12 +176,19 @@ class Memory:
         """A copy in logical, row-major order and of the logical dims, without padding."""
         return views.logical(self._desc, self._copied("to_numpy"))
 
-    def to(self, format: Any, data_type: Any = None) -> Memory:
+    def to(self, dst: Any = None, dtype: Any = None, *, format: Any = None, data_type: Any = None) -> Memory:
         """A new memory of the same elements in another format and type: `mem.to("nchw")`.
 
-        `format` as the `dst` of `rs.reorder`, None for the same; types convert under the numeric contract.
+        `dst` as in `rs.reorder`, None for the same; types convert under the numeric contract. `format` and
+        `data_type` are the older names.
         """
-        return _mover[0](self, format, data_type)
+        dst = renamed("Memory.to: dst", dst, format=format)
+        dtype = renamed("Memory.to: dtype", dtype, data_type=data_type)
+        try:
+            return _mover[0](self, dst, dtype)
+        except Error as error:
+            error.drop_frames()
+            raise
 
     def get_data_handle(self) -> int:
         """The address of the buffer's first byte; 0 without a buffer."""

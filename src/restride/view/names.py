@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..desc.memory_desc import MemoryDesc
-from ..desc.tag_text import LETTERS, axes_of_letters
+from ..desc.tag_names import LETTERS, axes_of_letters
 from ..errors import Error
 from .walk import LeftOut
 

@@ -1,0 +1,167 @@
+"""The letters and the names of format tags, and which name was meant where a tag cannot be read.
+
+Domain names order their letters canonically: activations n or b, c, then d, h, w, without a batch too; videos
+n, c, t, h, w; sequences n, c, l; weights o, i, then d, h, w; grouped weights g, o, i, then d, h, w; recurrent
+data t, n, c; recurrent states and weights l, d, then n, c or i, g, o. The axis of a letter is its place in
+the canonical order of the letters present. This rule gives every alias of oneDNN but six.
+
+Likeness alone would answer `hwc` with `hwio`: where the number of axes is known, only tags of that rank are
+named. A pattern in the manner of einops is answered with the tag that orders memory so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..nearest import equally_near
+
+LETTERS = "abcdefghijkl"
+"""The letter of each axis in a base tag; a descriptor has at most 12 axes."""
+
+ALIAS_LETTERS = "nbctoigldhw"
+"""The letters that aliases are made of."""
+
+_SPATIAL = ("", "w", "hw", "dhw")
+# Images and sequences without a batch; videos, whose time stands where a depth would, and sequences; and a
+# batch by the letter of einops, beside spatial axes alone, as `b` is the second axis of a base tag.
+_WITHOUT_BATCH = ("hw", "dhw", "nhw", *("c" + rest for rest in (*_SPATIAL[1:], "thw", "l")))
+_WITH_TIME = ("ncthw", "ncl")
+_WITH_B = (*("bc" + rest for rest in (*_SPATIAL[1:], "thw", "l")), "bhw")
+_CANONICAL = (
+    *("nc" + rest for rest in _SPATIAL),
+    *("oi" + rest for rest in _SPATIAL),
+    *("goi" + rest for rest in _SPATIAL if rest),
+    "tn",
+    "tnc",
+    "ldnc",
+    "ldio",
+    "ldgo",
+    "ldigo",
+    *_WITHOUT_BATCH,
+    *_WITH_TIME,
+    *_WITH_B,
+)
+_AXES_BY_LETTERS = {frozenset(order): {letter: i for i, letter in enumerate(order)} for order in _CANONICAL}
+
+IRREGULAR = {
+    "OhwI24o": "Acdb24a",
+    "OhwI32o": "Acdb32a",
+    "gOhwI24o": "aBdec24b",
+    "gOhwI32o": "aBdec32b",
+    "gIOhw2i8o16i2o": "aBCde2c8b16c2b",
+    "gIOdhw2i8o16i2o": "aBCdef2c8b16c2b",
+}
+"""The six aliases whose oneDNN meaning is not what their letters say."""
+
+WORDS = {
+    "channels_last": "axb",
+    "channels_first": "abx",
+    "channels_last_3d": "acdeb",
+    "contiguous_format": "abx",
+}
+"""Formats by the words of torch and Keras, as tags."""
+
+
+def axes_of_letters(letters: str) -> dict[str, int] | None:
+    """Axis of each lower-case alias letter, or None where the set of letters is no known domain.
+
+    `axes_of_letters("nhwc")` → `{"n": 0, "c": 1, "h": 2, "w": 3}`.
+    """
+    return _AXES_BY_LETTERS.get(frozenset(letters))
+
+
+# --- names that people know ---------------------------------------------------------------------------------
+
+PLAIN_ALIASES = (
+    *("x", "nc", "cn", "tn", "nt", "oi", "io"),
+    *("ncw", "nwc", "oiw", "owi", "wio", "iwo", "tnc", "ntc"),
+    *("nchw", "nhwc", "chwn", "oihw", "hwio", "ohwi", "ihwo", "iohw", "goiw", "wigo"),
+    *("ldnc", "ldio", "ldoi", "ldgo"),
+    *("ncdhw", "ndhwc", "oidhw", "dhwio", "odhwi", "idhwo", "goihw", "hwigo", "giohw", "ldigo", "ldgoi"),
+    *("goidhw", "giodhw", "dhwigo"),
+)
+"""The 43 aliases of the seed document, by name."""
+
+_ACTIVATIONS = tuple(f"nC{rest}{block}c" for rest in ("w", "hw", "dhw") for block in (4, 8, 16, 32))
+_WEIGHTS = ("OIhw8i8o", "OIhw16i16o", "OIhw16o16i", "OIhw4i16o4i", "Ohwi8o", "Ohwi16o", "Oihw16o", "Goihw16g")
+_BASES = (
+    "abcd",
+    "acdb",
+    "bcda",
+    "aBc16b",
+    "aBcd4b",
+    "aBcd8b",
+    "aBcd16b",
+    "aBcde16b",
+    "ABcd16b16a",
+    "ABcd16a16b",
+)
+_GENERIC = ("abx", "axb", "xba", "aBx8b", "aBx16b", "abxc", "xcab", "any")
+_IMAGES = ("hwc", "chw", "nthwc", "ncthw", "ntchw", "nlc", "bchw", "bhwc")
+WELL_KNOWN = (*PLAIN_ALIASES, *_IMAGES, *_ACTIVATIONS, *_WEIGHTS, *_BASES, *_GENERIC)
+"""Names that a mistyped tag is compared with."""
+
+
+# --- which name was meant -----------------------------------------------------------------------------------
+
+_LONGEST = 60
+_FOLDED = {name.lower(): name for name in WELL_KNOWN}
+_SHAPE = "a tag looks like 'nchw', 'acdb', 'nChw16c' or 'aBx16b'"
+_SEPARATORS = str.maketrans("", "", " ,_-")
+
+
+def tag_hint(text: str, ndims: int | None = None) -> str:
+    """What to write instead of `text`: for a tensor of `ndims` axes a tag of that rank alone."""
+    if "->" in text:
+        return _pattern_hint(text)
+    found = _nearest_tags(text, ndims) if len(text) <= _LONGEST else ()
+    return f"did you mean {' or '.join(map(repr, found))}?" if found else _SHAPE
+
+
+def _nearest_tags(text: str, ndims: int | None) -> Sequence[str]:
+    """The well-known tags most like `text`: two where both are equally like it."""
+    folded = text.lower().translate(_SEPARATORS)
+    near = [name for name in _FOLDED if _is_near(name, folded, ndims)]
+    return [_FOLDED[name] for name in equally_near(folded, near, cutoff=0.5)[: 1 if ndims is None else 2]]
+
+
+def _is_near(name: str, word: str, ndims: int | None) -> bool:
+    if abs(len(name) - len(word)) > 2 or ("b" in name and "b" not in word):
+        return False
+    letters = set(name)
+    return len(letters & set(word)) * 2 >= len(letters) and ndims in (None, _rank(name))
+
+
+def _rank(name: str) -> int:
+    """The number of axes of a tag in small letters; those for any rank have none."""
+    outer = next((i for i, char in enumerate(name) if char.isdigit()), len(name))
+    return 0 if "x" in name[:outer] or name == "any" else outer
+
+
+def _pattern_hint(text: str) -> str:
+    """A pattern of axes, "n c h w -> n h w c", as the tag whose memory lies in that order."""
+    left, right = text.split("->", 1)
+    axes, after = list(_groups(left)), right.split()
+    outer = [parts[0] for parts in axes]
+    inner = [name for name in after if name not in outer]
+    blocked = {parts[1]: d for d, parts in enumerate(axes) if len(parts) == 2}
+    is_whole = (
+        sorted(after) == sorted([*outer, *blocked]) and after[: len(outer)] == after[: -len(inner) or None]
+    )
+    if not is_whole or len(set(after)) < len(after) or not 1 <= len(axes) <= len(LETTERS):
+        return f"dims stay as they are: name the axes outermost first, as memory holds them. {_SHAPE}"
+    order = [outer.index(name) for name in after[: len(outer)]]
+    known = axes_of_letters("".join(outer))
+    if not blocked and known is not None and [known.get(name) for name in after] == order:
+        return f"write {''.join(after)!r}"
+    letters = [LETTERS[d].upper() if d in blocked.values() else LETTERS[d] for d in order]
+    sizes = "".join(f"16{LETTERS[blocked[name]]}" for name in inner)
+    more = f", with the size of {inner[0]} in place of 16" if inner else ""
+    return f"write {''.join(letters) + sizes!r}{more}"
+
+
+def _groups(text: str) -> Iterator[list[str]]:
+    """The axes of one side of a pattern: each a name, or the names in a pair of parentheses."""
+    for part in re.findall(r"\(([^()]*)\)|([^\s()]+)", text[:_LONGEST]):
+        yield part[0].split() or [part[1]]

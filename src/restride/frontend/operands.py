@@ -1,0 +1,86 @@
+"""The arguments of a call as memories on the engine that runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments
+from ..runtime.describe import SOURCE, TARGET, describe
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.transfer import share_with
+from .formats import check_out, out_desc, wanted_of_out
+
+_CPU = Engine("cpu")
+
+
+def engine_of(x: object, out: object, engine: object) -> Engine:
+    """The engine that runs a call: the one given, else that of a `Memory` among them, else the CPU."""
+    if isinstance(engine, Engine):
+        return engine
+    if isinstance(engine, str):
+        return Engine(engine)
+    if engine is not None:
+        raise InvalidArguments(
+            "reorder: engine is no engine",
+            code="RS-V08",
+            why=f"it is {type(engine).__name__}",
+            hint='pass rs.Engine("cpu")',
+        )
+    memories = (held for held in (x, out) if isinstance(held, Memory) and held)
+    return next((memory.engine for memory in memories), _CPU)
+
+
+def source_of(x: Any, src: Any, engine: Engine) -> Memory:
+    """What is read, as a memory on the engine or on the host beside it."""
+    if not isinstance(x, Memory):
+        described = describe(x, src, SOURCE)
+        return Memory(described.desc, _host_of(engine), described.buffer_of(x))
+    if src is not None:
+        raise InvalidArguments(
+            "reorder: src with a Memory",
+            code="RS-A14",
+            why="a Memory has its own descriptor",
+            hint="leave src out",
+        )
+    if not x:
+        raise InvalidArguments(
+            "reorder: the source memory is empty",
+            code="RS-M36",
+            why="it has neither descriptor nor data",
+            hint="give it a descriptor and an engine",
+        )
+    return share_with(x, engine)
+
+
+def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
+    """What is written, which must lie as `dst` and `dtype` say."""
+    if isinstance(out, Memory) and out:
+        check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
+        return share_with(out, engine)
+    if isinstance(out, np.ndarray):
+        target = out_desc(src, describe(out, None, TARGET), dst, dtype)
+        if not out.flags.writeable:
+            raise InvalidArguments(
+                "reorder: out is read-only",
+                code="RS-A08",
+                where=f"src {src}; dst {target.desc}",
+                why="its memory must not be written",
+                hint="pass a writable array",
+            )
+        return Memory(target.desc, _host_of(engine), target.buffer_of(out))
+    empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
+    raise InvalidArguments(
+        "reorder: out is no array",
+        code="RS-V08",
+        why=f"it is {empty}",
+        hint="pass a NumPy array or a rs.Memory",
+    )
+
+
+def _host_of(engine: Engine) -> Engine:
+    """Where an array of the host lies for an engine; a device is reached from the CPU."""
+    return engine if engine.device.is_host else _CPU
