@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
+from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.dtypes import DataType
 from restride.plan.arithmetic import NumpyArithmetic
 from restride.plan.conversion import Array, from_real, storage_dtype, to_real
 from restride.plan.expression import (
@@ -26,7 +27,12 @@ from restride.plan.expression import (
     evaluate,
     fold,
 )
+from restride.plan.interpret import interpret
 from restride.plan.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fold_over
+from restride.runtime.alloc import address_of
+from restride.runtime.kernel import KernelWords, kernel_of
+from restride.targets.cpu_kernels import lower_tree
+from restride.targets.isa import Isa
 
 _NUMPY = NumpyArithmetic()
 
@@ -46,8 +52,7 @@ def flat_of(md: MemoryDesc, values: Array | None = None, fill: int = 0xA5) -> Ar
     flat = np.full(md.size // dtype.itemsize + md.offset0, fill, np.uint8).astype(dtype)
     flat[:] = np.frombuffer(bytes([fill]) * flat.nbytes, dtype)
     if values is not None:
-        padded = MemoryDesc(md.dims, md.data_type, md.strides) if md.padded_dims == md.dims else None
-        if padded is None:
+        if md.padded_dims != md.dims:
             flat[:] = 0
         flat[places_of(md)] = from_real(np.asarray(values, np.float32), md.data_type)
     return flat
@@ -191,4 +196,60 @@ class OneByOne:
         return np.asarray(self.real(number))
 
 
-F32 = DataType.f32
+# --- kernels ------------------------------------------------------------------------------------------------
+
+
+def run_kernels(
+    tree: LoopTree, flats: Sequence[Array], isa: Isa, scalars: Sequence[float] = (), parts: int = 1
+) -> None:
+    """Run a tree as kernels of an instruction set, in so many parts one after the other."""
+    lowered = lower_tree(tree, isa)
+    for name, nest in lowered.cleared:
+        place = [tensor.name for tensor in tree.tensors].index(name)
+        interpret(nest, flats[place], flats[place])
+    params = KernelWords(scalars, [address_of(flat) for flat in flats])
+    for part in lowered.loops:
+        kernel = kernel_of(part, 1)
+        run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(kernel.address)
+        for number in range(parts):
+            run(0, 0, params.address, number, parts)
+
+
+@st.composite
+def pointwise_trees(draw: st.DrawFn) -> tuple[LoopTree, list[MemoryDesc]]:
+    """Two tensors into one, in formats and types of their own; the second may be repeated along dims."""
+    dims = tuple(draw(st.integers(1, 20)) for _ in range(4))
+    other = tuple(1 if draw(st.booleans()) else n for n in dims)
+    tags = st.sampled_from(("nchw", "nhwc", "nChw16c", "nChw8c", "nChw4c", "cdab", "ABcd16a16b"))
+    kinds = st.sampled_from(("f32", "bf16", "f16", "s8", "u8", "s32", "f8_e5m2"))
+    mds = [MemoryDesc(n, draw(kinds), draw(tags)) for n in (dims, other, dims)]
+    x, z, y = (TreeTensor.of_desc(name, md) for name, md in zip("xzy", mds, strict=True))
+    index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dims))
+    value = apply(draw(st.sampled_from(("add", "mul", "max", "lt"))), x.load(*index), z.load(*index))
+    tree = LoopTree((x, z, y), (Each(index, (y.store(index, value * 0.5),)),))
+    return tree.verify(), mds
+
+
+@st.composite
+def reduction_trees(draw: st.DrawFn) -> tuple[LoopTree, list[MemoryDesc]]:
+    """A tensor folded along some of its dims."""
+    dims = tuple(draw(st.integers(1, 36)) for _ in range(3))
+    over = [draw(st.booleans()) for _ in dims]
+    tags = st.sampled_from(("abc", "acb", "aBc16b", "aBc8b", "cba"))
+    out = tuple(1 if folded else n for folded, n in zip(over, dims, strict=True))
+    mds = [
+        MemoryDesc(n, kind, draw(tags))
+        for n, kind in ((dims, draw(st.sampled_from(("f32", "s8")))), (out, "f32"))
+    ]
+    x, y = (TreeTensor.of_desc(name, md) for name, md in zip("xy", mds, strict=True))
+    index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dims))
+    inner = tuple(axis for axis, folded in zip(index, over, strict=True) if folded)
+    outer = tuple(axis for axis, folded in zip(index, over, strict=True) if not folded)
+    op = draw(st.sampled_from(("max", "min", "sum", "argmax", "moments")))
+    place = Coordinate(sum((axis * 7 for axis in inner), Affine()))
+    load = x.load(*index)
+    values = {"argmax": (load, place), "moments": (Const(1), load, Const(0))}.get(op, (load,))
+    names = ("a", "b", "c")[: len(values)]
+    at = tuple(0 if folded else axis for axis, folded in zip(index, over, strict=True))
+    store = y.store(at, Ref(names[-1]))
+    return LoopTree((x, y), (Each(outer, (Each(inner, (Fold(op, names, values),)), store)),)).verify(), mds

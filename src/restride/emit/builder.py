@@ -64,6 +64,7 @@ class Builder:
 
     def __init__(self, table_pointer: str = "ptr", reach: int = ANYWHERE) -> None:
         self._lines: list[str] = []
+        self._slots: list[str] = []
         self._table_pointer = table_pointer
         self._reach = reach
         self._count = 0
@@ -87,6 +88,12 @@ class Builder:
         name = self.fresh()
         self._lines.append(f"  %{name} = {text}")
         return Value(type_, f"%{name}")
+
+    def slot(self, type_: str, count: int = 1) -> Value:
+        """Memory of the function for `count` values of a type, from its beginning to its end."""
+        name = self.fresh()
+        self._slots.append(f"  %{name} = alloca {type_}, i64 {count}, align 64")
+        return Value("ptr", f"%{name}")
 
     def op(self, name: str, a: Value, b: Value) -> Value:
         """A binary operation on equal types."""
@@ -266,4 +273,4 @@ class Builder:
 
     def body(self) -> str:
         """The instructions so far."""
-        return "\n".join(self._lines)
+        return "\n".join([*self._slots, *self._lines])

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import Unimplemented
 from ..loading import load_whole
 from ..plan.machine import LINE
 from ..plan.nest import LoopNest
 from ..plan.program import DST, SRC, NestStep, Place, Program, Step, SumStep, TreeStep, are_independent
 from ..targets.isa import CacheSizes, Isa
 from .kernel import SHORT_BYTES, is_small
-from .launch import Addresses, FusedSumsLaunch, InterleavedLaunch, Launch, NestLaunch, SumLaunch
+from .launch import Addresses, FusedSumsLaunch, InterleavedLaunch, Launch, NestLaunch, SumLaunch, TreeLaunch
 from .pool import default_pool
 from .result_pool import allocate
 
@@ -60,7 +59,9 @@ class CpuExecutable:
         self.name, self.why = _named(self.launches, isa)
         self._offsets, self.scratch_bytes = _laid_out(self.program.temporaries)
         work = sum(
-            each.work_bytes for each in self.launches if isinstance(each, NestLaunch | InterleavedLaunch)
+            each.work_bytes
+            for each in self.launches
+            if isinstance(each, NestLaunch | InterleavedLaunch | TreeLaunch)
         )
         self._is_native = work < SHORT_BYTES and all(each.is_native for each in self.launches)
         self._lists: dict[tuple[bool, int], LaunchList] = {}
@@ -172,7 +173,9 @@ class CpuExecutable:
         load_whole("restride.runtime.launch_list")
         from .launch_list import LaunchList
 
-        launches = [each for each in self.launches if isinstance(each, NestLaunch | InterleavedLaunch)]
+        launches = [
+            each for each in self.launches if isinstance(each, NestLaunch | InterleavedLaunch | TreeLaunch)
+        ]
         return LaunchList(launches, self._offsets, len(self.program.slots), is_aligned)
 
     def _addresses(self, src: int, dst: int, words: int, scratch: int) -> Addresses:
@@ -187,6 +190,8 @@ def _is_shared(launch: Launch) -> bool:
     """True where threads may share a launch, or its kernel depends on the address of the destination."""
     if isinstance(launch, NestLaunch):
         return launch.lower_unaligned is not None or not is_small(launch.lowered.steps, launch.work_bytes)
+    if isinstance(launch, TreeLaunch):
+        return not is_small(launch.lowered.steps, launch.work_bytes)
     return True
 
 
@@ -230,24 +235,37 @@ def _launches(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Launch
     at = 0
     while at < len(steps):
         step, following = steps[at], steps[at + 1] if at + 1 < len(steps) else None
+        if isinstance(step, TreeStep):
+            yield from _tree_launches(step, isa, caches)
+            at += 1
+            continue
         fused = _fused(step, following, isa, caches)
         yield fused or _launch(step, following, isa, caches)
         at += 2 if fused else 1
 
 
-def _launch(step: Step, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:
+def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Launch]:
+    """A launch for each outermost loop, and before them those that clear padding which no loop reaches."""
+    if step.tree.is_empty:
+        return
+    load_whole("restride.targets.cpu_kernels")
+    from ..targets.cpu_kernels import lower_tree
+
+    lowered = lower_tree(step.tree, isa)
+    places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
+    for name, nest in lowered.cleared:
+        clears = NestStep(nest, places[name], places[name], nest.moved_bytes, (0, 0), (0, 0), is_named=False)
+        yield _nest_launch(clears, step, isa, caches)
+    for part in lowered.loops:
+        yield TreeLaunch(step, part)
+
+
+def _launch(step: NestStep | SumStep, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:
     if isinstance(step, SumStep):
         load_whole("restride.runtime.reduction")
         from .reduction import reduction_program
 
         return SumLaunch(step, reduction_program(step.reduction))
-    if isinstance(step, TreeStep):
-        raise Unimplemented(
-            "no kernels for loop trees",
-            code="RS-L02",
-            why="the CPU compiles loop nests",
-            hint='use rs.Engine("reference")',
-        )
     return _nest_launch(step, following, isa, caches)
 
 
@@ -338,6 +356,6 @@ def _laid_out(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
 
 
 def _threads(launch: Launch) -> int:
-    if not isinstance(launch, NestLaunch) or is_small(launch.lowered.steps, launch.work_bytes):
+    if not isinstance(launch, NestLaunch | TreeLaunch) or is_small(launch.lowered.steps, launch.work_bytes):
         return 1
     return min(default_pool().threads, launch.lowered.steps)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..plan.machine import LINE
-from ..plan.program import NestStep, Place, SumStep
+from ..plan.program import NestStep, Place, SumStep, TreeStep
 from .alloc import Array, address_of
 from .kernel import Kernel, KernelWords, kernel_of, packed_address
 
 if TYPE_CHECKING:
     from ..targets.cpu import LoweredNest
-    from ..targets.cpu_kernels import LoweredFusedSums, LoweredInterleaved
+    from ..targets.cpu_kernels import LoweredFusedSums, LoweredInterleaved, LoweredTree
     from .reduction import ReductionProgram
 
 
@@ -161,6 +161,72 @@ class InterleavedLaunch:
         """Run on checked memory."""
         params = KernelWords((), [memory.at(place) for place in self.places])
         self.kernel(0).run(0, memory.at(self.dst), params.address)
+
+
+@dataclass(slots=True, eq=False)
+class TreeLaunch:
+    """A loop tree of one outermost loop: its tensors are read and written as operands.
+
+    `lower_unaligned`: without streaming stores, where it has some.
+    """
+
+    step: TreeStep
+    lowered: LoweredTree
+    lower_unaligned: LoweredTree | None = None
+    _kernels: dict[bool, Kernel] = field(default_factory=dict)
+
+    is_native = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel."""
+        return self.lowered.kind
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return f"{self.lowered.why}; {self.step.note}" if self.step.note else self.lowered.why
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The tensors."""
+        return self.step.places
+
+    @property
+    def dst(self) -> Place:
+        """The first tensor that is written."""
+        return self.step.targets[0]
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that it takes."""
+        return self.step.work_bytes
+
+    def __str__(self) -> str:
+        return f"{self.lowered.kind}: {', '.join(map(str, self.places))}"
+
+    def prepare(self) -> None:
+        """Compile."""
+        self.kernel(0)
+
+    def kernel(self, dst: int) -> Kernel:
+        """The kernel for tensors of which one that is written is at this address."""
+        is_aligned = self.lower_unaligned is None or not dst % LINE
+        found = self._kernels.get(is_aligned)
+        if found is None:
+            lowered = self.lowered if is_aligned else self.lower_unaligned
+            found = self._kernels.setdefault(is_aligned, kernel_of(lowered or self.lowered, self.work_bytes))
+        return found
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        first, count = self.step.scalars
+        addresses = [memory.at(place) for place in self.step.places]
+        params = KernelWords(memory.scalars[first : first + count], addresses)
+        written = 0
+        for place in self.step.targets:
+            written |= memory.at(place)
+        self.kernel(written).run(0, memory.at(self.dst), params.address)
 
 
 @dataclass(slots=True, eq=False)

@@ -13,11 +13,11 @@ from ..plan.program import DST, SRC, Place
 from ..targets import jit, store
 from ..targets.isa import host_isa
 from .kernel import LOCKED_BYTES, Kernel
-from .launch import InterleavedLaunch, NestLaunch
+from .launch import InterleavedLaunch, NestLaunch, TreeLaunch
 from .native import native_call
 from .pool import default_pool
 
-NativeLaunch = NestLaunch | InterleavedLaunch
+NativeLaunch = NestLaunch | InterleavedLaunch | TreeLaunch
 _SCRATCH = -1
 
 
@@ -74,6 +74,8 @@ def _launch_words(launch: NativeLaunch, offsets: Sequence[int], is_aligned: bool
 
 def _kernel(launch: NativeLaunch, is_aligned: bool) -> Kernel:
     """The kernel of a launch, which may begin between two cache lines of an aligned destination."""
+    if isinstance(launch, TreeLaunch):
+        return launch.kernel(1)
     buffer, offset = _dst(launch)
     return launch.kernel(0 if is_aligned and buffer <= DST and offset % LINE == 0 else 1)
 
@@ -83,7 +85,7 @@ def _dst(launch: NativeLaunch) -> Place:
 
 
 def _scalars(launch: NativeLaunch) -> tuple[int, int]:
-    return launch.step.scalars if isinstance(launch, NestLaunch) else (0, 0)
+    return (0, 0) if isinstance(launch, InterleavedLaunch) else launch.step.scalars
 
 
 def _place_words(place: Place, offsets: Sequence[int]) -> tuple[int, int]:

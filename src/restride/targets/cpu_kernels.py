@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
+from typing import NamedTuple
 
 from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.reduction import emit_reduction
+from ..emit.tree import emit_tree
 from ..plan.blocks import FusedSums, fuse_sums
 from ..plan.interleaved import InterleavedNests, interleave
 from ..plan.nest import LoopNest
 from ..plan.reduction import Reduction
 from ..plan.reduction_schedule import ReductionPlan, schedule_reduction
+from ..plan.tree import LoopTree
+from ..plan.tree_schedule import TreeSchedule, grid_of, padding_nests, schedule_tree
 from .cpu import machine_of
 from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
@@ -129,6 +134,69 @@ class LoweredReduction:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.plans))
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredTree:
+    """A scheduled loop tree of one outermost loop, for one instruction set. `streams`: past the caches."""
+
+    tree: LoopTree
+    isa: Isa
+    streams: bool = False
+
+    is_swept = False
+
+    @property
+    def schedule(self) -> TreeSchedule:
+        """How it is done."""
+        return schedule_tree(self.tree)
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels."""
+        return self.schedule.kind
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return self.schedule.why
+
+    @property
+    def steps(self) -> int:
+        """Steps that threads can share."""
+        return prod(turns for _, _, turns in grid_of(self.schedule.plan))
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """None: what is written is written in order."""
+        return ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the code depends on besides the compiler."""
+        return (self.tree, self.isa, self.streams)
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        return emit_tree(self.schedule, style_of(self.isa), streams=self.streams)
+
+    def __str__(self) -> str:
+        return str(self.schedule)
+
+
+class LoweredLoops(NamedTuple):
+    """A loop tree in kernels: the nests that clear padding first, by tensor, then a kernel for each loop."""
+
+    cleared: tuple[tuple[str, LoopNest], ...]
+    loops: tuple[LoweredTree, ...]
+
+
+def lower_tree(tree: LoopTree, isa: Isa) -> LoweredLoops:
+    """Schedule a tree that is not empty."""
+    loops = tuple(LoweredTree(replace(tree, items=(each,)), isa) for each in tree.items)
+    names = dict.fromkeys(name for each in loops for name in each.schedule.uncovered)
+    cleared = tuple((name, nest) for name in names for nest in padding_nests(tree.tensor(name)))
+    return LoweredLoops(cleared, loops)
 
 
 def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -> LoweredInterleaved | None:

@@ -15,6 +15,7 @@ import os
 import sys
 from typing import Any
 
+from restride.emit.entry import OPTIMISE
 from restride.errors import RuntimeFailure
 from restride.targets.isa import Isa
 from restride.targets.llvm import LLVM_LOCK, binding_with_targets, llvm
@@ -142,8 +143,18 @@ def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
     _with_llvm_errors("verify", isa, module.verify)
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
+    if ir_text.startswith(OPTIMISE):
+        _add_tree_passes(passes)
     passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(1)))
     return module
+
+
+def _add_tree_passes(passes: Any) -> None:
+    """Values from memory into registers, and equal ones found once; no operation becomes another."""
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_new_gvn_pass()
+    passes.add_dead_code_elimination_pass()
 
 
 def _with_llvm_errors(step: str, isa: Isa, call: Any, *args: Any) -> Any:

@@ -1,0 +1,350 @@
+"""Scheduled loop trees -> the text of one LLVM module with the entry of all kernels.
+
+`params` points at slots of 8 bytes: the addresses of the tree's tensors, then its scalars as doubles. The
+entry runs the share `part` of `parts` of the grid, which are tiles of the outermost digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..plan.expression import Expr
+from ..plan.tree import Each, Fold, Guard, Let, Store
+from ..plan.tree_schedule import (
+    Access,
+    AxisLimits,
+    EachPlan,
+    TreeDigit,
+    TreeSchedule,
+    fused_digits,
+    grid_of,
+    sections_of,
+)
+from .builder import Builder, Value, i64
+from .entry import OPTIMISE
+from .kernel import Style, load_pointer, module_text, share_of
+from .tree_items import FoldSlots, ItemWriter
+from .tree_values import scalar_index
+
+Names = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRun:
+    """Lanes along a digit: how many, how many hold values, and tensors of which more or fewer are written."""
+
+    digit: TreeDigit
+    lanes: int
+    valid: int
+    counts: tuple[tuple[str, int], ...] = ()
+
+    def count(self, tensor: str) -> int:
+        """How many lanes of a tensor are written."""
+        return dict(self.counts).get(tensor, self.valid)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCursor:
+    """Where the loops stand.
+
+    `pointers`: the address of each access; `indices`: each axis, less the lanes; `limits`: axes of which
+    digits are left; `ranges`: the tiles of a grid step. `only`: tensors to write zeros to, None for values.
+    `known`: expressions that have a value here; `mask`: the lanes that guards leave.
+    """
+
+    pointers: dict[Access, Value]
+    indices: Names
+    limits: dict[str, AxisLimits]
+    names: Names
+    known: dict[Expr, Value]
+    run: VectorRun | None = None
+    ranges: tuple[tuple[TreeDigit, Value, Value], ...] = ()
+    only: frozenset[str] | None = None
+    mask: Value | None = None
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of vectors here."""
+        return self.run.lanes if self.run else 1
+
+
+Inside = Callable[[TreeCursor], None]
+
+
+def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool) -> str:
+    """The IR text of a schedule. `streams`: tensors begin at cache lines, and are larger than the caches."""
+    b = Builder()
+    TreeWriter(b, schedule, style, streams=streams).emit()
+    b.line("ret void")
+    return OPTIMISE + module_text(b)
+
+
+class TreeWriter:
+    """Writes the loops of one schedule."""
+
+    def __init__(self, b: Builder, schedule: TreeSchedule, style: Style, *, streams: bool) -> None:
+        self.b, self.schedule, self.tree = b, schedule, schedule.tree
+        self.params = Value("ptr", "%params")
+        self.items = ItemWriter(b, schedule, style, self.params, streams=streams)
+
+    def emit(self) -> None:
+        """The grid loop over this part's share, and everything inside it."""
+        cursor = self._start()
+        plan = self.schedule.plan
+        grid = grid_of(plan)
+        low, high = share_of(self.b, prod(turns for _, _, turns in grid))
+        with self.b.loop(low, high) as step:
+            ranges = []
+            for digit, tiles, turns in reversed(grid):
+                turn = self.b.op("urem", step, i64(turns))
+                step = self.b.op("udiv", step, i64(turns))
+                first = self.b.op("mul", turn, i64(tiles))
+                ranges.append((digit, first, self.b.op("add", first, i64(tiles))))
+            self.each(plan, replace(cursor, ranges=tuple(ranges)))
+
+    def _start(self) -> TreeCursor:
+        bases = {
+            tensor.name: load_pointer(self.b, self.params, slot)
+            for slot, tensor in enumerate(self.tree.tensors)
+        }
+        pointers = {
+            access: self.items.begin(access, bases[access[0]])
+            for access in self.schedule.accesses
+            if access[0] in bases
+        }
+        return TreeCursor(pointers, {}, {}, {}, {})
+
+    # --- loops
+
+    def each(self, plan: EachPlan, cursor: TreeCursor) -> Names:
+        """A loop, and what its folds have found."""
+        each, is_zero = plan.each, cursor.only is not None
+        if each.positions and not is_zero:
+            cursor = replace(cursor, known=cursor.known | self.items.invariants(each, cursor))
+        lanes = cursor.lanes if cursor.run else plan.widest
+        states = {} if is_zero else {item: self.items.new_states(item, lanes) for item in each.folds}
+        limits = {**cursor.limits, **dict(plan.limits)}
+        start = replace(cursor, limits=limits)
+        self._guarded(
+            plan.digits,
+            each.guards,
+            start,
+            lambda inner, guards: self._loops(
+                plan, plan.digits, guards, inner, lambda at: self._body(plan, at, states)
+            ),
+        )
+        found: Names = {}
+        for item, slots in states.items():
+            results = self.items.folded(item, slots, keeps_lanes=cursor.run is not None)
+            found |= zip(item.names, results, strict=True)
+        return found
+
+    def _with_locals(self, each: Each, cursor: TreeCursor) -> TreeCursor:
+        pointers = dict(cursor.pointers)
+        for tensor in each.locals:
+            row = self.items.new_row(tensor, cursor.lanes)
+            pointers |= {
+                access: self.items.begin(access, row)
+                for access in self.schedule.accesses
+                if access[0] == tensor.name
+            }
+        return replace(cursor, pointers=pointers)
+
+    def _body(self, plan: EachPlan, cursor: TreeCursor, states: dict[Fold, FoldSlots]) -> None:
+        """The items, at one position of the loops."""
+        inner = iter(plan.inner)
+        # What is found here is not known to those around.
+        cursor = replace(cursor, names=dict(cursor.names), known=dict(cursor.known))
+        cursor = self._with_locals(plan.each, cursor)
+        for item in plan.each.items:
+            if isinstance(item, Each):
+                found = self.each(next(inner), cursor)
+                cursor.names.update(found)
+                self.items.forget(cursor, item)
+            elif isinstance(item, Store):
+                self.items.store(item, cursor)
+            elif cursor.only is not None:
+                continue
+            elif isinstance(item, Let):
+                cursor.names[item.name] = self.items.value(item.value, cursor)
+            else:
+                self.items.fold(item, states[item], cursor)
+
+    def _loops(
+        self,
+        plan: EachPlan,
+        order: tuple[TreeDigit, ...],
+        guards: tuple[Guard, ...],
+        cursor: TreeCursor,
+        inside: Inside,
+    ) -> None:
+        if not order:
+            inside(cursor)
+            return
+        gridded = frozenset(digit for digit, _, _ in cursor.ranges)
+        order = fused_digits(order, frozenset(cursor.limits), self.schedule.read_axes, gridded)
+        digit, rest = order[0], order[1:]
+        if not rest and plan.lanes > 1:
+            self._vectors(plan, digit, guards, cursor, inside)
+            return
+
+        def onwards(at: TreeCursor) -> None:
+            self._guarded(rest, guards, at, lambda c, left: self._loops(plan, rest, left, c, inside))
+
+        for first, end, moved in self._sections(digit, cursor):
+            self._span(digit, first, end, moved, onwards)
+
+    def _sections(self, digit: TreeDigit, cursor: TreeCursor) -> Iterator[tuple[int, int, TreeCursor]]:
+        """The runs of positions of a digit that are alike: first, one past the last, and the cursor there."""
+        limits = cursor.limits.get(digit.bound) if digit.bound else None
+        if limits is None:
+            yield 0, digit.extent, cursor
+            return
+        ((name, step),) = digit.steps
+        others = {each: limit for each, limit in cursor.limits.items() if each != name}
+        for first, end, below in sections_of(limits, step, digit.extent):
+            is_whole = below.size == step
+            moved = replace(cursor, limits=others if is_whole or step == 1 else {**others, name: below})
+            if not below.size:
+                padded = frozenset(tensor for tensor, pad in below.pads if pad)
+                moved = replace(moved, only=padded if cursor.only is None else padded & cursor.only)
+                if not moved.only:
+                    continue
+                if all(pad in (0, step) for _, pad in below.pads):
+                    moved = replace(moved, limits=others)
+            yield first, end, moved
+
+    def _span(self, digit: TreeDigit, first: int, end: int, cursor: TreeCursor, inside: Inside) -> None:
+        """The positions [first, end) of a digit; within a grid step those of its tiles."""
+        tile = next(((low, high) for each, low, high in cursor.ranges if each == digit), None)
+        if tile is None and end - first == 1:
+            inside(self._moved(digit, i64(first), cursor))
+            return
+        low, high = i64(first), i64(end)
+        if tile is not None:
+            low = self._limited("smax", tile[0], first) if first else tile[0]
+            high = self._limited("smin", tile[1], end)
+        with self.b.loop(low, high) as position:
+            inside(self._moved(digit, position, cursor))
+
+    def _limited(self, name: str, value: Value, limit: int) -> Value:
+        return self.b.call("i64", f"llvm.{name}.i64", f"{value}, i64 {limit}", "i64, i64")
+
+    def _moved(self, digit: TreeDigit, position: Value, cursor: TreeCursor, lanes: int = 1) -> TreeCursor:
+        """The cursor at a position of a digit, or at so many of them."""
+        pointers = dict(cursor.pointers)
+        for access, stride in digit.strides:
+            if access in pointers and stride != 0:
+                pointers[access] = self.items.advance(access, pointers[access], stride, position, lanes)
+        indices = dict(cursor.indices)
+        for name, step in digit.steps:
+            if name in self.schedule.read_axes:
+                move = self.b.op("mul", position, i64(step * lanes))
+                indices[name] = self.b.op("add", indices[name], move) if name in indices else move
+        return replace(cursor, pointers=pointers, indices=indices)
+
+    # --- vectors
+
+    def _vectors(
+        self,
+        plan: EachPlan,
+        digit: TreeDigit,
+        guards: tuple[Guard, ...],
+        cursor: TreeCursor,
+        inside: Inside,
+    ) -> None:
+        """The last digit in vectors: whole ones, and the rest with what is to be zero behind it."""
+        limits = cursor.limits.get(digit.bound) if digit.bound else None
+        limits = limits or AxisLimits(digit.extent)
+        others = {name: limit for name, limit in cursor.limits.items() if name != digit.bound}
+        cursor = replace(cursor, limits=others)
+        lanes = min(plan.widest, 1 << (max(limits.end, 1) - 1).bit_length())
+        if cursor.only is not None:
+            # Along this digit everything is zero.
+            counts = ((name, dict(limits.pads).get(name, limits.size)) for name in sorted(cursor.only))
+            limits = AxisLimits(0, tuple(counts))
+        whole = limits.size // lanes
+        tile = next(((low, high) for each, low, high in cursor.ranges if each == digit), None)
+
+        def run(at: TreeCursor) -> None:
+            inside(replace(at, mask=self.items.mask(guards, at)) if guards and at.only is None else at)
+
+        def chunk(position: Value, valid: int, count: int, pads: tuple[tuple[str, int], ...]) -> None:
+            at = self._moved(digit, position, cursor, lanes)
+            size = 1 << (max(count, 1) - 1).bit_length()
+            only = cursor.only if valid else frozenset(name for name, pad in pads if pad)
+            run(replace(at, run=VectorRun(digit, size, valid, pads), only=only))
+
+        if whole:
+            low, high = (i64(0), i64(whole))
+            if tile is not None:
+                low, high = tile[0], self._limited("smin", tile[1], whole)
+            with self.b.loop(low, high) as position:
+                at = self._moved(digit, position, cursor, lanes)
+                run(replace(at, run=VectorRun(digit, lanes, lanes)))
+        behind = limits.behind(whole * lanes)
+        if not behind.end:
+            return
+        if tile is not None:
+            with self.b.when("sge", tile[1], i64(max(whole, 1))):
+                self._tail(behind, whole, lanes, chunk)
+        else:
+            self._tail(behind, whole, lanes, chunk)
+
+    def _tail(
+        self,
+        limits: AxisLimits,
+        position: int,
+        lanes: int,
+        chunk: Callable[[Value, int, int, tuple[tuple[str, int], ...]], None],
+    ) -> None:
+        """What is behind the whole vectors: values, and zeros up to the limit of each tensor."""
+        while limits.end:
+            here = limits.below(lanes)
+            zeros = 0 if limits.size else min(pad for _, pad in limits.pads if pad) // lanes
+            if zeros > 1:
+                with self.b.loop(i64(position), i64(position + zeros)) as at:
+                    chunk(at, 0, lanes, here.pads)
+            else:
+                chunk(i64(position), here.size, here.end, here.pads)
+            turns = max(zeros, 1)
+            limits, position = limits.behind(turns * lanes), position + turns
+
+    # --- guards
+
+    def _guarded(
+        self,
+        rest: tuple[TreeDigit, ...],
+        guards: tuple[Guard, ...],
+        cursor: TreeCursor,
+        inside: Callable[[TreeCursor, tuple[Guard, ...]], None],
+    ) -> None:
+        """`inside` where those guards hold that no digit of the rest has a part in; it gets the others."""
+        if cursor.only is not None:
+            inside(cursor, ())
+            return
+        moving = {name for digit in rest for name, _ in digit.steps}
+        moving |= {name for name, _ in cursor.run.digit.steps} if cursor.run else set()
+        ready = [guard for guard in guards if not moving.intersection(name for name, _ in guard.index.terms)]
+        left = tuple(guard for guard in guards if guard not in ready)
+        if cursor.run is not None and not rest and left:
+            cursor, left = replace(cursor, mask=self.items.mask(left, cursor)), ()
+        self._when(ready, cursor, lambda at: inside(at, left))
+
+    def _when(self, guards: list[Guard], cursor: TreeCursor, inside: Inside) -> None:
+        if not guards:
+            inside(cursor)
+            return
+        guard, *others = guards
+        index, divisor = guard.index, guard.index.divisor
+        terms = [(cursor.indices[name], factor) for name, factor in index.terms]
+        value = scalar_index(self.b, terms, index.constant)
+        # Below zero is far above every size.
+        with self.b.when("ult", value, i64(guard.size * divisor)):
+            if divisor == 1:
+                self._when(others, cursor, inside)
+                return
+            with self.b.when("eq", self.b.op("urem", value, i64(divisor)), i64(0)):
+                self._when(others, cursor, inside)

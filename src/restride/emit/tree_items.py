@@ -1,0 +1,377 @@
+"""The items of loop trees as LLVM IR: values, stores, folds, at one place of the loops (`emit/tree.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from ..dtypes import DataType
+from ..plan.expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, fold, parts_of
+from ..plan.nest import Stride
+from ..plan.reorder import IndexDigits
+from ..plan.tree import Each, Fold, Guard, Let, Store, TreeTensor, values_of
+from ..plan.tree_schedule import Access, TreeSchedule, items_of
+from .builder import Builder, Value, i64, lanes_of, vector
+from .compute import VectorArithmetic
+from .convert import bits_type, to_real
+from .kernel import Style
+from .tree_values import (
+    bits_of,
+    broadcast,
+    clear_lanes,
+    constant,
+    index_lanes,
+    lanes_below,
+    load_lanes,
+    load_scalar,
+    number_of,
+    operation,
+    scalar_index,
+    store_lanes,
+    with_lanes,
+)
+
+if TYPE_CHECKING:
+    from .tree import TreeCursor
+
+_LINE = 64
+
+
+class ItemWriter:
+    """Writes items. `streams`: what is written in whole lines goes past the caches."""
+
+    def __init__(
+        self, b: Builder, schedule: TreeSchedule, style: Style, params: Value, *, streams: bool
+    ) -> None:
+        self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
+        self.real = "double" if schedule.tree.wide else "float"
+        self.streams = streams
+        self.rows: dict[str, int] = {}
+        first = len(schedule.tree.tensors)
+        self.scalars = [
+            self._scalar(b.advance(params, 8 * (first + i))) for i in range(schedule.tree.scalars)
+        ]
+
+    def _scalar(self, at: Value) -> Value:
+        wide = self.b.value("<1 x double>", f"load <1 x double>, {at}, align 8")
+        return wide if self.real == "double" else self.b.cast("fptrunc", wide, "float")
+
+    # --- addresses
+
+    def _tensor(self, name: str) -> TreeTensor:
+        return self.schedule.tensors[name]
+
+    def _element_bytes(self, name: str) -> int:
+        if name in self.schedule.rows:
+            return self.rows[name] * (8 if self.real == "double" else 4)
+        return self._tensor(name).data_type.bits // 8
+
+    def begin(self, access: Access, base: Value) -> Value:
+        """The address of an access where all axes are at 0."""
+        name, index = access
+        tensor = self._tensor(name)
+        offset = tensor.base
+        for dim, at in enumerate(index):
+            if dim not in self.schedule.computed[access]:
+                offset += at.constant * tensor.digits[dim][0].stride if len(tensor.digits[dim]) == 1 else 0
+        return self.b.advance(base, offset * self._element_bytes(name))
+
+    def advance(self, access: Access, pointer: Value, stride: Stride, position: Value, lanes: int) -> Value:
+        """The address of an access at a position of a digit, or at so many of them."""
+        size = self._element_bytes(access[0])
+        if isinstance(stride, int):
+            if position.ref.isdigit():
+                return self.b.advance(pointer, int(position.ref) * stride * size * lanes)
+            return self.b.advance(pointer, self.b.op("mul", position, i64(stride * size * lanes)))
+        table = self.b.table([offset * size for offset in stride])
+        slot = self.b.value(table.type, f"getelementptr i64, {table}, {position}")
+        return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))
+
+    def new_row(self, tensor: TreeTensor, lanes: int) -> Value:
+        """Memory for a local tensor whose elements are vectors of so many lanes."""
+        self.rows[tensor.name] = lanes
+        return self.b.slot(self.real, max(prod(tensor.sizes), 1) * lanes)
+
+    def _is_row(self, name: str) -> bool:
+        return self.rows.get(name, 1) > 1
+
+    def _address(self, access: Access, cursor: TreeCursor) -> tuple[Stride, Callable[[int], Value]]:
+        """How far the lanes of an access are apart, and the address of each; of a row's, all together."""
+        name, index = access
+        pointer, tensor, run = cursor.pointers[access], self._tensor(name), cursor.run
+        size = self._element_bytes(name)
+        computed = self.schedule.computed[access]
+        if self._is_row(name):
+            return 1, lambda lane: self.b.advance(pointer, lane * size // self.rows[name])
+        stride = run.digit.stride(access) if run else 0
+        if not computed:
+            assert isinstance(stride, int)
+            return stride, lambda lane: self.b.advance(pointer, lane * stride * size)
+        steps = dict(run.digit.steps) if run else {}
+        is_moved = any(each in steps for dim in computed for each, _ in index[dim].terms)
+
+        def at(lane: int) -> Value:
+            place = self.b.advance(pointer, lane * int(stride if isinstance(stride, int) else 0) * size)
+            for dim in computed:
+                offset = self._computed(index[dim], tensor.digits[dim], tensor.sizes[dim], cursor, lane)
+                place = self.b.advance(place, self.b.op("mul", offset, i64(size)))
+            return place
+
+        if is_moved:
+            return size + 2, at
+        first = at(0)
+        return stride, lambda lane: self.b.advance(
+            first, lane * int(stride if isinstance(stride, int) else 0) * size
+        )
+
+    def _computed(
+        self, index: Affine, digits: IndexDigits, size: int, cursor: TreeCursor, lane: int
+    ) -> Value:
+        """The offset of an index in one dim, in elements; what guards leave out is brought inside."""
+        b = self.b
+        steps = dict(cursor.run.digit.steps) if cursor.run else {}
+        moved = sum(factor * steps.get(name, 0) * lane for name, factor in index.terms)
+        terms = [(cursor.indices[name], factor) for name, factor in index.terms if name in cursor.indices]
+        value = scalar_index(b, terms, index.constant + moved)
+        value = b.call("i64", "llvm.smax.i64", f"{value}, i64 0", "i64, i64")
+        if index.divisor > 1:
+            value = b.op("udiv", value, i64(index.divisor))
+        value = b.call("i64", "llvm.smin.i64", f"{value}, i64 {max(size - 1, 0)}", "i64, i64")
+        offset = i64(0)
+        for digit in reversed(digits):
+            place = b.op("udiv", value, i64(digit.step))
+            offset = b.op("add", offset, b.op("mul", place, i64(digit.stride)))
+            value = b.op("urem", value, i64(digit.step))
+        return offset
+
+    # --- values
+
+    def value(self, expr: Expr, cursor: TreeCursor) -> Value:
+        """The value of an expression; what is known is not computed again."""
+        if isinstance(expr, Ref):
+            return cursor.names[expr.name]
+        if isinstance(expr, Const):
+            return constant(self.real, expr.number)
+        if isinstance(expr, Scalar):
+            return self.scalars[expr.number]
+        if expr not in cursor.known:
+            cursor.known[expr] = self._new_value(expr, cursor)
+        return cursor.known[expr]
+
+    def _new_value(self, expr: Expr, cursor: TreeCursor) -> Value:
+        if isinstance(expr, Apply):
+            args = [self.value(each, cursor) for each in expr.args]
+            return operation(self.b, expr.op, args, self.can, self.register)
+        if isinstance(expr, Coordinate):
+            return self._coordinate(expr.index, cursor)
+        assert isinstance(expr, Load)
+        return self._load(expr, cursor)
+
+    def _coordinate(self, index: Affine, cursor: TreeCursor) -> Value:
+        terms = [(cursor.indices[name], factor) for name, factor in index.terms if name in cursor.indices]
+        first = scalar_index(self.b, terms, index.constant)
+        step = self._lane_step(index, cursor)
+        if not step or cursor.run is None:
+            return number_of(self.b, first, self.real)
+        return number_of(self.b, index_lanes(self.b, first, step, cursor.lanes), self.real)
+
+    def _lane_step(self, index: Affine, cursor: TreeCursor) -> int:
+        steps = dict(cursor.run.digit.steps) if cursor.run else {}
+        return sum(factor * steps.get(name, 0) for name, factor in index.terms)
+
+    def _load(self, expr: Load, cursor: TreeCursor) -> Value:
+        access = expr.tensor, expr.index
+        stride, at = self._address(access, cursor)
+        tensor, run = self._tensor(expr.tensor), cursor.run
+        data_type = self.schedule.real if expr.tensor in self.schedule.rows else tensor.data_type
+        if run is None or stride == 0:
+            return load_scalar(self.b, data_type, at(0), self.real, self.can)
+        is_row = self._is_row(expr.tensor)
+        valid, mask = (run.lanes, None) if is_row else (run.valid, cursor.mask)
+        bits = load_lanes(self.b, bits_type(data_type), at, stride, run.lanes, valid, mask, self.can)
+        return to_real(self.b, bits, data_type, self.real, self.can)
+
+    def invariants(self, each: Each, cursor: TreeCursor) -> dict[Expr, Value]:
+        """The values that do not change from one position of a loop to the next, found before it."""
+        axes = {axis.name for axis in each.axes}
+        lets = {item.name for item in items_of((each,)) if isinstance(item, Let)}
+        lets |= {name for item in items_of((each,)) if isinstance(item, Fold) for name in item.names}
+        written = {item.tensor for item in items_of((each,)) if isinstance(item, Store)}
+        at = replace(cursor, known=dict(cursor.known))
+        for item in each.items:
+            for value in () if isinstance(item, Each) else values_of(item):
+                self._hoist(value, axes, lets, written, at, is_guarded=bool(each.guards))
+        return at.known
+
+    def _hoist(
+        self,
+        expr: Expr,
+        axes: set[str],
+        lets: set[str],
+        written: set[str],
+        cursor: TreeCursor,
+        *,
+        is_guarded: bool,
+    ) -> None:
+        parts = list(parts_of(expr))
+        moves = any(
+            (isinstance(part, Load) and (is_guarded or part.tensor in written or _is_of(part.index, axes)))
+            or (isinstance(part, Coordinate) and _is_of((part.index,), axes))
+            or (isinstance(part, Ref) and part.name in lets)
+            for part in parts
+        )
+        if not moves:
+            self.value(expr, cursor)
+        elif isinstance(expr, Apply):
+            for each in expr.args:
+                self._hoist(each, axes, lets, written, cursor, is_guarded=is_guarded)
+
+    # --- stores
+
+    def store(self, item: Store, cursor: TreeCursor) -> None:
+        """Write a value, or the zeros behind it."""
+        if cursor.only is not None and item.tensor not in cursor.only:
+            return
+        access = item.tensor, item.index
+        stride, at = self._address(access, cursor)
+        tensor, run, can = self._tensor(item.tensor), cursor.run, self.can
+        is_row = item.tensor in self.schedule.rows
+        data_type = self.schedule.real if is_row else tensor.data_type
+        if cursor.only is not None:
+            bits = Value(vector(bits_type(data_type), cursor.lanes), "zeroinitializer")
+        else:
+            value = self.value(item.value, cursor)
+            bits = self._bits(value, data_type, is_row=is_row)
+            self._forget_tensors(cursor, {item.tensor})
+        if run is None or stride == 0:
+            self.b.line(f"store {with_lanes(self.b, bits, 0, 1)}, {at(0)}, align 1")
+            return
+        bits = broadcast(self.b, bits, run.lanes)
+        if self._is_row(item.tensor):
+            store_lanes(self.b, bits, at, 1, run.lanes, None, can, "align 1")
+            return
+        count = run.count(item.tensor)
+        if cursor.only is None and count > run.valid:
+            bits = clear_lanes(self.b, bits, run.valid)
+        mask = None if cursor.only is not None or cursor.mask is None else self._present(cursor)
+        store_lanes(self.b, bits, at, stride, count, mask, can, self._how(access, data_type, run.lanes))
+
+    def _bits(self, value: Value, data_type: DataType, *, is_row: bool) -> Value:
+        if is_row:
+            return self.b.bitcast(value, bits_type(data_type))
+        return bits_of(self.b, value, data_type, self.can)
+
+    def _how(self, access: Access, data_type: DataType, lanes: int) -> str:
+        """What is known of the address of whole vectors: lines that go past the caches are aligned."""
+        if not self.streams or access not in self.schedule.streamed(lanes):
+            return "align 1"
+        return f"align {min(_LINE, lanes * data_type.bits // 8)}, !nontemporal !0"
+
+    def forget(self, cursor: TreeCursor, each: Each) -> None:
+        """Forget what was known of tensors that a loop has written."""
+        written = {item.tensor for item in items_of((each,)) if isinstance(item, Store)}
+        if written:
+            self._forget_tensors(cursor, written)
+
+    def _forget_tensors(self, cursor: TreeCursor, names: set[str]) -> None:
+        stale = [
+            expr
+            for expr in cursor.known
+            if any(isinstance(part, Load) and part.tensor in names for part in parts_of(expr))
+        ]
+        for expr in stale:
+            del cursor.known[expr]
+
+    # --- folds
+
+    def new_states(self, item: Fold, lanes: int) -> FoldSlots:
+        """Memory for the states of a fold, in which nothing is yet."""
+        kind = vector(self.real, lanes)
+        slots = FoldSlots(lanes, tuple(self.b.slot(kind) for _ in item.names))
+        for slot, number in zip(slots.places, FOLDS[item.op].identity, strict=True):
+            self.b.line(f"store {broadcast(self.b, constant(self.real, number), lanes)}, {slot}, align 64")
+        return slots
+
+    def _states(self, slots: FoldSlots) -> list[Value]:
+        kind = vector(self.real, slots.lanes)
+        return [self.b.value(kind, f"load {kind}, {slot}, align 64") for slot in slots.places]
+
+    def fold(self, item: Fold, slots: FoldSlots, cursor: TreeCursor) -> None:
+        """Fold the values of one position, or of a vector of them, into the states."""
+        b, lanes = self.b, cursor.lanes
+        values = [broadcast(b, self.value(each, cursor), lanes) for each in item.values]
+        states = self._states(slots)
+        before = [with_lanes(b, each, 0, lanes) for each in states]
+        made = fold(item.op, self._arithmetic, before, values)
+        mask = self._present(cursor)
+        for slot, whole, old, new in zip(slots.places, states, before, made, strict=True):
+            chosen = new if mask is None else b.select(mask, new, old)
+            b.line(f"store {_with_first(b, whole, chosen)}, {slot}, align 64")
+
+    def _present(self, cursor: TreeCursor) -> Value | None:
+        """The lanes that hold values; None where all do."""
+        run = cursor.run
+        if run is None or run.valid == run.lanes:
+            return cursor.mask
+        below = lanes_below(self.b, run.lanes, run.valid)
+        return below if cursor.mask is None else self.b.op("and", cursor.mask, below)
+
+    @property
+    def _arithmetic(self) -> VectorArithmetic:
+        return VectorArithmetic(self.b, self.can.round_even)
+
+    def folded(self, item: Fold, slots: FoldSlots, *, keeps_lanes: bool) -> list[Value]:
+        """What a fold has found: in each lane its own or, of lanes along what is folded, all together."""
+        states = self._states(slots)
+        while not keeps_lanes and lanes_of(states[0]) > 1:
+            half = lanes_of(states[0]) // 2
+            low, high = ([with_lanes(self.b, each, first, half) for each in states] for first in (0, half))
+            states = list(fold(item.op, self._arithmetic, low, high))
+        return states
+
+    # --- masks
+
+    def mask(self, guards: Sequence[Guard], cursor: TreeCursor) -> Value | None:
+        """The lanes in which guards hold, of those that were left; None where all are."""
+        mask = cursor.mask
+        for guard in guards:
+            holds = self._holds(guard, cursor)
+            mask = holds if mask is None else self.b.op("and", mask, holds)
+        return mask
+
+    def _holds(self, guard: Guard, cursor: TreeCursor) -> Value:
+        b, index, lanes = self.b, guard.index, cursor.lanes
+        terms = [(cursor.indices[name], factor) for name, factor in index.terms if name in cursor.indices]
+        first = scalar_index(b, terms, index.constant)
+        places = index_lanes(b, first, self._lane_step(index, cursor), lanes)
+        limit = broadcast(b, Value("<1 x i64>", f"splat (i64 {guard.size * index.divisor})"), lanes)
+        # Below zero is far above every size.
+        holds = b.compare("icmp ult", places, limit)
+        if index.divisor == 1:
+            return holds
+        divisor = Value(places.type, f"splat (i64 {index.divisor})")
+        divides = b.compare("icmp eq", b.op("urem", places, divisor), Value(places.type, "zeroinitializer"))
+        return b.op("and", holds, divides)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldSlots:
+    """Where the states of a fold are while its loops run, as vectors of so many lanes."""
+
+    lanes: int
+    places: tuple[Value, ...]
+
+
+def _with_first(b: Builder, whole: Value, first: Value) -> Value:
+    """`whole` with other lanes at its beginning."""
+    lanes, count = lanes_of(whole), lanes_of(first)
+    if lanes == count:
+        return first
+    wide = b.shuffle(first, first, [*range(count), *[-1] * (lanes - count)])
+    return b.shuffle(wide, whole, [*range(count), *range(lanes + count, 2 * lanes)])
+
+
+def _is_of(indices: Sequence[Affine], axes: set[str]) -> bool:
+    return any(name in axes for index in indices for name, _ in index.terms)

@@ -1,0 +1,233 @@
+"""Values of loop trees as LLVM IR: vectors of real numbers, loads and stores of them, masks.
+
+A value has as many lanes as the vectors of its loop, or one lane where it is the same for all of them;
+`align` makes operands alike. `plan/conversion.py` and `plan/expression.py` are the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..dtypes import DataType
+from ..plan.expression import evaluate, is_costly
+from ..plan.nest import Stride
+from .access import load_masked, load_prefix, prefix_mask
+from .builder import Builder, Value, element_of, i64, lanes_of, vector
+from .compute import VectorArithmetic
+from .convert import Abilities, bits_type, canonical_nan, from_real, to_real
+
+Address = Callable[[int], Value]
+"""The address of a lane."""
+
+
+def constant(real: str, number: float) -> Value:
+    """A number in one lane."""
+    return VectorArithmetic(Builder()).constant(number, Value(vector(real, 1), ""))
+
+
+def broadcast(b: Builder, value: Value, lanes: int) -> Value:
+    """A value of one lane in all of them."""
+    if lanes_of(value) == lanes:
+        return value
+    if value.ref.startswith("splat"):
+        return Value(vector(element_of(value), lanes), value.ref)
+    return b.shuffle(value, value, (0,) * lanes)
+
+
+def align(b: Builder, values: Sequence[Value]) -> list[Value]:
+    """Values with as many lanes as the longest of them."""
+    lanes = max(map(lanes_of, values))
+    return [broadcast(b, value, lanes) for value in values]
+
+
+def with_lanes(b: Builder, value: Value, first: int, count: int) -> Value:
+    """Some lanes of a value."""
+    if count == lanes_of(value) and not first:
+        return value
+    return b.shuffle(value, value, tuple(range(first, first + count)))
+
+
+def operation(b: Builder, op: str, args: Sequence[Value], can: Abilities, register: int) -> Value:
+    """An operation on values; what takes many instructions is called, a register of doubles at a time."""
+    values = align(b, args)
+    if not is_costly(op):
+        return evaluate(op, VectorArithmetic(b, can.round_even), values)
+    lanes = lanes_of(values[0])
+    size = min(lanes, register // 4)
+
+    def write(inner: Builder, given: Sequence[Value]) -> Value:
+        return evaluate(op, VectorArithmetic(inner, can.round_even), list(given))
+
+    parts = [
+        b.call_own(
+            f"{op}.{len(values)}.{size}.{element_of(values[0])}",
+            [with_lanes(b, value, first, size) for value in values],
+            write,
+        )
+        for first in range(0, lanes, size)
+    ]
+    return b.join(parts)
+
+
+# --- masks --------------------------------------------------------------------------------------------------
+
+
+def lanes_below(b: Builder, lanes: int, count: int) -> Value:
+    """The condition that holds in the first `count` lanes."""
+    kind = vector("i1", lanes)
+    return Value(kind, prefix_mask(lanes, count).removeprefix(f"{kind} "))
+
+
+def index_lanes(b: Builder, first: Value, step: int, lanes: int) -> Value:
+    """`first + step * lane` in every lane, as i64."""
+    whole = b.broadcast(first, lanes)
+    offsets = ", ".join(f"i64 {step * lane}" for lane in range(lanes))
+    return b.op("add", whole, Value(whole.type, f"<{offsets}>"))
+
+
+# --- loads --------------------------------------------------------------------------------------------------
+
+
+def load_scalar(b: Builder, data_type: DataType, address: Value, real: str, can: Abilities) -> Value:
+    """One element as a real number in one lane."""
+    kind = vector(bits_type(data_type), 1)
+    return to_real(b, b.value(kind, f"load {kind}, {address}, align 1"), data_type, real, can)
+
+
+def load_lanes(
+    b: Builder,
+    element: str,
+    at: Address,
+    stride: Stride,
+    lanes: int,
+    count: int,
+    mask: Value | None,
+    can: Abilities,
+) -> Value:
+    """The bits of the first `count` of so many lanes, `stride` elements apart; zero in the others."""
+    kind, bits = vector(element, lanes), int(element[1:])
+    if mask is not None:
+        return _load_chosen(b, element, at, stride, lanes, mask)
+    if stride == 1:
+        if count == lanes:
+            return b.value(kind, f"load {kind}, {at(0)}, align 1")
+        if can.masks:
+            return load_masked(b, element, lanes, count, at(0))
+        return load_prefix(b, element, lanes, count, at)
+    if stride == 2 and count == lanes and bits <= 32:
+        return _load_pairs(b, element, at, lanes)
+    value = Value(kind, "zeroinitializer")
+    for lane in range(count):
+        scalar = b.value(element, f"load {element}, {at(lane)}, align 1")
+        value = b.value(kind, f"insertelement {value}, {scalar}, i64 {lane}")
+    return value
+
+
+def _load_pairs(b: Builder, element: str, at: Address, lanes: int) -> Value:
+    """Every second element: two loads of neighbours, the second one ending at the last element."""
+    if lanes < 4:
+        value = Value(vector(element, lanes), "zeroinitializer")
+        for lane in range(lanes):
+            scalar = b.value(element, f"load {element}, {at(lane)}, align 1")
+            value = b.value(value.type, f"insertelement {value}, {scalar}, i64 {lane}")
+        return value
+    kind, half, size = vector(element, lanes), lanes // 2, int(element[1:]) // 8
+    low = b.value(kind, f"load {kind}, {at(0)}, align 1")
+    high = b.value(kind, f"load {kind}, {b.advance(at(half), -size)}, align 1")
+    return b.shuffle(low, high, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
+
+
+def _load_chosen(b: Builder, element: str, at: Address, stride: Stride, lanes: int, mask: Value) -> Value:
+    kind = vector(element, lanes)
+    empty = f"{kind} zeroinitializer"
+    if stride == 1:
+        name = f"llvm.masked.load.v{lanes}{element}.p0"
+        return b.call(kind, name, f"{at(0)}, i32 1, {mask}, {empty}", f"ptr, i32, {mask.type}, {kind}")
+    name = f"llvm.masked.gather.v{lanes}{element}.v{lanes}p0"
+    where = pointers(b, at, lanes)
+    return b.call(kind, name, f"{where}, i32 1, {mask}, {empty}", f"{where.type}, i32, {mask.type}, {kind}")
+
+
+def pointers(b: Builder, at: Address, lanes: int) -> Value:
+    """The addresses of all lanes."""
+    value = Value(vector("ptr", lanes), "poison")
+    for lane in range(lanes):
+        value = b.value(value.type, f"insertelement {value}, {at(lane)}, i64 {lane}")
+    return value
+
+
+# --- stores -------------------------------------------------------------------------------------------------
+
+
+def bits_of(b: Builder, value: Value, data_type: DataType, can: Abilities) -> Value:
+    """Real numbers as the bits of a data type."""
+    if data_type.kind == "float":
+        value = canonical_nan(b, value)
+    return from_real(b, value, data_type, can)
+
+
+def store_lanes(
+    b: Builder,
+    bits: Value,
+    at: Address,
+    stride: Stride,
+    count: int,
+    mask: Value | None,
+    can: Abilities,
+    how: str,
+) -> None:
+    """Write the first `count` lanes, `stride` elements apart; `how`: what is known of the address."""
+    lanes, element = lanes_of(bits), element_of(bits)
+    if mask is not None:
+        _store_chosen(b, bits, at, stride, mask)
+    elif stride == 1 and (count == lanes or can.masks):
+        if count == lanes:
+            b.line(f"store {bits}, {at(0)}, {how}")
+            return
+        types = f"{bits.type}, ptr, i32, <{lanes} x i1>"
+        args = f"{bits}, {at(0)}, i32 1, {prefix_mask(lanes, count)}"
+        b.call_void(f"llvm.masked.store.v{lanes}{element}.p0", args, types)
+    else:
+        _store_parts(b, bits, at, stride, count)
+
+
+def _store_parts(b: Builder, bits: Value, at: Address, stride: Stride, count: int) -> None:
+    """Runs of powers of two where elements are neighbours, else one element after the other."""
+    done, lanes = 0, lanes_of(bits)
+    while done < count:
+        step = 1 << ((count - done).bit_length() - 1) if stride == 1 else 1
+        part = bits if step == lanes else b.shuffle(bits, bits, tuple(range(done, done + step)))
+        b.line(f"store {part}, {at(done)}, align 1")
+        done += step
+
+
+def _store_chosen(b: Builder, bits: Value, at: Address, stride: Stride, mask: Value) -> None:
+    lanes, element = lanes_of(bits), element_of(bits)
+    if stride == 1:
+        types = f"{bits.type}, ptr, i32, {mask.type}"
+        b.call_void(f"llvm.masked.store.v{lanes}{element}.p0", f"{bits}, {at(0)}, i32 1, {mask}", types)
+        return
+    where = pointers(b, at, lanes)
+    types = f"{bits.type}, {where.type}, i32, {mask.type}"
+    b.call_void(f"llvm.masked.scatter.v{lanes}{element}.v{lanes}p0", f"{bits}, {where}, i32 1, {mask}", types)
+
+
+def clear_lanes(b: Builder, bits: Value, valid: int) -> Value:
+    """The first `valid` lanes, and zero in the others."""
+    zeros = Value(bits.type, "zeroinitializer")
+    return zeros if not valid else b.select(lanes_below(b, lanes_of(bits), valid), bits, zeros)
+
+
+def number_of(b: Builder, index: Value, real: str) -> Value:
+    """Integers of 64 bits, one or a vector of them, as real numbers."""
+    if index.type == "i64":
+        index = b.value(vector("i64", 1), f"insertelement <1 x i64> poison, {index}, i64 0")
+    return b.cast("sitofp", index, real)
+
+
+def scalar_index(b: Builder, terms: Sequence[tuple[Value, int]], start: int) -> Value:
+    """`start + sum of value * factor`."""
+    total = i64(start)
+    for value, factor in terms:
+        total = b.op("add", total, b.op("mul", value, i64(factor)))
+    return total

@@ -1,0 +1,130 @@
+"""Kernels of loop trees do what the interpreter says, on every instruction set that this machine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.plan.conversion import Array, to_real
+from restride.plan.expression import Ref, Scalar, TreeAxis, apply
+from restride.plan.interpret_tree import interpret_tree
+from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
+from restride.plan.tree_schedule import schedule_tree
+from restride.targets.isa import Isa, host_isa
+from support.trees import flat_of, pointwise_trees, reduction_trees, run_kernels, softmax_tree, window_tree
+
+RNG = np.random.default_rng(3)
+_LADDER = ("generic", "sse41", "avx2", "avx512")
+_HOST = host_isa()
+ISAS = [Isa.for_name(name) for name in _LADDER[: _LADDER.index(_HOST.name)]] if _HOST.name in _LADDER else []
+ISAS.append(_HOST)
+
+
+def _check(tree: LoopTree, flats: Sequence[Array], isa: Isa, parts: int = 1, rtol: float = 2e-5) -> None:
+    """Kernels and interpreter write the same bytes, floats up to what another order of sums gives."""
+    mine, theirs = ([flat.copy() for flat in flats] for _ in range(2))
+    scalars = tuple(range(2, 2 + tree.scalars))
+    interpret_tree(tree, mine, scalars)
+    run_kernels(tree, theirs, isa, scalars, parts)
+    for tensor, one, other in zip(tree.tensors, mine, theirs, strict=True):
+        a, b = (to_real(flat, tensor.data_type, np.float64) for flat in (one, other))
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol, err_msg=f"{tensor.name} of\n{tree}")
+
+
+def _filled(mds: Sequence[MemoryDesc]) -> list[Array]:
+    *read, written = mds
+    return [*(flat_of(md, RNG.integers(-9, 9, md.dims)) for md in read), flat_of(written)]
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("tags", [("nchw", "nhwc"), ("nhwc", "nhwc"), ("nChw16c", "nChw8c")], ids=str)
+@pytest.mark.parametrize("axis", [1, 3])
+def test_softmax(isa: Isa, tags: tuple[str, str], axis: int) -> None:
+    dims = (2, 19, 3, 5)
+    src, dst = (MemoryDesc(dims, "f32", tag) for tag in tags)
+    _check(
+        softmax_tree(src, dst, axis), [flat_of(src, RNG.standard_normal(dims)), flat_of(dst)], isa, parts=3
+    )
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw16c"])
+@pytest.mark.parametrize("shape", [(3, 1, 1), (3, 2, 2)], ids=str)
+def test_windows(isa: Isa, tag: str, shape: tuple[int, int, int]) -> None:
+    kernel, step, pad = shape
+    src = MemoryDesc((2, 5, 9, 21), "f32", tag)
+    dst = MemoryDesc((2, 5, *((n + 2 * pad - kernel) // step + 1 for n in src.dims[2:])), "f32", tag)
+    flats = [flat_of(src, RNG.integers(-9, 9, src.dims)), flat_of(dst)]
+    flats += [np.zeros(dst.nelems, np.uint32) for _ in range(2)]
+    _check(window_tree(src, dst, kernel, step, pad), flats, isa, parts=2)
+
+
+@settings(max_examples=12, deadline=None)
+@given(pointwise_trees())
+def test_pointwise_in_any_formats_and_types(case: tuple[LoopTree, list[MemoryDesc]]) -> None:
+    tree, mds = case
+    _check(tree, _filled(mds), ISAS[sum(mds[0].dims) % len(ISAS)], parts=1 + mds[0].dims[0] % 3, rtol=0)
+
+
+@settings(max_examples=12, deadline=None)
+@given(reduction_trees())
+def test_folds_along_any_dims(case: tuple[LoopTree, list[MemoryDesc]]) -> None:
+    tree, mds = case
+    _check(tree, _filled(mds), ISAS[sum(mds[0].dims) % len(ISAS)], parts=1 + mds[0].dims[0] % 3)
+
+
+def test_a_window_over_a_blocked_dim_is_computed() -> None:
+    md = MemoryDesc((2, 19, 3), "f32", "aBc8b")
+    x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)
+    a, b, c, k = (TreeAxis(name, n) for name, n in zip("abck", (*md.dims, 5), strict=True))
+    window = Each((k,), (fold_over("sum", "s", x.load(a, b + k - 2, c)),), (Guard(b + k - 2, 19),))
+    tree = LoopTree((x, y), (Each((a, b, c), (window, y.store((a, b, c), Ref("s")))),)).verify()
+    _check(tree, _filled([md, md]), _HOST, rtol=0)
+
+
+@pytest.mark.parametrize("groups", [3, 6])
+def test_an_index_of_two_axes_goes_through_blocks(groups: int) -> None:
+    md = MemoryDesc((2, 24, 5), "f32", "aBc8b")
+    size = 24 // groups
+    x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)
+    a, g, k, c = (TreeAxis(name, n) for name, n in zip("agkc", (2, groups, size, 5), strict=True))
+    total = Each((k, c), (fold_over("sum", "s", x.load(a, g * size + k, c)),))
+    part = Each((k, c), (y.store((a, g * size + k, c), x.load(a, g * size + k, c) / Ref("s")),))
+    tree = LoopTree((x, y), (Each((a, g), (total, part)),)).verify()
+    assert not any(schedule_tree(tree).computed.values())
+    _check(tree, [flat_of(md, RNG.integers(1, 9, md.dims)), flat_of(md)], _HOST)
+
+
+def test_padding_that_no_axis_covers_is_cleared() -> None:
+    md = MemoryDesc((2, 15), "f32", "aB8b")
+    x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)
+    a, g, k = (TreeAxis(name, n) for name, n in zip("agk", (2, 5, 3), strict=True))
+    tree = LoopTree((x, y), (Each((a, g, k), (y.store((a, g * 3 + k), x.load(a, g * 3 + k)),)),)).verify()
+    assert schedule_tree(tree).uncovered == ("y",)
+    _check(tree, _filled([md, md]), _HOST, rtol=0)
+
+
+def test_two_loops_are_two_kernels_and_scalars_are_read() -> None:
+    md = MemoryDesc((70,), "f32", "a")
+    x, y, z = (TreeTensor.of_desc(name, md) for name in "xyz")
+    i = TreeAxis("i", 70)
+    first = Each((i,), (y.store((i,), x.load(i) * Scalar(1)),))
+    second = Each((i,), (z.store((i,), apply("exp", y.load(i) * 0.1)),))
+    tree = LoopTree((x, y, z), (first, second), scalars=2).verify()
+    _check(tree, [*_filled([md, md]), flat_of(md)], _HOST, parts=2)
+
+
+def test_doubles_hold_integers_of_32_bits() -> None:
+    md = MemoryDesc((33,), "s32", "a")
+    x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", MemoryDesc((1,), "s32", "a"))
+    i = TreeAxis("i", 33)
+    body = (Each((i,), (fold_over("max", "m", x.load(i)),)), y.store((0,), Ref("m")))
+    tree = LoopTree((x, y), (Each((), body),), wide=True).verify()
+    held = np.arange(2**31 - 33, 2**31, dtype=np.int64).astype(np.uint32)
+    out = np.zeros(1, np.uint32)
+    run_kernels(tree, [held, out], _HOST)
+    assert out[0] == 2**31 - 1
