@@ -167,6 +167,13 @@ class Builder:
         self.declared[full] = f"declare {kind} @{full}({', '.join(a.type for a in args)})"
         return self.value(kind, f"call {kind} @{full}({', '.join(map(str, args))})")
 
+    def scalar_intrinsic(self, name: str, *args: Value) -> Value:
+        """Call `llvm.<name>` on equal types that are no vectors."""
+        kind = args[0].type
+        full = f"llvm.{name}.{kind}"
+        self.declared[full] = f"declare {kind} @{full}({', '.join(a.type for a in args)})"
+        return self.value(kind, f"call {kind} @{full}({', '.join(map(str, args))})")
+
     def call(self, result: str, name: str, args: str, types: str) -> Value:
         """Call a declared function that returns `result`."""
         self.declared[name] = f"declare {result} @{name}({types})"
@@ -256,6 +263,41 @@ class Builder:
         self.line(f"{following.ref} = add nuw nsw i64 {counter.ref}, 1")
         self._branch("slt", following, stop, head, after)
         self.start(after)
+
+    @contextmanager
+    def carried_loop(
+        self, start: Value, stop: Value, values: Sequence[Value], *, may_be_empty: bool = False
+    ) -> Iterator[tuple[Value, list[Value]]]:
+        """`for i in range(start, stop)` with values that each run takes from the one before, in registers.
+
+        The body puts new values into the list, which after the loop has those that are left.
+        """
+        head, after, before = self.fresh(), self.fresh(), self.block
+        counter, following = (Value("i64", f"%{self.fresh()}") for _ in range(2))
+        if may_be_empty:
+            self._branch("slt", start, stop, head, after)
+        else:
+            self.line(f"br label %{head}")
+        self.start(head)
+        mark = len(self._lines)
+        inside = [Value(value.type, f"%{self.fresh()}") for value in values]
+        names = list(inside)
+        yield counter, inside
+        heads = [f"  {counter.ref} = phi i64 [ {start.ref}, %{before} ], [ {following.ref}, %{self.block} ]"]
+        for name, first, last in zip(names, values, inside, strict=True):
+            heads.append(
+                f"  {name.ref} = phi {name.type} [ {first.ref}, %{before} ], [ {last.ref}, %{self.block} ]"
+            )
+        self._lines[mark:mark] = heads
+        latch = self.block
+        self.line(f"{following.ref} = add nuw nsw i64 {counter.ref}, 1")
+        self._branch("slt", following, stop, head, after)
+        self.start(after)
+        if may_be_empty:
+            for i, (first, last) in enumerate(zip(values, list(inside), strict=True)):
+                inside[i] = self.value(
+                    first.type, f"phi {first.type} [ {first.ref}, %{before} ], [ {last.ref}, %{latch} ]"
+                )
 
     @contextmanager
     def when(self, name: str, a: Value, b: Value) -> Iterator[None]:

@@ -1,0 +1,125 @@
+"""What becomes of the sums of a tile: the expression behind the fold, the conversion, the stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..plan.contraction import DESTINATION, Contraction
+from ..plan.contraction_schedule import ContractionPlan
+from ..plan.expression import Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
+from .builder import Builder, Value
+from .compute import VectorArithmetic
+from .contraction_vectors import load_vector, only_leading, store_vector
+from .convert import canonical_nan, from_real, to_real
+from .kernel import Style
+
+_PARAMS = Value("ptr", "%params")
+_REAL = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlace:
+    """The pointers of all accesses at a tile, its rows, and how many lanes of each vector are columns."""
+
+    pointers: tuple[Value, ...]
+    rows: int
+    valid: tuple[int, ...]
+
+
+class ResultWriter:
+    """Writes results from sums, row by row."""
+
+    def __init__(self, b: Builder, plan: ContractionPlan, style: Style, place: TilePlace) -> None:
+        self.b, self.plan, self.style, self.place = b, plan, style, place
+        self.contraction: Contraction = plan.contraction
+        self.arithmetic = VectorArithmetic(b, style.can.round_even)
+        self._scalars: dict[int, Value] = {}
+
+    def emit(self, sums: Sequence[Value]) -> None:
+        """Store the result of every sum, a row after the other."""
+        vectors = len(self.place.valid)
+        for row in range(self.place.rows):
+            for number in range(vectors):
+                self._store(
+                    row,
+                    number,
+                    self._value(self.contraction.value, sums[row * vectors + number], row, number),
+                )
+
+    def _store(self, row: int, number: int, value: Value) -> None:
+        b, access, lanes = self.b, self.contraction.accesses[DESTINATION], self.plan.lanes
+        data_type = access.tensor.data_type
+        if data_type.kind == "float":
+            value = canonical_nan(b, value)
+        bits = only_leading(
+            b, from_real(b, value, data_type, self.style.can), lanes, self.place.valid[number]
+        )
+        written = min(lanes, self._written(number))
+        store_vector(b, data_type, bits, self._pointer(DESTINATION, row, number), lanes, written)
+
+    def _written(self, number: int) -> int:
+        """Lanes that are written: columns, and padding, which is zero."""
+        is_padded = self.plan.columns > self.plan.size
+        return self.plan.lanes if is_padded else self.place.valid[number]
+
+    def _pointer(self, access: int, row: int, number: int) -> Value:
+        offset = self.plan.row.strides[access] * row + self.plan.column_offset(
+            access, number * self.plan.lanes
+        )
+        bits = self.contraction.accesses[access].tensor.data_type.bits
+        return self.b.advance(self.place.pointers[access], offset * bits // 8)
+
+    def _value(self, expr: Expr, total: Value, row: int, number: int) -> Value:
+        if isinstance(expr, Ref):
+            return total
+        if isinstance(expr, Const):
+            return self.arithmetic.constant(expr.number, total)
+        if isinstance(expr, Scalar):
+            return self._scalar(expr.number)
+        if isinstance(expr, Load):
+            return self._loaded(expr, row, number)
+        assert isinstance(expr, Apply)
+        args = [self._value(each, total, row, number) for each in expr.args]
+        return self._applied(expr.op, args)
+
+    def _applied(self, op: str, args: list[Value]) -> Value:
+        if not is_costly(op):
+            return evaluate(op, self.arithmetic, args)
+        # A function of a hundred instructions is written once for all vectors of a tile.
+        can = self.style.can
+        return self.b.call_own(
+            f"{op}.{len(args)}.{self.plan.lanes}",
+            args,
+            lambda inner, named: evaluate(op, VectorArithmetic(inner, can.round_even), named),
+        )
+
+    def _scalar(self, number: int) -> Value:
+        b = self.b
+        at = b.advance(_PARAMS, 8 * (self.contraction.tensors + number))
+        wide = b.value("double", f"load double, {at}, align 8")
+        return b.broadcast(b.value(_REAL, f"fptrunc {wide} to {_REAL}"), self.plan.lanes)
+
+    def _loaded(self, load: Load, row: int, number: int) -> Value:
+        """A vector of an operand, as reals."""
+        b, can = self.b, self.style.can
+        access = DESTINATION + 1 + self.contraction.loads.index(load)
+        data_type, lanes = self.contraction.accesses[access].tensor.data_type, self.plan.lanes
+        pointer, valid = self._pointer(access, row, number), self.place.valid[number]
+        stride = self.plan.lane_digits[-1].strides[access]
+        if stride == 1 or valid == 0:
+            return to_real(b, load_vector(b, data_type, pointer, lanes, valid), data_type, _REAL, can)
+        if stride == 0:
+            one = to_real(b, load_vector(b, data_type, pointer, 1, 1), data_type, _REAL, can)
+            return b.shuffle(one, one, (0,) * lanes)
+        return to_real(b, self._gathered(access, pointer, stride, valid), data_type, _REAL, can)
+
+    def _gathered(self, access: int, pointer: Value, stride: int, valid: int) -> Value:
+        b, data_type = self.b, self.contraction.accesses[access].tensor.data_type
+        element = f"i{max(data_type.bits, 8)}"
+        found = Value(f"<{self.plan.lanes} x {element}>", "zeroinitializer")
+        for lane in range(valid):
+            at = b.advance(pointer, lane * stride * data_type.bits // 8)
+            one = b.value(element, f"load {element}, {at}, align {data_type.bits // 8}")
+            found = b.value(found.type, f"insertelement {found}, {one}, i64 {lane}")
+        return found

@@ -1,0 +1,40 @@
+"""Loads and stores of vectors of which some lanes are no elements."""
+
+from __future__ import annotations
+
+from ..dtypes import DataType
+from .access import load_masked, prefix_mask
+from .builder import Builder, Value, vector
+from .convert import bits_type, zeros
+
+
+def load_vector(b: Builder, data_type: DataType, pointer: Value, lanes: int, valid: int) -> Value:
+    """`valid` elements in the leading lanes, zeros in the others; nothing behind them is read."""
+    kind = bits_type(data_type)
+    if valid == 0:
+        return zeros(data_type, lanes)
+    if valid < lanes:
+        return load_masked(b, kind, lanes, valid, pointer)
+    full = vector(kind, lanes)
+    return b.value(full, f"load {full}, {pointer}, align {data_type.bits // 8}")
+
+
+def store_vector(
+    b: Builder, data_type: DataType, value: Value, pointer: Value, lanes: int, written: int
+) -> None:
+    """Store the leading `written` lanes."""
+    kind = vector(bits_type(data_type), lanes)
+    if written >= lanes:
+        b.line(f"store {value}, {pointer}, align {data_type.bits // 8}")
+        return
+    mask = prefix_mask(lanes, written)
+    name = f"llvm.masked.store.v{lanes}{bits_type(data_type)}.p0"
+    b.call_void(name, f"{value}, {pointer}, i32 1, {mask}", f"{kind}, ptr, i32, <{lanes} x i1>")
+
+
+def only_leading(b: Builder, value: Value, lanes: int, valid: int) -> Value:
+    """The leading lanes, zeros in the others."""
+    if valid >= lanes:
+        return value
+    zero = Value(value.type, "zeroinitializer")
+    return b.shuffle(value, zero, [lane if lane < valid else lanes for lane in range(lanes)])

@@ -1,0 +1,336 @@
+"""Contractions: loop trees that sum products of two tensors, as strides that a kernel can follow.
+
+A convolution, an inner product and a matrix product are trees of one shape::
+
+    each outer axes:
+      each summed axes where guards:
+        total = sum(first[...] * second[...])
+      dst[...] = expr of total
+
+`find_contraction` cuts every axis into the digits that the layouts of all tensors need, so that each loop
+moves each tensor by a stride. Loops have roles, by the tensors in whose indices their axes are:
+
+| role | in `first` | in `second` | what a kernel does |
+| --- | --- | --- | --- |
+| row | yes | no | broadcasts an element of `first` |
+| column | no | yes | loads a vector of `second` |
+| batch | both or neither | | runs over it; along lanes it loads vectors of both |
+| summed | not in the destination | | adds up |
+
+`first` and `second` are exchanged where the destination is contiguous along what would be a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeVar
+
+from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, Scalar, TreeAxis, parts_of
+from .reorder import IndexDigits, stride_at
+from .tree import Each, Fold, Let, LoopTree, Store, TreeTensor
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionLoop:
+    """One digit of an axis: `extent` positions of `step` indices; a stride for each tensor, in elements.
+
+    `size` is the extent of the whole axis, which the digits of a tail do not reach.
+    """
+
+    axis: str
+    step: int
+    extent: int
+    size: int
+    strides: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.axis}/{self.step} {self.extent}: {' '.join(map(str, self.strides))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Terms are left out where `constant + sum of coefficient * index of an axis` is outside [0, size)."""
+
+    terms: tuple[tuple[str, int], ...]
+    constant: int
+    size: int
+
+    def coefficient(self, axis: str) -> int:
+        """How much the index of an axis counts."""
+        return dict(self.terms).get(axis, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAccess:
+    """A tensor as one load or store reaches it: the offset of index 0 of all loops is `base`."""
+
+    tensor: TreeTensor
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A sum of products. `accesses`: the two factors, the destination, then what else the result is made of.
+
+    `value` is the result: an expression of `total` and of loads, whose accesses are in the order of `loads`.
+    `places`: the number of each access's tensor among those of the tree.
+    """
+
+    accesses: tuple[TensorAccess, ...]
+    places: tuple[int, ...]
+    outer: tuple[ContractionLoop, ...]
+    summed: tuple[ContractionLoop, ...]
+    limits: tuple[Limit, ...]
+    roles: tuple[tuple[str, str], ...]
+    total: str
+    value: Expr
+    loads: tuple[Load, ...]
+    tensors: int
+    scalars: int
+
+    def role(self, loop: ContractionLoop) -> str:
+        """The role of an outer loop."""
+        return dict(self.roles)[loop.axis]
+
+    @property
+    def terms(self) -> int:
+        """How many products are added up for one element, limits aside."""
+        sizes = {loop.axis: loop.size for loop in self.summed}
+        count = 1
+        for size in sizes.values():
+            count *= size
+        return count
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{a.tensor.name} {a.tensor.data_type} + {a.base}" for a in self.accesses)
+        outer = (f"for {loop} ({self.role(loop)})" for loop in self.outer)
+        summed = (f"  sum {loop}" for loop in self.summed)
+        return "\n".join([names, *outer, *summed, f"= {self.value}"])
+
+
+FIRST, SECOND, DESTINATION = 0, 1, 2
+"""The numbers of the accesses of every contraction."""
+
+
+def find_contraction(tree: LoopTree) -> Contraction | None:
+    """The tree as a contraction of linear strides; None where it is none, or its layouts are not linear."""
+    parts = _parts_of_tree(tree)
+    if parts is None:
+        return None
+    outer, inner, fold, product, value, store = parts
+    loads = _distinct(part for part in parts_of(value) if isinstance(part, Load))
+    reached = [*product, Load(store.tensor, store.index), *loads]
+    digits = _digits((*outer.axes, *inner.axes), tree, reached)
+    if digits is None:
+        return None
+    accesses = tuple(_access(tree, load) for load in reached)
+    roles = tuple((axis.name, _role(axis.name, *product)) for axis in outer.axes)
+    names = [tensor.name for tensor in tree.tensors]
+    found = Contraction(
+        accesses,
+        tuple(names.index(access.tensor.name) for access in accesses),
+        _loops(outer.axes, digits, tree, reached),
+        _loops(inner.axes, digits, tree, reached),
+        tuple(limit for limit in _limits(inner, (*outer.axes, *inner.axes)) if limit is not None),
+        roles,
+        fold.names[0],
+        value,
+        loads,
+        len(tree.tensors),
+        tree.scalars,
+    )
+    return _turned(found)
+
+
+_Parts = tuple[Each, Each, Fold, tuple[Load, Load], Expr, Store]
+
+
+def _parts_of_tree(tree: LoopTree) -> _Parts | None:
+    """The loops, the fold, its factors, the result with all names put in, and the store."""
+    if len(tree.items) != 1 or tree.wide:
+        return None
+    outer = tree.items[0]
+    if outer.guards or outer.locals or len(outer.items) < 2:
+        return None
+    inner, *lets, store = outer.items
+    if not isinstance(inner, Each) or not isinstance(store, Store) or len(inner.items) != 1 or inner.locals:
+        return None
+    fold = inner.items[0]
+    if (
+        not isinstance(fold, Fold)
+        or fold.op != "sum"
+        or any(guard.index.divisor != 1 for guard in inner.guards)
+    ):
+        return None
+    product = _factors(fold.values[0])
+    value = _with_names(store.value, lets)
+    if product is None or value is None or not _is_simple(value, fold.names[0]):
+        return None
+    return outer, inner, fold, product, value, store
+
+
+def _factors(value: Expr) -> tuple[Load, Load] | None:
+    if not isinstance(value, Apply) or value.op != "mul":
+        return None
+    first, second = value.args
+    return (first, second) if isinstance(first, Load) and isinstance(second, Load) else None
+
+
+def _with_names(value: Expr, lets: Sequence[object]) -> Expr | None:
+    """The expression with the values of names in their places; None where an item is no `Let`."""
+    known: dict[str, Expr] = {}
+    for item in lets:
+        if not isinstance(item, Let):
+            return None
+        known[item.name] = _replaced(item.value, known)
+    return _replaced(value, known)
+
+
+def _replaced(value: Expr, known: dict[str, Expr]) -> Expr:
+    if isinstance(value, Ref):
+        return known.get(value.name, value)
+    if isinstance(value, Apply):
+        return Apply(value.op, tuple(_replaced(each, known) for each in value.args))
+    return value
+
+
+def _is_simple(value: Expr, total: str) -> bool:
+    parts = tuple(parts_of(value))
+    refs = {part.name for part in parts if isinstance(part, Ref)}
+    is_linear = all(at.divisor == 1 for part in parts if isinstance(part, Load) for at in part.index)
+    return refs <= {total} and is_linear and not any(isinstance(part, Coordinate) for part in parts)
+
+
+def _distinct(loads: Iterable[Load]) -> tuple[Load, ...]:
+    return tuple(dict.fromkeys(loads))
+
+
+def _role(axis: str, first: Load, second: Load) -> str:
+    in_first, in_second = (
+        any(axis == name for at in load.index for name, _ in at.terms) for load in (first, second)
+    )
+    if in_first == in_second:
+        return "batch"
+    return "row" if in_first else "column"
+
+
+# --- digits and strides -------------------------------------------------------------------------------------
+
+
+def _dims(tree: LoopTree, load: Load) -> Iterable[tuple[Affine, IndexDigits]]:
+    return zip(load.index, tree.tensor(load.tensor).digits, strict=True)
+
+
+def _digits(
+    axes: Sequence[TreeAxis], tree: LoopTree, loads: Sequence[Load]
+) -> dict[str, tuple[int, ...]] | None:
+    """The steps of the digits of every axis, outermost first; None where they do not divide each other, or
+    an index mixes digits of several axes.
+    """
+    steps: dict[str, set[int]] = {axis.name: {1} for axis in axes}
+    for load in loads:
+        for at, digits in _dims(tree, load):
+            if len(digits) == 1:
+                continue
+            whole = digits[-1].step
+            single = [name for name, factor in at.terms if factor % whole]
+            if at.constant % whole or len(single) > 1 or any(dict(at.terms)[name] != 1 for name in single):
+                return None
+            for name in single:
+                steps[name].update(digit.step for digit in digits)
+    found: dict[str, tuple[int, ...]] = {}
+    for axis in axes:
+        chain = sorted(step for step in steps[axis.name] if step < axis.extent or step == 1)
+        if any(high % low for low, high in pairwise(chain)):
+            return None
+        found[axis.name] = tuple(reversed(chain))
+    return found
+
+
+def _loops(
+    axes: Sequence[TreeAxis], digits: dict[str, tuple[int, ...]], tree: LoopTree, loads: Sequence[Load]
+) -> tuple[ContractionLoop, ...]:
+    found: list[ContractionLoop] = []
+    for axis in axes:
+        above = -(-axis.extent // digits[axis.name][0]) * digits[axis.name][0]
+        for step in digits[axis.name]:
+            strides = tuple(_stride(tree, load, axis.name, step) for load in loads)
+            extent = min(above // step, -(-axis.extent // step))
+            found.append(ContractionLoop(axis.name, step, extent, axis.extent, strides))
+            above = step
+    return tuple(found)
+
+
+def _stride(tree: LoopTree, load: Load, axis: str, step: int) -> int:
+    """How far the offset moves for `step` of the index of an axis."""
+    moved = 0
+    for at, digits in _dims(tree, load):
+        factor = dict(at.terms).get(axis, 0)
+        whole = digits[-1]
+        if len(digits) == 1 or factor % whole.step == 0:
+            moved += factor * step // whole.step * whole.stride if factor else 0
+        else:
+            moved += stride_at(digits, step)
+    return moved
+
+
+def _access(tree: LoopTree, load: Load) -> TensorAccess:
+    tensor = tree.tensor(load.tensor)
+    constants = (at.constant // digits[-1].step * digits[-1].stride for at, digits in _dims(tree, load))
+    return TensorAccess(tensor, tensor.base + sum(constants))
+
+
+def _limits(inner: Each, axes: Sequence[TreeAxis]) -> Iterable[Limit | None]:
+    """The guards that leave anything out."""
+    extents = {axis.name: axis.extent for axis in axes}
+    for guard in inner.guards:
+        ends = [factor * (extents[name] - 1) for name, factor in guard.index.terms]
+        low = guard.index.constant + sum(min(end, 0) for end in ends)
+        high = guard.index.constant + sum(max(end, 0) for end in ends)
+        is_whole = low >= 0 and high < guard.size
+        yield None if is_whole else Limit(guard.index.terms, guard.index.constant, guard.size)
+
+
+# --- which factor is broadcast ------------------------------------------------------------------------------
+
+
+def lane_loop(contraction: Contraction) -> ContractionLoop | None:
+    """The outer loop along which the destination is contiguous; None where there is none."""
+    unit = [loop for loop in contraction.outer if loop.strides[DESTINATION] == 1]
+    return max(unit, key=lambda loop: loop.extent, default=None)
+
+
+_OTHER_ROLE = {"row": "column", "column": "row", "batch": "batch"}
+
+
+def _turned(found: Contraction) -> Contraction:
+    """The factors exchanged where the destination is contiguous along a row."""
+    lanes = lane_loop(found)
+    if lanes is None or found.role(lanes) != "row":
+        return found
+
+    def turned(loops: tuple[ContractionLoop, ...]) -> tuple[ContractionLoop, ...]:
+        return tuple(replace(loop, strides=_exchanged(loop.strides)) for loop in loops)
+
+    return replace(
+        found,
+        accesses=_exchanged(found.accesses),
+        places=_exchanged(found.places),
+        outer=turned(found.outer),
+        summed=turned(found.summed),
+        roles=tuple((axis, _OTHER_ROLE[role]) for axis, role in found.roles),
+    )
+
+
+def _exchanged(row: tuple[T, ...]) -> tuple[T, ...]:
+    first, second, *rest = row
+    return (second, first, *rest)
+
+
+def scalars_of(value: Expr) -> tuple[int, ...]:
+    """The scalars that an expression reads."""
+    return tuple(dict.fromkeys(part.number for part in parts_of(value) if isinstance(part, Scalar)))

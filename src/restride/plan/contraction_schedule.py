@@ -1,0 +1,296 @@
+"""The schedule of a contraction: which rows and columns of the result are held in registers at once.
+
+A **tile** is `rows` positions of one row loop by `vectors` vectors of columns. All of its sums stay in
+registers while a kernel runs through the summed loops: each step loads `vectors` vectors of one factor,
+broadcasts `rows` elements of the other, and does `rows * vectors` multiply-adds. So a tile wants to be large,
+and nearly square in what it loads; what is left of rows and columns wants to be small.
+
+    tiles run over     batch loops, then either one row loop or the columns, then the rest
+    a limit            of the tile's row loop decides when code is written which rows a tap has; another one
+                       decides at run time from where to where a summed loop goes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from .contraction import DESTINATION, FIRST, SECOND, Contraction, ContractionLoop, Limit, lane_loop
+from .machine import Machine
+
+# Row tiles of more kinds than this, as edges of windows make them, would be too much code.
+_MOST_KINDS = 8
+_ACCUMULATOR_BITS = 32
+# How many multiply-adds follow each other in a loop before it counts: more takes longer to compile.
+_UNROLLED = 128
+# A multiply-add takes so long, in multiply-adds that do not wait for each other.
+_LATENCY = 4
+
+Rows = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowTile:
+    """A kind of tile: how many rows; and where a window leaves rows out, the rows [low, high) of each tap."""
+
+    rows: int
+    taps: tuple[Rows, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionPlan:
+    """A schedule. `row` is the loop that tiles cut, `lane` the axis of columns; `grid` the other outer loops.
+
+    `kinds[tiles[i]]` is row tile i, which begins at row `starts[i]`. `tap` is the summed axis that the taps
+    of the tiles count. `groups` tiles of `vectors` vectors of `lanes` columns cover them; `columns` are
+    written with padding, `size` without.
+    """
+
+    contraction: Contraction
+    lanes: int
+    vectors: int
+    row: ContractionLoop
+    kinds: tuple[RowTile, ...]
+    tiles: tuple[int, ...]
+    starts: tuple[int, ...]
+    tap: str
+    grid: tuple[ContractionLoop, ...]
+    columns_at: int
+    unroll: int
+    columns: int
+    size: int
+
+    @property
+    def groups(self) -> int:
+        """How many tiles cover the columns."""
+        return -(-self.columns // (self.lanes * self.vectors))
+
+    @property
+    def steps(self) -> int:
+        """Tiles that threads can share."""
+        return prod(loop.extent for loop in self.grid) * self.groups * len(self.tiles)
+
+    @property
+    def lane_digits(self) -> tuple[ContractionLoop, ...]:
+        """The loops of the columns' axis, outermost first."""
+        lane = lane_loop(self.contraction)
+        assert lane is not None
+        return tuple(loop for loop in self.contraction.outer if loop.axis == lane.axis)
+
+    def column_offset(self, access: int, column: int) -> int:
+        """The offset of a column in a tensor."""
+        offset, above = 0, column
+        for loop in self.lane_digits:
+            offset += above // loop.step * loop.strides[access]
+            above %= loop.step
+        return offset
+
+    @property
+    def is_by_lanes(self) -> bool:
+        """True where both factors have a vector for each vector of columns, as channels of a depthwise
+        convolution have.
+        """
+        return self.contraction.role(self.lane_digits[-1]) == "batch"
+
+    def __str__(self) -> str:
+        shape = f"{max(kind.rows for kind in self.kinds)} x {self.vectors} vectors of {self.lanes}"
+        return f"tiles of {shape}, {len(self.tiles)} x {self.groups} of them; unrolled {self.unroll}"
+
+
+def schedule_contraction(contraction: Contraction, machine: Machine) -> ContractionPlan | None:
+    """The plan for a machine; None where its loads and stores would not be vectors."""
+    lane = lane_loop(contraction)
+    if lane is None or not _has_vectors(contraction, lane) or not _has_whole_loops(contraction):
+        return None
+    digits = [loop for loop in contraction.outer if loop.axis == lane.axis]
+    if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
+        return None
+    others = _merged_rows(contraction, [loop for loop in contraction.outer if loop.axis != lane.axis])
+    rows = [loop for loop in others if contraction.role(loop) == "row" and _can_be_tiled(contraction, loop)]
+    if any(loop.step > 1 or _is_split(loop, others) for loop in rows):
+        return None
+    row = max(
+        rows, key=lambda loop: (min(loop.extent, 16), -loop.strides[FIRST]), default=_one_row(contraction)
+    )
+    return _with_tiles(contraction, machine, digits, row, [loop for loop in others if loop is not row])
+
+
+def _one_row(contraction: Contraction) -> ContractionLoop:
+    """What stands for the rows of a result that has none."""
+    return ContractionLoop("", 1, 1, 1, (0,) * len(contraction.accesses))
+
+
+def _has_whole_loops(contraction: Contraction) -> bool:
+    """True where elements are whole bytes, digits follow each other in the order of the loops, and each limit
+    is about one summed axis of one digit.
+    """
+    if any(access.tensor.data_type.bits < 8 for access in contraction.accesses):
+        return False
+    steps: dict[str, list[int]] = {}
+    for loop in summed_order(contraction):
+        steps.setdefault(loop.axis, []).append(loop.step)
+    if any(found != sorted(found, reverse=True) or len(found) > 2 for found in steps.values()):
+        return False
+    for limit in contraction.limits:
+        summed = [name for name, _ in limit.terms if name in steps]
+        if len(summed) != 1 or len(steps[summed[0]]) > 1 or limit.coefficient(summed[0]) < 1:
+            return False
+    return bool(steps)
+
+
+def _has_vectors(contraction: Contraction, lane: ContractionLoop) -> bool:
+    """True where a factor that moves along the lanes is contiguous there."""
+    moved = lane.strides[FIRST], lane.strides[SECOND]
+    return moved == ((1, 1) if contraction.role(lane) == "batch" else (0, 1))
+
+
+def _is_padded_along_lanes(contraction: Contraction, lane: ContractionLoop) -> bool:
+    """True where the destination has padding along the columns only."""
+    tensor = contraction.accesses[DESTINATION].tensor
+    padded = [dim for dim, (n, m) in enumerate(zip(tensor.sizes, tensor.padded, strict=True)) if n != m]
+    if not padded:
+        return True
+    digits = tensor.digits[padded[0]]
+    return len(padded) == 1 and digits[0].stride == 1 and lane.size == tensor.sizes[padded[0]]
+
+
+def _is_split(loop: ContractionLoop, loops: Sequence[ContractionLoop]) -> bool:
+    return sum(other.axis == loop.axis for other in loops) > 1
+
+
+def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
+    """True where the limits on a loop have one tap each, so that code can know its rows."""
+    own = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
+    return len(own) < 2 and all(_tap_of(contraction, limit, loop) is not None for limit in own)
+
+
+def _tap_of(contraction: Contraction, limit: Limit, row: ContractionLoop) -> ContractionLoop | None:
+    others = [name for name, _ in limit.terms if name != row.axis]
+    taps = [loop for loop in contraction.summed if loop.axis in others]
+    return taps[0] if len(others) == len(taps) == 1 else None
+
+
+def _merged_rows(contraction: Contraction, loops: list[ContractionLoop]) -> list[ContractionLoop]:
+    """Row loops that continue each other in every tensor, as one loop."""
+    limited = {name for limit in contraction.limits for name, _ in limit.terms}
+    found: list[ContractionLoop] = []
+    for loop in sorted(loops, key=lambda loop: -loop.strides[DESTINATION]):
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and contraction.role(last) == contraction.role(loop) == "row"
+            and not limited & {last.axis, loop.axis}
+            and all(a == b * loop.extent for a, b in zip(last.strides, loop.strides, strict=True))
+        ):
+            # Digits of one axis may be more than it has positions.
+            size = loop.size if last.axis == loop.axis else last.extent * loop.extent
+            found[-1] = replace(loop, extent=size, size=size)
+        else:
+            found.append(loop)
+    return found
+
+
+# --- tiles --------------------------------------------------------------------------------------------------
+
+
+def _with_tiles(
+    contraction: Contraction,
+    machine: Machine,
+    digits: Sequence[ContractionLoop],
+    row: ContractionLoop,
+    others: Sequence[ContractionLoop],
+) -> ContractionPlan | None:
+    most = machine.vector_bytes * 8 // _ACCUMULATOR_BITS
+    block = digits[0].step if len(digits) > 1 else 0
+    lanes = gcd(most, block) if block else most
+    size = digits[0].size
+    columns = _padded_size(contraction, size)
+    if not block and columns > size and columns < lanes:
+        lanes = gcd(most, columns)
+    shape = _best_tile(contraction, machine, row.extent, -(-columns // lanes), block // lanes or 1)
+    kinds, tiles, starts, tap = _row_tiles(contraction, row, shape[0])
+    if len(kinds) > _MOST_KINDS:
+        return None
+    ordered, at = _order(contraction, others)
+    plan = ContractionPlan(
+        contraction, lanes, shape[1], row, kinds, tiles, starts, tap, ordered, at, 1, columns, size
+    )
+    return replace(plan, unroll=_unroll(contraction, tap, max(kind.rows for kind in kinds) * shape[1]))
+
+
+def _padded_size(contraction: Contraction, size: int) -> int:
+    tensor = contraction.accesses[DESTINATION].tensor
+    return next((m for n, m in zip(tensor.sizes, tensor.padded, strict=True) if m != n), size)
+
+
+def _best_tile(
+    contraction: Contraction, machine: Machine, rows: int, vectors: int, whole: int
+) -> tuple[int, int]:
+    """The rows and vectors of a tile, by the time that all tiles take; vectors are multiples of `whole`."""
+    wide = machine.vector_bytes >= 64
+    candidates: list[tuple[float, int, int]] = []
+    for count in range(whole, min(max(vectors, whole), machine.registers // 2) + whole, whole):
+        most = (machine.registers - 1 - count) // count
+        for tile in range(1, min(max(most, 1), rows) + 1):
+            tiles = -(-rows // tile)
+            even = -(-rows // tiles)
+            work = max(even * count / (1 if wide else 2), (even + count) / (1 if wide else 2), _LATENCY)
+            candidates.append((work * tiles * -(-vectors // count), -even * count, count))
+    _, area, count = min(candidates)
+    return -area // count, count
+
+
+def _row_tiles(
+    contraction: Contraction, row: ContractionLoop, rows: int
+) -> tuple[tuple[RowTile, ...], tuple[int, ...], tuple[int, ...], str]:
+    """The kinds of tiles, the kind of each, where each begins, and the axis that their taps count."""
+    limit = next((limit for limit in contraction.limits if limit.coefficient(row.axis)), None)
+    tap = None if limit is None else _tap_of(contraction, limit, row)
+    found: list[RowTile] = []
+    starts = tuple(range(0, row.extent, rows))
+    for start in starts:
+        count = min(rows, row.extent - start)
+        taps = () if limit is None or tap is None else tuple(_taps(limit, row, tap, start, count))
+        found.append(RowTile(count, () if all(each == (0, count) for each in taps) else taps))
+    kinds = tuple(dict.fromkeys(found))
+    return kinds, tuple(map(kinds.index, found)), starts, tap.axis if tap is not None else ""
+
+
+def _taps(limit: Limit, row: ContractionLoop, tap: ContractionLoop, start: int, count: int) -> Iterator[Rows]:
+    """Of each tap, the rows of a tile whose index is inside."""
+    for position in range(tap.size):
+        at = limit.constant + limit.coefficient(tap.axis) * position
+        inside = [i for i in range(count) if 0 <= at + limit.coefficient(row.axis) * (start + i) < limit.size]
+        yield (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+
+def _order(
+    contraction: Contraction, loops: Sequence[ContractionLoop]
+) -> tuple[tuple[ContractionLoop, ...], int]:
+    """The loops around tiles, and how many of them are outside of the groups of columns.
+
+    What is larger, the rows' factor or the columns', is read once: its loops are outside.
+    """
+    sizes = [prod(contraction.accesses[i].tensor.sizes) for i in (FIRST, SECOND)]
+    batches = [loop for loop in loops if contraction.role(loop) == "batch"]
+    columns = [loop for loop in loops if contraction.role(loop) == "column"]
+    rows = [loop for loop in loops if contraction.role(loop) == "row"]
+    outside = rows[:1] if sizes[0] >= sizes[1] else []
+    before = [*batches, *outside, *columns]
+    return (*before, *rows[len(outside) :]), len(before)
+
+
+def _unroll(contraction: Contraction, tap: str, area: int) -> int:
+    """How many steps of the innermost summed loop are written out: a divisor of what every run of it has."""
+    inner = summed_order(contraction)[-1]
+    if inner.axis != tap and any(limit.coefficient(inner.axis) for limit in contraction.limits):
+        return 1
+    whole = inner.extent if inner.size == inner.extent else gcd(inner.extent, inner.size)
+    most = max(1, min(16, _UNROLLED // max(area, 1)))
+    return max(n for n in range(1, most + 1) if whole % n == 0)
+
+
+def summed_order(contraction: Contraction) -> tuple[ContractionLoop, ...]:
+    """The summed loops, outermost first: far strides of the rows' factor outside."""
+    return tuple(sorted(contraction.summed, key=lambda loop: (-loop.strides[FIRST], -loop.step)))

@@ -1,0 +1,111 @@
+"""Loop trees that sum products: convolutions and matrix products of descriptors, compiled and run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.emit import entry
+from restride.plan.expression import Affine, Expr, Ref, TreeAxis, apply, index_of
+from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
+from restride.targets.cpu_contraction import LoweredContraction
+
+from .guarded import Guarded
+from .machine_code import loaded
+
+
+class ConvolutionShape(NamedTuple):
+    """A convolution: batch, groups, channels of a group in and out, height and width; then its window."""
+
+    batch: int
+    groups: int
+    inputs: int
+    outputs: int
+    height: int
+    width: int
+    kernel: tuple[int, int] = (3, 3)
+    stride: int = 1
+    padding: int = 1
+    dilation: int = 1
+
+    def out_size(self, size: int, kernel: int) -> int:
+        """The extent of the destination along a dim."""
+        return (size + 2 * self.padding - (kernel - 1) * self.dilation - 1) // self.stride + 1
+
+    def descs(self, src: str, weights: str, dst: str, data_type: str = "f32") -> tuple[MemoryDesc, ...]:
+        """Source, weights, destination and bias."""
+        n, g, ic, oc, h, w, (kh, kw), *_ = self
+        out = (n, g * oc, self.out_size(h, kh), self.out_size(w, kw))
+        dims = (g, oc, ic, kh, kw) if g > 1 else (oc, ic, kh, kw)
+        return (
+            MemoryDesc((n, g * ic, h, w), data_type, src),
+            MemoryDesc(dims, data_type, weights),
+            MemoryDesc(out, "f32", dst),
+            MemoryDesc((g * oc,), "f32", "a"),
+        )
+
+
+def convolution_tree(
+    window: ConvolutionShape, descs: Sequence[MemoryDesc], *, is_relu: bool = False
+) -> LoopTree:
+    """`dst = src * weights + bias`, or no less than 0."""
+    names = ("src", "weights", "dst", "bias")
+    src, weights, dst, bias = map(TreeTensor.of_desc, names, descs)
+    n, g, oc, oh, ow = map(TreeAxis, ("n", "g", "oc", "oh", "ow"), (*_outer(window), *dst.sizes[2:]))
+    ic, kh, kw = map(TreeAxis, ("ic", "kh", "kw"), (window.inputs, *window.kernel))
+    ih, iw = (
+        out * window.stride + tap * window.dilation - window.padding for out, tap in ((oh, kh), (ow, kw))
+    )
+    first, last = _channels(window, g, ic, oc)
+    taps = (oc, ic, kh, kw) if window.groups == 1 else (g, oc, ic, kh, kw)
+    factor = src.load(n, first, ih, iw) * weights.load(*taps)
+    guards = Guard(ih, window.height), Guard(iw, window.width)
+    summed = Each((ic, kh, kw), (fold_over("sum", "total", factor),), guards)
+    value: Expr = Ref("total") + bias.load(last)
+    value = apply("max", value, 0.0) if is_relu else value
+    axes = (n, oc, oh, ow) if window.groups == 1 else (n, g, oc, oh, ow)
+    loops = Each(axes, (summed, dst.store((n, last, oh, ow), value)))
+    return LoopTree((src, weights, dst, bias), (loops,)).verify()
+
+
+def _outer(window: ConvolutionShape) -> tuple[int, int, int]:
+    return window.batch, window.groups, window.outputs
+
+
+def _channels(window: ConvolutionShape, g: TreeAxis, ic: TreeAxis, oc: TreeAxis) -> tuple[Affine, Affine]:
+    if window.groups == 1:
+        return index_of(ic)[0], index_of(oc)[0]
+    if window.inputs == window.outputs == 1:
+        return index_of(g)[0], index_of(g)[0]
+    return g * window.inputs + ic, g * window.outputs + oc
+
+
+def product_tree(first: MemoryDesc, second: MemoryDesc, dst: MemoryDesc) -> LoopTree:
+    """`dst[b, m, n] = sum of first[b, m, k] * second[b, k, n]`."""
+    a, b, c = map(TreeTensor.of_desc, ("first", "second", "dst"), (first, second, dst))
+    batch, m, n = map(TreeAxis, ("b", "m", "n"), dst.dims)
+    k = TreeAxis("k", first.dims[2])
+    summed = Each((k,), (fold_over("sum", "total", a.load(batch, m, k) * b.load(batch, k, n)),))
+    return LoopTree(
+        (a, b, c), (Each((batch, m, n), (summed, c.store((batch, m, n), Ref("total")))),)
+    ).verify()
+
+
+def run_contraction(lowered: LoweredContraction, buffers: Sequence[Guarded], parts: int = 1) -> None:
+    """Run the machine code on buffers in the order of the tree's tensors, in so many parts."""
+    library = loaded(lowered.ir(), lowered.isa)
+    kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)(
+        library.address(entry.ENTRY)
+    )
+    slots = (ctypes.c_uint64 * len(buffers))(*(buffer.address for buffer in buffers))
+    for part in range(parts):
+        kernel(0, 0, ctypes.addressof(slots), part, parts)
+
+
+def random_values(md: MemoryDesc, seed: int) -> np.ndarray:
+    """Small whole numbers, whose sums of products are exact in any order."""
+    return np.random.default_rng(seed).integers(-4, 5, md.dims).astype(np.float32)

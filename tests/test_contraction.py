@@ -1,0 +1,139 @@
+"""Contractions: sums of products, found in loop trees, in tiles of registers, on every instruction set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.plan.contraction import find_contraction
+from restride.plan.interpret_tree import interpret_tree
+from restride.plan.tree import LoopTree
+from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
+from restride.targets.isa import CacheSizes, Isa
+from support.contractions import (
+    ConvolutionShape,
+    convolution_tree,
+    product_tree,
+    random_values,
+    run_contraction,
+)
+from support.effort import examples
+from support.guarded import Guarded
+from support.kernels import POISON, isa_id, runnable
+from support.trees import flat_of
+
+BLOCKED = "nChw16c", "OIhw16i16o", "nChw16c"
+CONVOLUTIONS = [
+    (ConvolutionShape(1, 1, 16, 32, 7, 9), BLOCKED),
+    (ConvolutionShape(2, 1, 20, 20, 7, 9, stride=2), BLOCKED),
+    (ConvolutionShape(2, 1, 3, 20, 13, 9, stride=2), ("nchw", "Ohwi16o", "nChw16c")),
+    (ConvolutionShape(1, 1, 20, 33, 7, 9, dilation=2, padding=2), ("nhwc", "hwio", "nhwc")),
+    (ConvolutionShape(1, 1, 5, 33, 7, 9, (1, 1), padding=0), ("nhwc", "hwio", "nhwc")),
+    (ConvolutionShape(1, 1, 48, 40, 5, 5, (1, 1), padding=0), BLOCKED),
+    (ConvolutionShape(1, 32, 1, 1, 7, 9), ("nChw16c", "Goihw16g", "nChw16c")),
+    (ConvolutionShape(1, 20, 1, 1, 7, 9), ("nhwc", "decab", "nhwc")),
+    (ConvolutionShape(1, 2, 16, 32, 7, 9), ("nChw16c", "gOIhw16i16o", "nChw16c")),
+    (ConvolutionShape(1, 1, 8, 24, 6, 40, (1, 7), padding=3), ("nChw8c", "OIhw8i8o", "nChw8c")),
+    (ConvolutionShape(1, 1, 16, 16, 1, 1, padding=1), BLOCKED),
+]
+
+
+def _check(tree: LoopTree, descs: tuple[MemoryDesc, ...], isa: Isa, *, at_end: bool, parts: int = 1) -> None:
+    """Only the destination is written, and holds what is interpreted; nothing beside the tensors is read."""
+    lowered = lower_contraction(tree, isa, CacheSizes())
+    assert isinstance(lowered, LoweredContraction)
+    written = tree.written[0]
+    flats = [
+        flat_of(md, None if tensor.name == written else random_values(md, i))
+        for i, (md, tensor) in enumerate(zip(descs, tree.tensors, strict=True))
+    ]
+    buffers = [Guarded(flat.nbytes, at_end=at_end) for flat in flats]
+    for buffer, flat, tensor in zip(buffers, flats, tree.tensors, strict=True):
+        buffer.write(flat.tobytes())
+        if tensor.name != written:
+            buffer.lock()
+    run_contraction(lowered, buffers, parts)
+    interpret_tree(tree, flats)
+    target = [tensor.name for tensor in tree.tensors].index(written)
+    got = np.frombuffer(buffers[target].read(), flats[target].dtype)
+    np.testing.assert_array_equal(got, flats[target])
+    assert buffers[target].around() <= {POISON}
+
+
+@pytest.mark.parametrize("isa", runnable(), ids=isa_id)
+@pytest.mark.parametrize(("window", "formats"), CONVOLUTIONS, ids=str)
+def test_convolutions_equal_the_interpreter(
+    window: ConvolutionShape, formats: tuple[str, str, str], isa: Isa
+) -> None:
+    descs = window.descs(*formats)
+    _check(convolution_tree(window, descs, is_relu=True), descs, isa, at_end=True)
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_parts_write_tiles_of_their_own(parts: int) -> None:
+    window, formats = CONVOLUTIONS[1]
+    descs = window.descs(*formats)
+    _check(convolution_tree(window, descs), descs, runnable()[-1], at_end=False, parts=parts)
+
+
+_EXTENTS = st.integers(1, 40)
+
+
+@settings(max_examples=examples(60))
+@given(
+    dims=st.tuples(st.integers(1, 3), _EXTENTS, _EXTENTS, _EXTENTS),
+    formats=st.sampled_from(
+        [("abc", "abc", "abc"), ("acb", "abc", "abc"), ("abc", "acb", "acb"), ("aBc8b", "abc", "abc")]
+    ),
+    level=st.sampled_from(runnable()),
+    at_end=st.booleans(),
+)
+def test_products_of_matrices_equal_the_interpreter(
+    dims: tuple[int, int, int, int], formats: tuple[str, str, str], level: Isa, at_end: bool
+) -> None:
+    batch, m, k, n = dims
+    shapes = (batch, m, k), (batch, k, n), (batch, m, n)
+    first, second, dst = (MemoryDesc(d, "f32", tag) for d, tag in zip(shapes, formats, strict=True))
+    descs = first, second, dst
+    tree = product_tree(*descs)
+    if lower_contraction(tree, level, CacheSizes()) is None:
+        assert formats == ("abc", "acb", "acb") or 1 in (m, n) or m % 8
+        return
+    _check(tree, descs, level, at_end=at_end)
+
+
+def test_a_result_along_a_row_exchanges_the_factors() -> None:
+    descs = (
+        MemoryDesc((1, 40, 7), "f32", "acb"),
+        MemoryDesc((1, 7, 9), "f32", "abc"),
+        MemoryDesc((1, 40, 9), "f32", "acb"),
+    )
+    found = find_contraction(product_tree(*descs))
+    assert found is not None
+    assert [access.tensor.name for access in found.accesses] == ["second", "first", "dst"]
+    for isa in runnable():
+        _check(product_tree(*descs), descs, isa, at_end=True)
+
+
+def test_layers_of_equal_problems_share_a_kernel() -> None:
+    window, formats = CONVOLUTIONS[0]
+    trees = [convolution_tree(window, window.descs(*formats)) for _ in range(2)]
+    lowered = [lower_contraction(tree, runnable()[-1], CacheSizes()) for tree in trees]
+    keys = {each.key for each in lowered if each is not None}
+    assert len(lowered) == 2
+    assert len(keys) == 1
+
+
+def test_tiles_hold_no_more_sums_than_there_are_registers() -> None:
+    window = ConvolutionShape(1, 1, 64, 64, 56, 56)
+    tree = convolution_tree(window, window.descs(*BLOCKED))
+    for name, registers in (("avx512", 32), ("avx2", 16), ("sse41", 16), ("neon", 32)):
+        lowered = lower_contraction(tree, Isa.for_name(name), CacheSizes())
+        assert lowered is not None
+        plan = lowered.plan
+        rows = max(kind.rows for kind in plan.kinds)
+        assert rows * plan.vectors + plan.vectors + 1 <= registers
+        assert rows * plan.vectors >= registers // 2
