@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -62,8 +63,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert answered(capsys, "--version") == f"restride {restride.__version__}\n"
 
 
-def test_no_command_or_an_unknown_one_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert failed(capsys).startswith("2 error: restride: no command given")
+def test_no_command_is_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(capsys) == answered(capsys, "--help")
+
+
+def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean restride show?" in failed(capsys, "shwo")
     assert failed(capsys, "\x00" * 5000).startswith("2 ")
     assert failed(capsys, "--jsn", "info").startswith("2 ")
@@ -147,12 +151,23 @@ def test_show_has_a_layout_before_and_after(capsys: pytest.CaptureFixture[str], 
     [
         (("--svg",), "2 error: restride show: argument --svg: expected one argument"),
         (("--svg", ""), "1 error: cannot write a file without a name"),
+        (("--svg", "a.png"), "2 error: restride show: a.png is not written"),
+        (("--html", "a"), "2 error: restride show: a is not written"),
         (("--html", "/nowhere/a.html"), "1 error: cannot write /nowhere/a.html"),
         (("--svg", "x", "--html", "x"), "2 error: --svg and --html name the same file"),
         (("--dst", "nchw"), "2 "),
         (("--dst", "any"), "2 error: format 'any' says nothing"),
     ],
-    ids=["no file", "empty name", "no folder", "same file", "other rank", "any"],
+    ids=[
+        "no file",
+        "empty name",
+        "png",
+        "no suffix",
+        "no folder",
+        "same file",
+        "other rank",
+        "any",
+    ],
 )
 def test_what_show_cannot_write(
     capsys: pytest.CaptureFixture[str],
@@ -164,6 +179,48 @@ def test_what_show_cannot_write(
     monkeypatch.chdir(tmp_path)
     assert failed(capsys, "show", "ab", "1x2", *rest).startswith(start)
     assert not list(tmp_path.iterdir())
+
+
+def test_files_are_written_over_with_force_only(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    Path("a.svg").write_text("mine")
+    error = failed(capsys, "show", "ab", "1x2", "--svg", "a.svg", "--html", "a.html")
+    assert error.startswith("2 error: restride show: a.svg is there already")
+    assert Path("a.svg").read_text() == "mine"
+    assert not Path("a.html").exists()
+    assert answered(capsys, "show", "ab", "1x2", "--svg", "a.svg", "--force") == "wrote a.svg\n"
+    assert Path("a.svg").read_text().startswith("<svg ")
+
+
+def test_arrays_are_written_over_with_force_only(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    np.save("x.npy", np.ones((2, 3), np.float32))
+    before = Path("x.npy").read_bytes()
+    assert "x.npy is there already" in failed(capsys, "reorder", "x.npy", "x.npy", "--dst", "ba")
+    assert Path("x.npy").read_bytes() == before
+    assert "y.npz is not written" in failed(capsys, "reorder", "x.npy", "y.npz", "--dst", "ba")
+    answered(capsys, "reorder", "x.npy", "x.npy", "--dst", "ba", "--force")
+    assert "f32 2x3 ba" in answered(capsys, "explain", "x.npy")
+
+
+def test_a_dash_is_a_pipe(here: Path) -> None:
+    def piped(content: bytes, *arguments: str) -> bytes:
+        done = subprocess.run([*_RESTRIDE, *arguments], input=content, capture_output=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save("x.npy", x)
+    moved = piped(Path("x.npy").read_bytes(), "reorder", "-", "-", "--dst", "ba")
+    assert np.array_equal(np.load(io.BytesIO(moved)), x.T)
+    assert b"f32 2x3 ba" in piped(moved, "explain", "-")
+    assert piped(b"", "show", "ab", "1x2", "--svg", "-").startswith(b"<svg ")
+    assert sorted(path.name for path in here.iterdir()) == ["x.npy"]
+
+
+def test_a_pipe_that_holds_no_array_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"nothing")))
+    assert failed(capsys, "explain", "-").startswith("1 error: cannot read ")
 
 
 def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,10 +297,10 @@ def test_a_failing_check_is_status_1(
     assert "FAILED  nchw to nhwc: integer division or modulo by zero" in text
 
 
-def test_the_module_alone_is_the_check() -> None:
+def test_the_module_alone_is_the_help() -> None:
     done = subprocess.run(_RESTRIDE, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "all is well" in done.stdout
+    assert done.stdout.startswith("usage: restride COMMAND ...")
 
 
 def completed(line: str) -> set[str]:
@@ -464,7 +521,7 @@ def test_file_names_that_are_no_text_are_escaped(here: Path) -> None:
     name = os.fsdecode(b"caf\xe9.npy")
     np.save(name, np.zeros(4, np.float32))
     done = subprocess.run(
-        [*_RESTRIDE, "reorder", name, name, "--dtype", "s8"], capture_output=True, check=True
+        [*_RESTRIDE, "reorder", name, name, "--dtype", "s8", "--force"], capture_output=True, check=True
     )
     assert rb"caf\udce9.npy" in done.stdout
     assert np.load(name).dtype == np.int8

@@ -35,7 +35,7 @@ def ramp(dtype: Any = np.float32, shape: tuple[int, ...] = _SHAPE) -> Any:
 
 
 def run(*arguments: str) -> None:
-    assert main(["reorder", *arguments]) == 0
+    assert main(["reorder", *arguments, "--force"]) == 0
 
 
 def head_of(desc: rs.MemoryDesc) -> bytes:
@@ -47,7 +47,7 @@ def head_of(desc: rs.MemoryDesc) -> bytes:
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The error of a reorder that fails for what the file holds; it names the file first."""
     capsys.readouterr()
-    assert main(["reorder", *arguments]) == 1
+    assert main(["reorder", *arguments, "--force"]) == 1
     out, err = capsys.readouterr()
     assert not out
     assert err.startswith("error: cannot ")
@@ -362,7 +362,7 @@ def test_what_is_no_file_is_refused(capsys: pytest.CaptureFixture[str], here: Pa
 def test_rank_and_type_errors_name_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("a.npy", ramp())
     Path("a.npy").chmod(0o600)
-    assert main(["reorder", "a.npy", "b.npy", "--dst", "ncw"]) == 1
+    assert main(["reorder", "a.npy", "b.npy", "--dst", "ncw", "--force"]) == 1
     assert "3 axes, the dims have 4" in capsys.readouterr().err
     assert not Path("b.npy").exists()
 
@@ -371,8 +371,8 @@ def test_results_that_no_machine_holds_are_refused_before_allocation(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     np.save("a.npy", ramp())
-    assert main(["reorder", "a.npy", "b.npy", "--dst", "nChw1000000000000c"]) in (1, 2)
-    assert main(["reorder", "a.npy", "b.npy", "--dst", "NChw2000000000n2000000000c"]) == 1
+    assert main(["reorder", "a.npy", "b.npy", "--dst", "nChw1000000000000c", "--force"]) in (1, 2)
+    assert main(["reorder", "a.npy", "b.npy", "--dst", "NChw2000000000n2000000000c", "--force"]) == 1
     err = capsys.readouterr().err
     assert "memory" in err or "below 2**63 bytes" in err
     assert os.listdir() == ["a.npy"]
@@ -402,4 +402,4 @@ def test_types_that_numpy_cannot_name_are_refused_with_a_way_that_works(
     np.save("x.npy", x)
     assert f"--src-dtype {data_type}" in refused(capsys, "x.npy", "y.npy", "--dst", "nhwc")
     np.save("x.npy", x.view(f"u{x.itemsize}"))
-    assert main(["reorder", "x.npy", "y.npy", "--dst", "nhwc", "--src-dtype", data_type]) == 0
+    assert main(["reorder", "x.npy", "y.npy", "--dst", "nhwc", "--src-dtype", data_type, "--force"]) == 0

@@ -3,15 +3,15 @@
 set -e
 cd "$(dirname "$0")"
 
-restride show nChw16c 1x17x2x2 --svg nChw16c.svg
-restride show nchw 1x5x2x3 --dst nhwc --svg nchw-to-nhwc.svg
-restride show nchw 1x17x1x2 --dst nChw16c --svg nchw-to-nChw16c.svg
-restride show OI2i4o2i 5x6 --svg OI2i4o2i.svg
-restride show BA2a4b4a 8x6 --dtype s8 --svg vnni.svg
-restride show nchw 1x8x2x3 --svg nchw.svg
-restride show nhwc 1x8x2x3 --svg nhwc.svg
-restride show nChw4c 1x8x2x3 --svg nChw4c.svg
-restride show nChw4c 1x6x2x2 --svg padding.svg
-restride show nhwc 1x8x2x3 --dst nChw4c --svg nhwc-to-nChw4c.svg
-restride show oi 8x6 --dst OI4i4o --svg weights.svg
-restride show nchw 1x6x2x2 --dst nChw4c --html nchw-to-nChw4c.html
+restride show nChw16c 1x17x2x2 --force --svg nChw16c.svg
+restride show nchw 1x5x2x3 --dst nhwc --force --svg nchw-to-nhwc.svg
+restride show nchw 1x17x1x2 --dst nChw16c --force --svg nchw-to-nChw16c.svg
+restride show OI2i4o2i 5x6 --force --svg OI2i4o2i.svg
+restride show BA2a4b4a 8x6 --dtype s8 --force --svg vnni.svg
+restride show nchw 1x8x2x3 --force --svg nchw.svg
+restride show nhwc 1x8x2x3 --force --svg nhwc.svg
+restride show nChw4c 1x8x2x3 --force --svg nChw4c.svg
+restride show nChw4c 1x6x2x2 --force --svg padding.svg
+restride show nhwc 1x8x2x3 --dst nChw4c --force --svg nhwc-to-nChw4c.svg
+restride show oi 8x6 --dst OI4i4o --force --svg weights.svg
+restride show nchw 1x6x2x2 --dst nChw4c --force --html nchw-to-nChw4c.html

@@ -38,7 +38,7 @@ def stall(replacement, memory):
 npy.write = stall
 # Who is started in the background has Ctrl-C ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.exit(main(["reorder", "a.npy", "out.npy", "--dtype", "s8"]))
+sys.exit(main(["reorder", "a.npy", "out.npy", "--dtype", "s8", "--force"]))
 """
 
 
@@ -50,7 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["reorder", *arguments]) == 1
+    assert main(["reorder", *arguments, "--force"]) == 1
     out, err = capsys.readouterr()
     assert not out
     assert err.startswith("error: cannot write ")
@@ -71,7 +71,7 @@ def test_places_that_take_no_file_are_refused_before_any_work(
     Path("file").write_bytes(_OLD)
     os.mkfifo("pipe")
     monkeypatch.setattr(npy, "read", None)
-    for place in ("nowhere/out.npy", "folder", "pipe", "file/out.npy", "", "zero\0byte", "a" * 300):
+    for place in ("nowhere/out.npy", "folder", "pipe", "file/out.npy", "", "zero\0.npy", "a" * 300 + ".npy"):
         assert "\n  why: " in refused(capsys, "a.npy", place, "--dst", "ba") or not place
     assert names() == ["a.npy", "file", "folder", "pipe"]
 
@@ -127,7 +127,7 @@ def test_read_only_files_and_folders_are_respected(capsys: pytest.CaptureFixture
 def test_the_output_replaces_a_file_and_keeps_its_access_rights() -> None:
     Path("out.npy").write_bytes(_OLD)
     Path("out.npy").chmod(0o640)
-    assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 0
+    assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 0
     assert np.load("out.npy").shape == (4, 3)
     assert stat.S_IMODE(os.stat("out.npy").st_mode) == 0o640
     assert names() == ["a.npy", "out.npy"]
@@ -136,7 +136,7 @@ def test_the_output_replaces_a_file_and_keeps_its_access_rights() -> None:
 def test_a_new_file_has_the_usual_access_rights() -> None:
     before = os.umask(0o027)
     try:
-        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 0
+        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 0
     finally:
         os.umask(before)
     assert stat.S_IMODE(os.stat("out.npy").st_mode) == 0o640
@@ -146,7 +146,7 @@ def test_a_symbolic_link_is_followed_and_stays() -> None:
     Path("there").mkdir()
     Path("link.npy").symlink_to("there/real.npy")
     for _ in range(2):
-        assert main(["reorder", "a.npy", "link.npy", "--dst", "ba"]) == 0
+        assert main(["reorder", "a.npy", "link.npy", "--dst", "ba", "--force"]) == 0
     assert Path("link.npy").is_symlink()
     assert names("there") == ["real.npy"]
     assert np.load("there/real.npy").shape == (4, 3)
@@ -157,14 +157,14 @@ def test_output_may_be_input_by_any_name() -> None:
     Path("link.npy").symlink_to("a.npy")
     x = np.load("a.npy")
     for name in ("a.npy", "link.npy", "same.npy"):
-        assert main(["reorder", "a.npy", name, "--dst", "ab"]) == 0
+        assert main(["reorder", "a.npy", name, "--dst", "ab", "--force"]) == 0
         assert np.array_equal(np.load(name), x)
 
 
 def test_output_may_be_an_input_of_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npy, "_PIECE", 7)
     x = np.load("a.npy")
-    assert main(["reorder", "a.npy", "a.npy", "--dst", "ba", "--dtype", "s8"]) == 0
+    assert main(["reorder", "a.npy", "a.npy", "--dst", "ba", "--dtype", "s8", "--force"]) == 0
     assert np.array_equal(np.load("a.npy"), x.T)
 
 
@@ -175,7 +175,7 @@ def test_output_may_be_an_input_of_many_pieces(monkeypatch: pytest.MonkeyPatch) 
 def no_room(here: Path) -> Iterator[None]:
     """Files may have 64 bytes at most; Python ignores the signal that would go with it."""
     # Compiled before: the kernel cache would need room too.
-    assert main(["reorder", "a.npy", "warm.npy", "--dst", "ba"]) == 0
+    assert main(["reorder", "a.npy", "warm.npy", "--dst", "ba", "--force"]) == 0
     Path("warm.npy").unlink()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
@@ -219,13 +219,13 @@ def test_disks_that_cannot_reserve_are_written_all_the_same(monkeypatch: pytest.
         raise OSError(errno.EOPNOTSUPP, "no")
 
     monkeypatch.setattr(whole.os, "posix_fallocate", refuse, raising=False)
-    assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 0
+    assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 0
     assert np.load("out.npy").shape == (4, 3)
 
 
 def test_an_error_in_the_work_leaves_the_old_file_whole(capsys: pytest.CaptureFixture[str]) -> None:
     Path("out.npy").write_bytes(_OLD)
-    assert main(["reorder", "a.npy", "out.npy", "--dst", "nchw"]) == 1
+    assert main(["reorder", "a.npy", "out.npy", "--dst", "nchw", "--force"]) == 1
     assert Path("out.npy").read_bytes() == _OLD
     assert names() == ["a.npy", "out.npy"]
 
@@ -252,7 +252,7 @@ def test_a_process_stopped_midway_leaves_the_old_file_whole(kill: signal.Signals
 
 def test_what_a_kill_left_behind_is_in_nobodys_way() -> None:
     Path(".out.npy.0123456789ab.tmp").write_bytes(b"half")
-    assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 0
+    assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 0
     assert np.load("out.npy").shape == (4, 3)
 
 
@@ -270,7 +270,7 @@ def shrinking(*args):
     return contents
 
 npy.read_npy = shrinking
-sys.exit(main(["reorder", "a.npy", "out.npy", "--dst", "ba"]))
+sys.exit(main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]))
 """
 
 
@@ -308,9 +308,9 @@ def test_a_file_larger_than_memory_is_refused_before_it_is_read(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(memory_limit, "_physical_bytes", lambda: 40)
-        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 1
+        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 1
         assert "the file does not fit into memory" in capsys.readouterr().err
         patch.setattr(memory_limit, "_physical_bytes", lambda: 80)
-        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba"]) == 1
+        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 1
         assert "source and result do not fit into memory" in capsys.readouterr().err
     assert names() == ["a.npy"]

@@ -1,6 +1,6 @@
 """Check in a second that restride works here: a few reorders and a shuffle, compared with NumPy.
 
-`python -m restride` does it too. Status 1 where a check fails; `restride info` tells what to report then.
+Status 1 where a check fails; `restride info` tells what to report then.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from . import npy
+from .named_files import PIPE, input_file
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
 
 
@@ -24,7 +25,7 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
         "format",
         metavar="FORMAT",
         nargs="?" if otherwise else None,
-        help=f"a tag or alias, as nChw16c or aBcd16b; or a .npy file{otherwise}",
+        help=f"a tag or alias, as nChw16c or aBcd16b; or a .npy file, - for standard input{otherwise}",
     )
     parser.add_argument(
         "dims",
@@ -40,10 +41,11 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
 
 def described(options: argparse.Namespace) -> NamedDesc:
     """The descriptor that the options name. Raises UsageError for a bad tag, or one of another rank."""
-    if options.dims is None and options.format.endswith(".npy"):
+    if options.dims is None and (options.format == PIPE or options.format.endswith(".npy")):
         if options.dtype is not None:
             raise wrong_usage("--dtype with a file", why="the file says what its elements are")
-        return NamedDesc(npy.read_desc(options.format), "")
+        with input_file(options.format, ".npy") as name:
+            return NamedDesc(npy.read_desc(name), "")
     tag = typed(parse_format, options.format)
     if options.dims is None:
         raise wrong_usage("DIMS is missing", why="a tag says nothing of extents", hint="for example 1x17x2x2")

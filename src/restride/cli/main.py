@@ -77,13 +77,13 @@ def _reason(error: OSError) -> str:
 
 
 def _run(argv: list[str]) -> int:
-    if argv[:1] in (["-h"], ["--help"]):
+    if argv[:1] in ([], ["-h"], ["--help"]):
         say(Answer(_help()), as_json=False)
         return 0
     if argv[:1] in (["-V"], ["--version"]):
         say(Answer(f"restride {__version__}"), as_json=False)
         return 0
-    if not argv or argv[0] not in COMMANDS:
+    if argv[0] not in COMMANDS:
         raise _no_command(argv)
     module = load(argv[0])
     if COMMANDS[argv[0]].speaks:
@@ -127,8 +127,6 @@ def _help() -> str:
 
 def _no_command(argv: list[str]) -> UsageError:
     names = ", ".join(COMMANDS)
-    if not argv:
-        return wrong_usage("restride: no command given", why=f"there are {names}", hint="see restride --help")
     near = nearest(argv[0][:40], COMMANDS)
     hint = f"did you mean restride {near}?" if near else "see restride --help"
     return wrong_usage(f"restride: no command {argv[0][:40]!r}", why=f"there are {names}", hint=hint)

@@ -27,7 +27,7 @@ class Answer:
 def say(answer: Answer, as_json: bool) -> None:
     """Print an answer on stdout and see it written. Raises RuntimeFailure (full disk), BrokenPipeError."""
     text = json.dumps(answer.values, indent=2) if as_json else answer.text
-    if sys.stdout is None:
+    if sys.stdout is None or not text:
         return
     try:
         print(printable(text, sys.stdout), flush=True)

@@ -4,13 +4,15 @@
   restride reorder out.npy back.npy --dst nchw
   restride reorder photos.npy out.npy --src nhwc --dst nChw16c --dtype f32 --scale 0.00392156862745098
   restride reorder weights.npy out.npy --dst OIhw4i16o4i --dtype s8 --scale 127
+  cat in.npy | restride reorder - - --dst nhwc > out.npy
 
 Files hold physical arrays: axes in the order of memory, inner blocks last. A row-major array is an ordinary
 .npy file; any other keeps its descriptor in a comment of its header, which NumPy ignores and restride reads,
 so that a file written here can be given to restride again with nothing said about it. For arrays from
 elsewhere that are not row-major say --src, and --dims where blocks hold padding.
 
-OUT may be IN. It appears whole or not at all; what had its name stays until then.
+OUT is not written over a file that is there, but with --force; then it may be IN. It appears whole or not at
+all; what had its name stays until then.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from ..desc.memory_desc import MemoryDesc
 from ..files.whole import Replacement, shown
 from ..runtime.memory import Memory
 from ..view.names import aligned, counted
+from ..view.units import duration
 from . import npy
 from .memory_limit import check_fits
-from .output import Answer
+from .named_files import PIPE, add_force, check_output, input_file, output_file
+from .output import Answer, tell
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
 
 
@@ -33,14 +37,15 @@ def add_arguments(parser: Parser) -> None:
     """IN OUT and what to do between them."""
     add = parser.add_argument
     tag, data_type = checked(parse_format), checked(parse_data_type)
-    add("source", metavar="IN", help="a .npy file")
-    add("target", metavar="OUT", help="the .npy file to write")
+    add("source", metavar="IN", help="a .npy file; - is standard input")
+    add("target", metavar="OUT", help="the .npy file to write; - is standard output")
     add("--dst", type=tag, metavar="FORMAT", help="format of OUT, as nhwc or nChw16c; default that of IN")
     add("--dtype", type=data_type, metavar="TYPE", help="type of OUT, as s8 or bf16; default that of IN")
     add("--scale", type=_number, metavar="X", help="multiply every element by X")
     add("--zero-point", type=_integer, metavar="N", help="then add N; integer types only")
     add("--src", type=tag, metavar="FORMAT", help="format of IN; default as the file says, else row-major")
     add("--dims", type=checked(parse_shape), metavar="DIMS", help="logical dims of IN, as 1x17x2x2")
+    add_force(parser)
     add("--src-dtype", type=data_type, metavar="TYPE", help="type of IN where .npy cannot say it, as bf16")
 
 
@@ -49,11 +54,19 @@ def run(options: argparse.Namespace) -> Answer:
     given = (options.dst, options.dtype, options.scale, options.zero_point)
     if all(value is None for value in given):
         raise wrong_usage("restride reorder: nothing to do", hint="say --dst, --dtype or --scale")
-    replacement = Replacement(options.target)
-    source = npy.read(options.source, npy.Meaning(options.src, options.dims, options.src_dtype))
-    target, seconds = _reordered(source, options)
-    npy.write(replacement, target)
-    return _answer(options, source.desc, target.desc, seconds)
+    check_output("restride reorder", options.target, (".npy",), options.force)
+    if options.json and options.target == PIPE:
+        raise wrong_usage("--json with the array on standard output", hint="name a file for OUT")
+    with input_file(options.source, ".npy") as read, output_file(options.target, ".npy") as written:
+        replacement = Replacement(written)
+        source = npy.read(read, npy.Meaning(options.src, options.dims, options.src_dtype))
+        target, seconds = _reordered(source, options)
+        npy.write(replacement, target)
+    answer = _answer(options, source.desc, target.desc, seconds)
+    if options.target != PIPE:
+        return answer
+    tell(answer.text)
+    return Answer("")
 
 
 def _reordered(source: Memory, options: argparse.Namespace) -> tuple[Memory, float]:
@@ -74,7 +87,7 @@ def _answer(options: argparse.Namespace, src: MemoryDesc, dst: MemoryDesc, secon
         {"path": path, "text": str(desc), "desc": desc.to_dict(), "bytes": desc.size} for path, desc in files
     ]
     return Answer(
-        "\n".join([*aligned(rows, "<<<"), f"reordered in {seconds * 1e3:.3g} ms, compiling included"]),
+        "\n".join([*aligned(rows, "<<<"), f"reordered in {duration(seconds)}, compiling included"]),
         {"source": values[0], "target": values[1], "seconds": seconds},
     )
 

@@ -9,12 +9,15 @@ after a reorder are side by side.
   restride show OIhw4i16o4i 20x9x1x1 --dtype s8
   restride show blocked.npy --svg blocked.svg
   restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
+  restride show nChw16c 1x17x2x2 --svg - > picture.svg
+
+Files that are there are written over with --force only; - is standard output.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
@@ -26,12 +29,13 @@ from ..view.svg import svg, svg_pair
 from ..view.text import show
 from .described import NamedDesc, described
 from .described import add_arguments as add_layout
+from .named_files import PIPE, add_force, check_output, write_output
 from .output import Answer, ink, width
 from .usage import Parser, checked, parse_format, typed, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
-_KINDS = ("svg", "html")
+_SUFFIXES = {"svg": (".svg",), "html": (".html", ".htm")}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -42,21 +46,33 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--svg", metavar="FILE", help="write a picture, and print nothing of the layout")
     parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
+    add_force(parser)
 
 
 def run(options: argparse.Namespace) -> Answer:
     """The picture, or the files written; as values the fields of the layout and the picture's lines."""
     sides = _sides(options)
-    files = {kind: name for kind in _KINDS if (name := getattr(options, kind)) is not None}
-    if options.svg is not None and options.svg == options.html:
-        raise wrong_usage("--svg and --html name the same file", hint="name two files")
-    for kind, target in [(kind, Replacement(name)) for kind, name in files.items()]:
-        _write(target, _drawn(kind, sides))
+    files = {kind: name for kind in _SUFFIXES if (name := getattr(options, kind)) is not None}
+    _check_files(files, options)
+    for kind, name in files.items():
+        write_output(name, _drawn(kind, sides))
     if options.json:
         return Answer("", {**_values(sides), "files": files})
     if files:
-        return Answer("\n".join(f"wrote {shown(name)}" for name in files.values()))
+        return Answer("\n".join(f"wrote {shown(name)}" for name in files.values() if name != PIPE))
     return Answer("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
+
+
+def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:
+    """Raise for files that cannot be written, before any is."""
+    if options.svg is not None and options.svg == options.html:
+        raise wrong_usage("--svg and --html name the same file", hint="name two files")
+    if options.json and PIPE in files.values():
+        raise wrong_usage("--json with a picture on standard output", hint="name a file for one of them")
+    for kind, name in files.items():
+        check_output("restride show", name, _SUFFIXES[kind], options.force)
+        if name != PIPE:
+            Replacement(name)
 
 
 def _sides(options: argparse.Namespace) -> list[NamedDesc]:
@@ -82,8 +98,3 @@ def _drawn(kind: str, sides: Sequence[NamedDesc]) -> bytes:
         return page(sides).encode()
     text = svg_pair(*sides) if len(sides) > 1 else svg(sides[0].desc, tag=sides[0].tag)
     return (text + "\n").encode()
-
-
-def _write(target: Replacement, content: bytes) -> None:
-    with target.open(len(content)) as file:
-        file.write(content)
