@@ -600,3 +600,33 @@ def test_the_page_about_torch_runs():
             said.getvalue()
         )
     assert "compiled" in names
+
+
+# --- large results, which lie in the pool -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16", "uint8", "bool", "complex64", "int64"])
+def test_large_results_lie_where_dead_ones_lay(kind):
+    x = torch.arange(4 * 64 * 80 * 80).remainder(50).reshape(4, 64, 80, 80).to(getattr(torch, kind))
+    first = rt.shuffle_channels(x, group=4)
+    assert torch.equal(first, x.view(4, 4, 16, 80, 80).transpose(1, 2).reshape(x.shape))
+    address, row = first.data_ptr(), first[1]
+    assert (first._is_view(), address % 4096, first.untyped_storage().nbytes()) == (False, 0, x.nbytes)
+    del first
+    assert rt.shuffle_channels(x, group=4).data_ptr() != address
+    del row
+    assert address in {rt.shuffle_channels(x, group=4).data_ptr() for _ in range(2)}
+
+
+def test_large_results_are_tensors_like_any_other():
+    x = torch.rand(4, 64, 80, 80)
+    with torch.no_grad(), torch.device("meta"):
+        y = rt.reorder(x, "nhwc", dtype="bf16")
+    assert y.device.type == "cpu"
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(y, x.to(torch.bfloat16))
+    y.mul_(2).requires_grad_()
+    (y * 3).sum().backward()
+    assert bool((y.grad == 3).all())
+    again = pickle.loads(pickle.dumps(y.detach()))
+    assert torch.equal(again, y)

@@ -5,7 +5,9 @@ This module imports torch; nothing does so but `restride.torch`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -19,6 +21,7 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.shuffle_problem import ShuffleProblem
 from ..runtime.cache import calls
+from ..runtime.result_pool import take_bytes
 from ..shuffles import shuffle as shuffle_arrays
 from ..verbose import flags
 from .arithmetic import to_factor
@@ -47,10 +50,12 @@ _TWINS: dict[Any, np.dtype[Any]] = {
 _BY_NAME = {DataType.parse(twin): kind for kind, twin in _TWINS.items()}
 
 
-# By names of this module, as each look-up inside of torch is a tenth of what a kernel takes.
-_empty_like, _empty_strided = torch.empty_like, torch.empty_strided
+# By a name of this module, as each look-up inside of torch is a tenth of what a kernel takes.
+_empty_strided = torch.empty_strided
 _CPU = torch.device("cpu")
 _HALF = 8
+# From here on results lie in the pool: torch takes large ones anew from the system each time.
+_POOLED_BYTES = 1 << 20
 RULES = {rule.call: rule for rule in (SHUFFLE, SHUFFLE_CHANNELS, CHANNEL_SHUFFLE)}
 
 
@@ -141,8 +146,7 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
     made = _found(_make_reorder, x.shape, x.stride(), x.dtype, dst, dtype, values is not NO_VALUES)
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
-    # The device by name: `with torch.device("meta")` is not about our results.
-    out = _empty_strided(x.shape, made.strides, dtype=made.dtype, device=_CPU)
+    out = made.new_result()
     if flags.profile_exec or flags.profile_create:
         return _reported(x, out, scale)
     # Strides of torch are never negative: element offset 0 is where the tensor starts.
@@ -158,7 +162,7 @@ def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
     made = _found(_make_shuffle, call, x.shape, x.stride(), x.dtype, number, axis)
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
-    out = _empty_like(x)
+    out = made.new_result()
     if flags.profile_exec or flags.profile_create:
         split = made.call.impl.problem
         assert isinstance(split, ShuffleProblem)
@@ -170,14 +174,34 @@ def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
 
 class _TensorCall:
     """A call, and what has to be known of tensors beside it: the bytes of an element and of all that is read,
-    the strides and the type of the result.
+    and how a tensor for the result is made.
     """
 
-    __slots__ = ("call", "dtype", "itemsize", "reach", "strides")
+    __slots__ = ("call", "itemsize", "new_result", "reach")
 
-    def __init__(self, call: BoundCall, itemsize: int, strides: Any, dtype: Any) -> None:
+    def __init__(self, call: BoundCall, itemsize: int, shape: Any, strides: Any, dtype: Any) -> None:
         self.call, self.reach, self.itemsize = call, call.reach, itemsize
-        self.strides, self.dtype = strides, dtype
+        # The device by name: `with torch.device("meta")` is not about our results.
+        self.new_result: Callable[[], Any] = partial(_empty_strided, shape, strides, dtype=dtype, device=_CPU)
+        if math.prod(shape) * dtype.itemsize >= _POOLED_BYTES:
+            self.new_result = _pooled(math.prod(shape), shape, strides, dtype)
+
+
+def _pooled(count: int, shape: Any, strides: Any, dtype: Any) -> Callable[[], Any]:
+    """What makes tensors in the pool. None is a view of another: autograd has rules for those."""
+    nbytes, twin = count * dtype.itemsize, _TWINS.get(dtype)
+
+    def over_array() -> Any:
+        return torch.from_numpy(np.ndarray(shape, twin, take_bytes(nbytes)[1], 0, steps))
+
+    def over_storage() -> Any:
+        flat = torch.frombuffer(take_bytes(nbytes)[1], dtype=dtype, count=count)
+        return torch.empty(0, dtype=dtype, device=_CPU).set_(flat.untyped_storage(), 0, shape, strides)
+
+    if twin is None or twin.kind == "V":
+        return over_storage
+    steps = tuple(stride * twin.itemsize for stride in strides)
+    return over_array
 
 
 def _found(make: Callable[..., _TensorCall], *kind: Any) -> _TensorCall:
@@ -198,7 +222,7 @@ def _make_reorder(
         kinds = _kind_of_bits(shape, strides, dtype), _kind_of_bits(shape, out_strides, dtype)
     else:
         kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
-    return _TensorCall(bind_reorder(*kinds, is_scaled), dtype.itemsize, out_strides, kind)
+    return _TensorCall(bind_reorder(*kinds, is_scaled), dtype.itemsize, shape, out_strides, kind)
 
 
 def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, axis: int) -> _TensorCall:
@@ -206,7 +230,7 @@ def _make_shuffle(call: str, shape: Any, strides: Any, dtype: Any, number: int, 
     src, dst = (_kind_of_bits(shape, steps, dtype) for steps in (strides, like.stride()))
     at, size = RULES[call].split(tuple(shape), axis, number)
     made = bind_shuffle(SHUFFLE, src, dst, at, size)
-    return _TensorCall(made, dtype.itemsize, like.stride(), dtype)
+    return _TensorCall(made, dtype.itemsize, tuple(shape), like.stride(), dtype)
 
 
 def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> ArrayKind:
