@@ -32,7 +32,7 @@ from restride.plan.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fol
 from restride.runtime.alloc import address_of
 from restride.runtime.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import lower_tree
-from restride.targets.isa import Isa
+from restride.targets.isa import CacheSizes, Isa
 
 _NUMPY = NumpyArithmetic()
 
@@ -203,7 +203,7 @@ def run_kernels(
     tree: LoopTree, flats: Sequence[Array], isa: Isa, scalars: Sequence[float] = (), parts: int = 1
 ) -> None:
     """Run a tree as kernels of an instruction set, in so many parts one after the other."""
-    lowered = lower_tree(tree, isa)
+    lowered = lower_tree(tree, isa, CacheSizes())
     for name, nest in lowered.cleared:
         place = [tensor.name for tensor in tree.tensors].index(name)
         interpret(nest, flats[place], flats[place])

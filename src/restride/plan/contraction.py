@@ -177,7 +177,9 @@ def _factors(value: Expr) -> tuple[Load, Load] | None:
     if not isinstance(value, Apply) or value.op != "mul":
         return None
     first, second = value.args
-    return (first, second) if isinstance(first, Load) and isinstance(second, Load) else None
+    if not isinstance(first, Load) or not isinstance(second, Load) or first.tensor == second.tensor:
+        return None
+    return first, second
 
 
 def _with_names(value: Expr, lets: Sequence[object]) -> Expr | None:

@@ -251,7 +251,7 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
     load_whole("restride.targets.cpu_kernels")
     from ..targets.cpu_kernels import lower_tree
 
-    lowered = lower_tree(step.tree, isa)
+    lowered = lower_tree(step.tree, isa, caches)
     places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
     for name, nest in lowered.cleared:
         clears = NestStep(nest, places[name], places[name], nest.moved_bytes, (0, 0), (0, 0), is_named=False)

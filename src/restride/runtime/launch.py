@@ -21,6 +21,7 @@ from .kernel import Kernel, KernelWords, kernel_of, packed_address
 
 if TYPE_CHECKING:
     from ..targets.cpu import LoweredNest
+    from ..targets.cpu_contraction import LoweredContraction
     from ..targets.cpu_kernels import LoweredFusedSums, LoweredInterleaved, LoweredTree
     from .reduction import ReductionProgram
 
@@ -171,7 +172,7 @@ class TreeLaunch:
     """
 
     step: TreeStep
-    lowered: LoweredTree
+    lowered: LoweredTree | LoweredContraction
     lower_unaligned: LoweredTree | None = None
     _kernels: dict[bool, Kernel] = field(default_factory=dict)
 

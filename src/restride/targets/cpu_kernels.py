@@ -18,6 +18,7 @@ from ..plan.reduction_schedule import ReductionPlan, schedule_reduction
 from ..plan.tree import LoopTree
 from ..plan.tree_schedule import TreeSchedule, grid_of, padding_nests, schedule_tree
 from .cpu import machine_of
+from .cpu_contraction import LoweredContraction, lower_contraction
 from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
 
@@ -188,13 +189,15 @@ class LoweredLoops(NamedTuple):
     """A loop tree in kernels: the nests that clear padding first, by tensor, then a kernel for each loop."""
 
     cleared: tuple[tuple[str, LoopNest], ...]
-    loops: tuple[LoweredTree, ...]
+    loops: tuple[LoweredTree | LoweredContraction, ...]
 
 
-def lower_tree(tree: LoopTree, isa: Isa) -> LoweredLoops:
-    """Schedule a tree that is not empty."""
-    loops = tuple(LoweredTree(replace(tree, items=(each,)), isa) for each in tree.items)
-    names = dict.fromkeys(name for each in loops for name in each.schedule.uncovered)
+def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
+    """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors."""
+    parts = [replace(tree, items=(each,)) for each in tree.items]
+    loops = tuple(lower_contraction(part, isa, caches) or LoweredTree(part, isa) for part in parts)
+    trees = (each for each in loops if isinstance(each, LoweredTree))
+    names = dict.fromkeys(name for each in trees for name in each.schedule.uncovered)
     cleared = tuple((name, nest) for name in names for nest in padding_nests(tree.tensor(name)))
     return LoweredLoops(cleared, loops)
 
