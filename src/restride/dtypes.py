@@ -130,7 +130,8 @@ class DataType(enum.Enum):
                 return cls[name]
             raise _unknown(value)
         try:
-            dtype = None if value is None else np.dtype(value)  # type: ignore[call-overload]
+            # Arrays, memories and descriptors have a dtype, and are none.
+            dtype = np.dtype(value) if isinstance(value, type | np.dtype) else None
         except Exception:  # a foreign object may raise anything when asked for its dtype
             raise _unknown(value) from None
         found = None if dtype is None else _BY_NUMPY.get(dtype)

@@ -9,18 +9,20 @@ from typing import Any
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from . import derive, text_forms
+from .array_names import ArrayNames
 from .build import Format, check_range, equality_key, parse_arguments, size_in_bytes
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, index_of, is_injective
-from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type
+from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type, renamed
 from .text_forms import describe, matching_tag, verbose
 from .viewer import ViewMethods
 
 
-class MemoryDesc(ViewMethods):
+class MemoryDesc(ViewMethods, ArrayNames):
     """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None
-    for row-major. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that
+    for row-major. `dtype` is NumPy's name of `data_type`, and taken in its place.
+    `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that
     stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies oneDNN's formula to the
     letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
 
@@ -43,7 +45,12 @@ class MemoryDesc(ViewMethods):
         *,
         allow_empty: bool = False,
         strict: bool = False,
+        dtype: Any = None,
     ) -> None:
+        if dtype is not None:
+            data_type = renamed(
+                "MemoryDesc: dtype", None if data_type is DataType.undef else data_type, dtype=dtype
+            )
         try:
             kind, dtype, layout = parse_arguments(dims, data_type, format, strict)
         except Error as error:
@@ -103,6 +110,10 @@ class MemoryDesc(ViewMethods):
     def __reduce__(self) -> tuple[object, ...]:
         return MemoryDesc._make, (self._kind, self._type, self._layout)
 
+    @property
+    def _described(self) -> MemoryDesc:
+        return self
+
     # Queries (M14)
 
     @property
@@ -157,11 +168,16 @@ class MemoryDesc(ViewMethods):
 
     @property
     def size(self) -> int:
-        """Bytes of storage without offset0 (M16–M18).
+        """Bytes of storage without offset0 (M16–M18); elements are `nelems`.
 
         0 for `any`, for the zero descriptor, and for empty tensors; 2**63 where dims are runtime.
         """
         return self._size
+
+    @property
+    def T(self) -> MemoryDesc:  # noqa: N802 - NumPy's name
+        """The same memory with its axes in reverse order, as NumPy's `T`."""
+        return self.permute_axes(range(self.ndims)[::-1])
 
     def get_size(self) -> int:
         """`size`, by oneDNN's name."""

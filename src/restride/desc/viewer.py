@@ -50,6 +50,9 @@ class Viewer(Protocol):
     def svg(self, md: Any) -> str:
         """Return the picture as SVG."""
 
+    def html_of_memory(self, memory: Any) -> str:
+        """Return the picture of a memory, and some of its values, for a notebook."""
+
 
 _viewer_modules: list[str] = []
 
@@ -59,7 +62,8 @@ def register(module: str) -> None:
     _viewer_modules[:] = [module]
 
 
-def _viewer() -> Viewer:
+def viewer() -> Viewer:
+    """The registered module."""
     return cast(Viewer, load_whole(_viewer_modules[0]))
 
 
@@ -75,7 +79,7 @@ class ViewMethods:
         letters name the axes, as "nChw16c"; "abcd" unless given. Raises InvalidArguments for a tag that
         cannot be read, or has another rank.
         """
-        _viewer().show(self, tag)
+        viewer().show(self, tag)
 
     def explain(self, *, tag: str = "") -> Explanation:
         """Strides, blocks, padding, size, and the offset formula in words and symbols (M10, P10).
@@ -83,10 +87,10 @@ class ViewMethods:
         The text is a string; its `formula` is a Python expression of the axes' `names` that equals `offset`
         for every index. `tag` as in `show`.
         """
-        return _viewer().explain(self, tag)
+        return viewer().explain(self, tag)
 
     def _repr_html_(self) -> str:
-        return _viewer().html(self)
+        return viewer().html(self)
 
     def _repr_svg_(self) -> str:
-        return _viewer().svg(self)
+        return viewer().svg(self)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..desc.array_names import ArrayNames
 from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, renamed
+from ..desc.viewer import viewer
 from ..errors import Error, InvalidArguments
 from . import exports, views
 from .alloc import NO_DATA, NOTHING, Array, Buffer, address_of, at_pointer, extent
@@ -34,7 +36,7 @@ __all__ = ["NO_DATA", "Memory"]
 _mover: list[Callable[[Memory, Any, Any], Memory]] = []
 
 
-class Memory:
+class Memory(ArrayNames):
     """A tensor in memory (`dnnl::memory`): `Memory(md, engine)` allocates, `Memory(md, engine, data)` wraps.
 
     `md`: a descriptor with a format and known dims. `data`: None allocates (aligned to 64 bytes or more,
@@ -139,6 +141,10 @@ class Memory:
         return cls(md, engine, at_pointer(address, nbytes, owner, readonly))
 
     @property
+    def _described(self) -> MemoryDesc:
+        return self._desc
+
+    @property
     def desc(self) -> MemoryDesc:
         """The descriptor; the zero descriptor for an empty memory."""
         return self._desc
@@ -162,6 +168,18 @@ class Memory:
         Raises InvalidArguments for device memory of a SYCL engine.
         """
         return None if self._buffer is None else views.flat(self._desc, self._held("data"))
+
+    @property
+    def size(self) -> int:
+        """Number of elements, as of an array; the bytes of storage are `nbytes`."""
+        return self._desc.nelems
+
+    @property
+    def T(self) -> Memory:  # noqa: N802 - NumPy's name
+        """A memory over the same bytes with its axes in reverse order, as NumPy's `T`."""
+        made = Memory(self._desc.T, self.engine, NO_DATA)
+        made._attach(self._buffer)
+        return made
 
     @property
     def readonly(self) -> bool:
@@ -189,6 +207,10 @@ class Memory:
         except Error as error:
             error.drop_frames()
             raise
+
+    def astype(self, dtype: Any) -> Memory:
+        """A new memory in the same format, of another type: `mem.to(None, dtype)`."""
+        return self.to(None, dtype)
 
     def get_data_handle(self) -> int:
         """The address of the buffer's first byte; 0 without a buffer."""
@@ -287,6 +309,9 @@ class Memory:
         facts += ["read-only"] if self._readonly else []
         facts += ["mapped"] if self._mapped else []
         return f"restride.Memory({self._desc}, {self._engine}, {', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        return viewer().html_of_memory(self)
 
     def _attach(self, buffer: Buffer | None) -> None:
         held = NOTHING if buffer is None else buffer

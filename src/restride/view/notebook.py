@@ -1,14 +1,18 @@
-"""A layout in a notebook: the picture and the explanation as HTML that needs no script and no other file."""
+"""A layout or a memory in a notebook: picture, words and values as HTML that needs no script and no file."""
 
 from __future__ import annotations
 
 from html import escape
 
 from ..desc.memory_desc import MemoryDesc
+from ..errors import Error
+from ..runtime.memory import Memory
 from .explain import explain
 from .svg import svg
 
-__all__ = ["html"]
+__all__ = ["html", "html_of_memory"]
+
+_ROWS, _COLUMNS = 6, 8
 
 
 def html(md: MemoryDesc) -> str:
@@ -16,3 +20,26 @@ def html(md: MemoryDesc) -> str:
     picture = f'<div style="overflow-x:auto">{svg(md)}</div>'
     words = f'<pre style="font-size:12px;line-height:1.35">{escape(explain(md))}</pre>'
     return f"<div>{picture}<details><summary>offset formula</summary>{words}</details></div>"
+
+
+def html_of_memory(memory: Memory) -> str:
+    """What a memory is, its first values in logical order, and the picture of its layout."""
+    head = f"<div><code>{escape(repr(memory))}</code></div>"
+    return f"<div>{head}{_values(memory)}{html(memory.desc) if memory else ''}</div>"
+
+
+def _values(memory: Memory) -> str:
+    """The first rows and columns of the last two axes, at index 0 of the others, as a table."""
+    shape = memory.shape
+    if not memory or not memory.size or memory.get_data_handle() == 0:
+        return ""
+    shown = (*(1 for _ in shape[:-2]), *map(min, shape[-2:], (_ROWS, _COLUMNS)[-len(shape) :]))
+    try:
+        window = memory.desc.submemory_desc(shown, (0,) * len(shape))
+        found = Memory(window, memory.engine, memory).to_numpy().reshape(-1, shown[-1])
+    except Error:  # a mapped memory, a view that ends within a block
+        return ""
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in found)
+    at = ", ".join([*("0" for _ in shape[:-2]), *(f":{n}" for n in shown[-2:])])
+    of = " &times; ".join(map(str, shape))
+    return f'<table style="text-align:right"><caption>[{at}] of {of}</caption>{rows}</table>'
