@@ -40,7 +40,7 @@ test-sycl: $(VENV)/.has-test ## the tests of the SYCL engine, on a CPU device wh
 bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into benchmarks/results
 	@$(call try,$(VENV)/.has-bench,torch and matplotlib: the report lacks them)
 	@$(call try,$(VENV)/.has-onednn,oneDNN: the report lacks it)
-	$(PY) -m restride_bench $(ARGS)
+	$(PY) -m restride_bench --out benchmarks/results $(ARGS)
 
 lint: $(VENV)/.has-test ## style, format and types
 	$(PY) -m ruff check .

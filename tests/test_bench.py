@@ -289,6 +289,7 @@ def test_the_command_lists_measures_and_writes(tmp_path: Path, capsys: pytest.Ca
     [
         (["--peers", "cupy"], "no peer 'cupy'"),
         (["--rows", "("], "no regular expression"),
+        (["--rows", "no such row"], "finds nothing"),
         (["--rounds", "0"], "not a number from 1"),
         (["--threads", "-1"], "not a number from 1"),
     ],
@@ -300,6 +301,38 @@ def test_a_usage_error_exits_with_2(
     told = capsys.readouterr()
     assert words in told.err
     assert words in json.loads(told.out)["error"]["what"]
+
+
+def test_nothing_is_written_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = ["--quick", "--rounds", "1", "--rows", "s8 ab→BA.*small", "--peers", "restride"]
+    assert main(["bench", *rows]) == 0
+    assert "written" not in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quick_run_is_a_dozen_rows_of_all_kinds() -> None:
+    chosen = rows.quick(rows.suite(least=4_000_000))
+    assert len(chosen) == len(rows._QUICK)
+    assert {"layout", "convert", "quantise", "weights", "tails", "shuffle"} <= {row.group for row in chosen}
+
+
+def test_a_quick_run_ends_in_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_QUICK_SECONDS", -1.0)
+    assert main(["bench", "--quick", "--json", "--peers", "restride"]) == 0
+    settings = json.loads(capsys.readouterr().out)["bench"]["settings"]
+    assert settings["left out"].startswith("15 of 15")
+
+
+def test_a_ratio_is_the_quotient_of_the_figures_beside_it() -> None:
+    fast, slow = Timing((1.0, 2.0, 9.0)), Timing((3.0, 8.0, 2.0))
+    found = fast.times_faster_than(slow)
+    assert found.median == slow.spread.median / fast.spread.median
+    assert found.low <= found.median <= found.high
 
 
 def test_the_command_answers_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

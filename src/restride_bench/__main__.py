@@ -1,17 +1,27 @@
-"""Measure the standing suite, with every peer that is installed, and write the report."""
+"""Measure the standing suite beside every peer that is installed.
+
+  restride bench --quick                       a dozen rows in half a minute: to see that it works
+  restride bench --rows 'u8 .*nhwc' --peers restride,torch
+  restride bench --out results                 everything, a quarter of an hour; with the reports as files
+
+A row tells bytes read and written per second, in GB/s, of each side and of memcpy; a ratio is the quotient of
+two of them. Nothing is written to files but with --out.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from restride.cli.main import main as command
-from restride.cli.output import Answer, say
-from restride.cli.usage import Parser
+from restride.cli.output import Answer, say, tell
+from restride.cli.progress import Progress
+from restride.cli.usage import Parser, wrong_usage
 from restride.runtime.pool import available_processors
 
 from . import chart, curves, figures, machine, report, rows, studies
@@ -23,10 +33,21 @@ from .problem import PeerProblem
 from .suite import Bench, SuiteRow
 
 _QUICK_BYTES, _LARGEST, _QUICK_LARGEST = 4_000_000, 1_000_000_000, 16_000_000
+# A quick run begins nothing new after so many seconds.
+_QUICK_SECONDS = 20.0
+_QUICK_FIGURES = ("execute", "array", "memory")
 _GROWTH = "growth"
 _DRIVER = (
     "With a driver such as --reorder: oneDNN benchdnn's grammar; restride bench --reorder --help tells more."
 )
+
+
+class Work(NamedTuple):
+    """What is measured: rows beside their peers, and figures and studies by name."""
+
+    rows: list[PeerProblem]
+    figures: list[str]
+    studies: list[str]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,19 +56,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if driver.is_driver(words):
         return driver.main(words)
     options = _parse(words)
-    chosen = rows.select(rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE), options.rows)
-    small = [name for name in (*figures.FIGURES, _GROWTH) if re.search(options.rows, name)]
-    inside = [name for name in studies.STUDIES if re.search(options.rows, name)]
+    chosen, small, inside = work = _chosen(options)
     if options.list:
         say(_listed(chosen, small, inside), options.json)
         return 0
     studied = studies.Studies()
-    found = _measure(options, chosen, small, inside, studied)
+    found = _measure(options, work, studied)
     answers = [_published(found, options.out)] if chosen or small else []
     answers += [] if studied.is_empty else [_published_studies(studied, options.out)]
     values = {name: value for answer in answers for name, value in answer.values.items()}
     say(Answer("\n".join(answer.text for answer in answers), values), options.json)
     return 1 if found.wrong or studied.wrong else 0
+
+
+def _chosen(options: argparse.Namespace) -> Work:
+    """What the options ask for. Raises UsageError where --rows finds nothing."""
+    suite = rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE)
+    if options.quick and not options.rows:
+        return Work(rows.quick(suite), list(_QUICK_FIGURES), [])
+    found = Work(
+        rows.select(suite, options.rows),
+        [name for name in (*figures.FIGURES, _GROWTH) if re.search(options.rows, name)],
+        [name for name in studies.STUDIES if re.search(options.rows, name)],
+    )
+    if not any(found):
+        raise wrong_usage(
+            f"restride bench: --rows {options.rows!r} finds nothing",
+            why="it is a regular expression, for parts of the names that --list prints",
+            hint="see restride bench --list",
+        )
+    return found
 
 
 def _listed(chosen: Sequence[PeerProblem], small: Sequence[str], inside: Sequence[str]) -> Answer:
@@ -68,7 +106,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     add("--threads", default=cores, type=_positive, metavar="N", help="for every side; default all cores")
     add("--rounds", default=0, type=_positive, metavar="N", help="samples of each; default 15, quick 5")
-    add("--quick", action="store_true", help="small sizes, few rounds: to see that it works, not to quote")
+    add("--quick", action="store_true", help="a dozen small rows in half a minute: not to quote")
     add(
         "--largest",
         default=0,
@@ -76,7 +114,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="BYTES",
         help="end of the growth series, a quarter of the roofline's; default 1 GB",
     )
-    add("--out", default=Path("benchmarks/results"), type=Path, metavar="FOLDER", help="for the report")
+    add("--out", type=Path, metavar="FOLDER", help="write the reports there; without it no file is written")
     add("--list", action="store_true", help="print the rows and figures and measure nothing")
     options = parser.parse_args(arguments)
     options.rounds = options.rounds or (5 if options.quick else 15)
@@ -106,32 +144,32 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _measure(
-    options: argparse.Namespace,
-    chosen: Sequence[PeerProblem],
-    small: Sequence[str],
-    inside: Sequence[str],
-    studied: studies.Studies,
-) -> report.SuiteReport:
+def _measure(options: argparse.Namespace, work: Work, studied: studies.Studies) -> report.SuiteReport:
     facts = machine.describe()
     peers, missing = open_peers(options.peers, options.threads)
     for name, how in missing.items():
-        _say(f"missing: {name} ({how})")
+        tell(f"missing: {name} ({how})")
     bench = Bench(peers, _copiers(peers, options.threads), options.rounds, machine.last_level_cache())
     setting = figures.BenchSetup(bench.peers, bench.copiers, options.threads, options.rounds, options.largest)
     measured: list[SuiteRow] = []
     taken: list[figures.Figure] = []
     steps: list[figures.GrowthStep] = []
     notes = _settings(options)
+    until = time.monotonic() + _QUICK_SECONDS if options.quick else None
+    total = len(work.rows) + len(work.figures) + len(work.studies)
     try:
-        _run_rows(bench, chosen, measured)
-        _run_figures(setting, small, taken, steps)
-        for name in inside:
-            _progress(name)
-            studied.run(name, setting)
-            _say(name)
+        with Progress("measuring", total, "rows") as progress:
+            _run_rows(bench, work.rows, measured, progress, until)
+            _run_figures(setting, work.figures, taken, steps, progress, until)
+            for name in work.studies if not _is_late(until) else ():
+                progress.label = name
+                studied.run(name, setting)
+                _say(progress, name)
+            if progress.done < total:
+                notes["left out"] = f"{total - progress.done} of {total}, so that a quick run stays quick"
+                _say(progress, f"left out: {notes['left out']}", 0)
     except KeyboardInterrupt:
-        notes["interrupted"] = f"after {len(measured)} of {len(chosen)} rows"
+        notes["interrupted"] = f"after {len(measured)} of {len(work.rows)} rows"
     versions = {**{peer.name: peer.version for peer in peers}, **machine.versions()}
     studied.about = {"machine": facts, "versions": versions, "settings": notes}
     return report.SuiteReport(facts, versions, notes, missing, measured, taken, steps)
@@ -146,7 +184,7 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     notes = {"threads": str(options.threads), "rounds": str(options.rounds)}
     if machine.is_busy():
         notes["busy"] = "other work was running: repeat on a quiet machine before quoting"
-        _say(f"warning: {notes['busy']}")
+        tell(f"warning: {notes['busy']}")
     if options.quick:
         notes["quick"] = "small sizes and few rounds: these figures are not to be quoted"
     if options.rows:
@@ -154,11 +192,23 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     return notes
 
 
-def _run_rows(bench: Bench, chosen: Sequence[PeerProblem], measured: list[SuiteRow]) -> None:
+def _is_late(until: float | None) -> bool:
+    return until is not None and time.monotonic() > until
+
+
+def _run_rows(
+    bench: Bench,
+    chosen: Sequence[PeerProblem],
+    measured: list[SuiteRow],
+    progress: Progress,
+    until: float | None,
+) -> None:
     for number, problem in enumerate(chosen, 1):
-        _progress(f"[{number}/{len(chosen)}] {problem.label}")
+        if _is_late(until):
+            return
+        progress.label = problem.label
         measured.append(bench.run(problem))
-        _say(f"[{number}/{len(chosen)}] {problem.label}: {report.line(measured[-1])}")
+        _say(progress, f"[{number}/{len(chosen)}] {problem.label}: {report.line(measured[-1])}")
 
 
 def _run_figures(
@@ -166,22 +216,27 @@ def _run_figures(
     small: Sequence[str],
     taken: list[figures.Figure],
     steps: list[figures.GrowthStep],
+    progress: Progress,
+    until: float | None,
 ) -> None:
     for name in small:
-        _progress(name)
+        if _is_late(until):
+            return
+        progress.label = name
         if name == _GROWTH:
             steps += figures.growth(setting)
+            _say(progress, name)
             continue
         taken.append(figures.FIGURES[name](setting))
-        _say(f"{taken[-1].name}: {taken[-1].spread.median:.3g} {taken[-1].unit}")
+        _say(progress, f"{taken[-1].name}: {report.amount(taken[-1].spread.median, taken[-1].unit)}")
 
 
-def _published(found: report.SuiteReport, folder: Path) -> Answer:
-    written = report.write(found, folder)
+def _published(found: report.SuiteReport, folder: Path | None) -> Answer:
+    written = [] if folder is None else report.write(found, folder)
     try:
-        written += chart.draw(found, folder) if found.rows or found.steps else []
+        written += chart.draw(found, folder) if folder and (found.rows or found.steps) else []
     except ImportError:
-        _say("no chart: matplotlib is not installed (pip install matplotlib)")
+        tell("no chart: matplotlib is not installed (pip install matplotlib)")
     means = [
         f"{mean.value:8.2f} {mean.name}  (worst {mean.worst:.2f}: {mean.worst_row})"
         for mean in report.means(found.rows)
@@ -194,29 +249,28 @@ def _written(
 ) -> Answer:
     """What is said of one report, and the report itself for --json."""
     names = [str(path) for path in paths]
-    ends = [*(f"WRONG {trouble}" for trouble in wrong), "written: " + ", ".join(names)]
+    ends = [f"WRONG {trouble}" for trouble in wrong]
+    ends += ["written: " + ", ".join(names)] if names else []
     about = {"wrong": list(wrong), "written": names}
     return Answer("\n".join([*lines, *ends]), {name: {**values, **about}})
 
 
-def _published_studies(found: studies.Studies, folder: Path) -> Answer:
+def _published_studies(found: studies.Studies, folder: Path | None) -> Answer:
+    if folder is None:
+        return _written("inside", studies.as_json(found), [studies.as_markdown(found)], found.wrong, [])
     written = studies.write(found, folder)
     try:
         written += curves.draw(found, folder)
     except ImportError:
-        _say("no charts: matplotlib is not installed (pip install matplotlib)")
+        tell("no charts: matplotlib is not installed (pip install matplotlib)")
     return _written("inside", studies.as_json(found), [], found.wrong, written)
 
 
-def _progress(text: str) -> None:
-    """What is being measured now, on a terminal only: the next line overwrites it."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text} …", end="", file=sys.stderr, flush=True)
-
-
-def _say(text: str) -> None:
-    lead = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{lead}{text}", file=sys.stderr, flush=True)
+def _say(progress: Progress, text: str, done: int = 1) -> None:
+    """A line on stderr above the bar, which goes on by `done`."""
+    progress.clear()
+    tell(text)
+    progress.advance(done)
 
 
 if __name__ == "__main__":

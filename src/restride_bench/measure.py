@@ -1,8 +1,8 @@
 """Timing that compares: each candidate in turn, round after round, so that a change of the machine meets all.
 
-A ratio is taken within each round and its median over the rounds is reported with the quartiles; the same for
-the times themselves. A pause before each call lets the worker threads of the one before come to rest: some
-runtimes keep them spinning for milliseconds, which would be charged to the next.
+A ratio is the quotient of two medians over the rounds, so that it is that of the figures beside it; its
+quartiles are those of the ratios within each round. A pause before each call lets the worker threads of the
+one before come to rest: some runtimes keep them spinning for milliseconds, for which the next would pay.
 """
 
 from __future__ import annotations
@@ -56,8 +56,13 @@ class Timing:
         return Quartiles.of(list(self.seconds))
 
     def times_faster_than(self, other: Timing) -> Quartiles:
-        """How many times longer `other` took in the same round."""
-        return Quartiles.of([b / a for a, b in zip(self.seconds, other.seconds, strict=True)])
+        """How many times longer `other` took: the quotient of the medians, and the quartiles within rounds.
+
+        Tables show the two medians beside it, and a reader divides them.
+        """
+        rounds = Quartiles.of([b / a for a, b in zip(self.seconds, other.seconds, strict=True)])
+        median = other.spread.median / self.spread.median
+        return Quartiles(median, min(rounds.low, median), max(rounds.high, median))
 
 
 def alternate(

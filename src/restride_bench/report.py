@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from restride.view.units import duration
+
 from .figures import Figure, GrowthStep
 from .measure import Quartiles, geometric_mean
 from .suite import SuiteRow
 
+_SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _REFERENCE = ("ref", "simple")  # how oneDNN names the kernels it falls to where it has no other
 
 
@@ -71,12 +74,30 @@ def is_reference(row: SuiteRow) -> bool:
 
 def line(row: SuiteRow) -> str:
     """The row in a few words, for a terminal."""
-    parts = [f"{name} {row.rate(name) / 1e9:.1f}" for name in row.times]
-    parts.append(f"memcpy {row.problem.moved / row.roof_time.spread.median / 1e9:.1f} GB/s")
+    parts = [f"{name} {rate_text(row.rate(name))}" for name in row.times]
+    parts.append(f"memcpy {rate_text(row.problem.moved / row.roof_time.spread.median)} GB/s")
     ratios = ((row.of_roof(), "of memcpy"), (row.over("oneDNN"), "× oneDNN"))
     parts += [f"{spread.median:.2f} {what}" for spread, what in ratios if spread]
     parts += [f"{name} WRONG ({why})" for name, why in row.wrong.items()]
     return ", ".join([*parts, *(f"{name} refused" for name in row.refused)])
+
+
+def _spread_text(figure: Figure) -> str:
+    """The median, and the quartiles in brackets."""
+    spread = figure.spread
+    median, low, high = (amount(value, figure.unit) for value in (spread.median, spread.low, spread.high))
+    return f"{median} ({low}–{high})"
+
+
+def rate_text(rate: float) -> str:
+    """Bytes per second as GB/s, with digits enough that quotients of two agree with their ratio."""
+    value = rate / 1e9
+    return f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A figure with its unit; times in the unit that suits them."""
+    return duration(value * _SECONDS[unit]) if unit in _SECONDS else f"{value:.3g} {unit}"
 
 
 def write(report: SuiteReport, folder: Path, name: str = "bench") -> list[Path]:
@@ -125,7 +146,7 @@ def as_markdown(report: SuiteReport) -> str:
 _LEGEND = """
 
 GB/s counts bytes read plus bytes written, padding included, at the median time; ± is half the interquartile
-range of restride's times. *Of memcpy* and *× oneDNN* are medians of ratios taken within each round. memcpy is
+range of restride's times. *Of memcpy* and *× oneDNN* are quotients of the figures in the row. memcpy is
 the fastest of all copies at hand (NumPy on one thread and on slices, torch, restride) of the same number of
 bytes. **c** marks a row that fits in the last-level cache, **r** one where oneDNN has only its reference."""
 
@@ -173,7 +194,7 @@ def _cells(row: SuiteRow, peers: Sequence[str]) -> list[str]:
         "×".join(map(str, problem.dims)),
         f"{problem.moved / 1e6:.0f}",
         *(_rate(row, peer) for peer in peers),
-        f"{problem.moved / row.roof_time.spread.median / 1e9:.1f}",
+        rate_text(problem.moved / row.roof_time.spread.median),
         f"{own.spread.relative / 2:.0%}" if own else "–",
         _ratio(row.of_roof()),
         _ratio(row.over("oneDNN")),
@@ -184,7 +205,7 @@ def _cells(row: SuiteRow, peers: Sequence[str]) -> list[str]:
 def _rate(row: SuiteRow, peer: str) -> str:
     if peer in row.wrong:
         return "**wrong**"
-    return f"{row.rate(peer) / 1e9:.1f}" if peer in row.times else "–"
+    return rate_text(row.rate(peer)) if peer in row.times else "–"
 
 
 def _ratio(spread: Quartiles | None) -> str:
@@ -195,10 +216,10 @@ def _figure_table(report: SuiteReport) -> str:
     rows = [
         [
             f.name,
-            f"{f.spread.median:.3g} {f.unit} ({f.spread.low:.3g}–{f.spread.high:.3g})",
+            _spread_text(f),
             f"{'≥' if f.more_is_better else '≤'} {f.goal:g} {f.unit}",
             "yes" if f.met else "**no**",
-            ", ".join(f"{name} {value:.3g} {f.unit}" for name, value in f.beside.items()),
+            ", ".join(f"{name} {amount(value, f.unit)}" for name, value in f.beside.items()),
             f.note,
         ]
         for f in report.figures

@@ -94,6 +94,21 @@ _SHUFFLES = (
     ((64, 48, 28, 28), 16),
     ((64, 246, 28, 28), 3),
 )
+# One row of each: patterns of labels.
+_QUICK = (
+    "^f32 nchw→nhwc .*x56x56 layout",
+    "^f32 nhwc→nchw .*x56x56 layout",
+    "^f32 nchw→nChw16c .*x56x56 layout",
+    "^bf16 ab→BA.* small weights",
+    "^u8 nchw→nhwc .*x56x56 layout",
+    "^bf16 nhwc→nChw16c .*x56x56 layout",
+    "^f32→bf16 nchw→nChw16c ",
+    "^f32→s8 nchw→nhwc .* quantise",
+    "^s8→f32 nhwc→nchw ",
+    "^s8 OIhw→OIhw4i16o4i .* weights",
+    "^f32 nchw→nChw16c .* tails",
+    "^shuffle f32 nchw ",
+)
 _SHUFFLED = ("nchw", "nhwc", "nChw16c", "nChw8c")
 
 
@@ -102,6 +117,11 @@ def suite(*, least: int = LARGE) -> list[PeerProblem]:
     computed = [*_conversions(), *_uncommon(), *_quantised(), *_apart()]
     grown = [*_moves(), *computed, *_tails(), *_weights("weights"), *_shuffles()]
     return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
+
+
+def quick(rows: Sequence[PeerProblem]) -> list[PeerProblem]:
+    """A dozen of the rows: each group, and what a network does most."""
+    return list(dict.fromkeys(row for pattern in _QUICK for row in select(rows, pattern)[:1]))
 
 
 def select(rows: Sequence[PeerProblem], pattern: str) -> list[PeerProblem]:

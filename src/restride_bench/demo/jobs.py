@@ -88,15 +88,24 @@ class Lab:
             "restride": _together(self.ours.prepare, parts, results),
             "NumPy": _together(self.theirs.prepare, parts, spare),
         }
-        source = np.resize(np.arange(251, dtype=np.uint8), moved // 2)
-        copying = self.theirs.copies(source, np.ones_like(source))
-        copies = {f"copy by {name}": call for name, call in copying.items()}
+        copies = self._copies(parts)
         number = min(batch_size(calls["restride"]), _MOST_CALLS)
         times = alternate({**calls, **copies}, rounds=self.rounds, warmup=1, number=number)
         seconds = {name: timing.spread.median for name, timing in times.items()}
         memcpy = min(seconds[name] for name in copies)
         ours, theirs, copy = (moved / s / 1e9 for s in (seconds["restride"], seconds["NumPy"], memcpy))
         return moved, ours, theirs, copy
+
+    def _copies(self, parts: Sequence[TripTensor]) -> dict[str, Call]:
+        """The ways to copy as many bytes as the trip reads and writes, in as many pieces."""
+        ways: dict[str, list[Call]] = {}
+        for part in parts:
+            source = np.resize(np.arange(251, dtype=np.uint8), part.problem.moved // 2)
+            target = np.ones_like(source)
+            for peer in (self.ours, self.theirs):
+                for name, call in peer.copies(source, target).items():
+                    ways.setdefault(f"copy by {name}", []).append(call)
+        return {name: _all_of(calls) for name, calls in ways.items()}
 
 
 def photo_trips(person: Data, cat: Data, views: int) -> Iterator[Trip]:
@@ -142,9 +151,12 @@ def _reverse(p: PeerProblem) -> PeerProblem:
 
 def _together(prepare: Callable[..., Any], parts: Sequence[TripTensor], results: Sequence[Array]) -> Call:
     """One call that does the work of all parts."""
-    calls = [prepare(p.problem, p.source, got).call for p, got in zip(parts, results, strict=True)]
+    return _all_of([prepare(p.problem, p.source, got).call for p, got in zip(parts, results, strict=True)])
+
+
+def _all_of(calls: Sequence[Call]) -> Call:
     if len(calls) == 1:
-        return calls[0]  # type: ignore[no-any-return]
+        return calls[0]
 
     def run() -> None:
         for call in calls:

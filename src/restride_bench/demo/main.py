@@ -3,22 +3,24 @@
 Photographs come from scikit-image (pip install 'restride[demo]'), weights from the silero-vad wheel, which is
 read, not installed (pip download --no-deps silero-vad -d .demo; `make demo` does both). What is missing is
 replaced by generated data, and said so. Every answer is checked element by element; speed is in 1e9 bytes
-read and written per second, the median of a few rounds, beside NumPy's best way and memcpy of as many bytes.
+read and written per second, the median of a few rounds, beside NumPy's best way and memcpy: the fastest plain
+copy of as many bytes in as many pieces.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from restride import get_num_threads
-from restride.cli.output import Answer, is_terminal, tell
+from restride.cli.output import Answer
+from restride.cli.progress import Progress
 from restride.cli.usage import Parser
 from restride.view.names import aligned
 
 from ..array_peers import NumPy
+from ..measure import geometric_mean
 from ..peers import Restride
 from .data import Data, convolutions, photograph
 from .jobs import Lab, Trip, TripRow, photo_trips, weight_trips
@@ -68,21 +70,15 @@ def _trips(sources: Mapping[str, Data], views: int) -> Iterator[Trip]:
 
 
 def _measured(lab: Lab, trips: list[Trip]) -> list[TripRow]:
-    """All rows, with a word of progress before each trip."""
+    """All rows, with a line on a terminal that says how far the work is."""
     rows: list[TripRow] = []
-    for number, trip in enumerate(trips, 1):
-        _progress(f"[{number}/{len(trips)}] {trip.name}, and back")
-        rows += lab.run(trip)
-    _progress("")
+    with Progress("measuring", 2 * len(trips), "rows") as progress:
+        for trip in trips:
+            progress.label = trip.name
+            for row in lab.run(trip):
+                rows.append(row)
+                progress.advance()
     return rows
-
-
-def _progress(text: str) -> None:
-    """What is measured now; on a terminal the next line takes its place."""
-    if is_terminal(sys.stderr):
-        tell(f"\r\x1b[K{text}", end="")
-    elif text:
-        tell(text)
 
 
 def _text(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
@@ -112,7 +108,18 @@ def _verdict(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
     if wrong:
         return f"WRONG: {len(wrong)} of {len(rows)} rows. Please report this."
     made = [name for name, data in sources.items() if not data.is_real]
-    note = f" Generated data stood in for {', '.join(made)}." if made else ""
+    note = f"\nGenerated data stood in for {', '.join(made)}." if made else ""
+    over, of = (geometric_mean(values) or 0 for values in _ratios(rows))
     return (
-        f"All {len(rows)} rows are right. Speed is in GB/s: bytes read and written, padding included.{note}"
+        f"Speed is in GB/s: bytes read and written, padding included.{note}\n\n"
+        "What this showed: restride put photographs and a model's weights into the memory layouts\n"
+        "and number types that fast kernels want, and took them back. Every element of all "
+        f"{len(rows)} results\n"
+        f"was right; it was {over:.1f} times as fast as NumPy, at {of:.0%} of the speed of copying the bytes "
+        "unchanged."
     )
+
+
+def _ratios(rows: list[TripRow]) -> tuple[list[float], list[float]]:
+    """How many times as fast as NumPy each row is, and which part of the speed of a copy."""
+    return [row.restride / row.numpy for row in rows], [row.restride / row.memcpy for row in rows]
