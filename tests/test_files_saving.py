@@ -185,7 +185,6 @@ def test_a_memory_that_is_loaded_outlives_the_name_of_its_file() -> None:
         (rs.Memory(rs.MemoryDesc((2,), "f32"), rs.Engine("cpu"), rs.NO_DATA), "x.npz"),
         (np.ones(2), 3),
     ],
-    ids=str,
 )
 def test_what_cannot_be_saved_is_refused_and_leaves_no_file(here: Path, value: Any, name: Any) -> None:
     with pytest.raises(rs.Error) as caught:
