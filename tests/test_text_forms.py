@@ -41,19 +41,20 @@ KINDS = [
 def test_the_text_is_stable() -> None:
     assert _BLOCKED.to_json() == (
         '{"format_kind": "blocked", "data_type": "f32", "dims": [2, 17], "padded_dims": [2, 32], '
-        '"strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "offset0": 0}'
+        '"strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "inner_steps": [1], "offset0": 0}'
     )
     assert MemoryDesc((2, RUNTIME_DIM), "u8", "ba").to_json() == (
         '{"format_kind": "blocked", "data_type": "u8", "dims": [2, "runtime"], '
-        '"padded_dims": [2, "runtime"], "strides": [1, 2], "inner_blks": [], "inner_idxs": [], "offset0": 0}'
+        '"padded_dims": [2, "runtime"], "strides": [1, 2], "inner_blks": [], "inner_idxs": [], '
+        '"inner_steps": [], "offset0": 0}'
     )
     assert MemoryDesc((2, 3), "s8", "any").to_json() == (
         '{"format_kind": "any", "data_type": "s8", "dims": [2, 3], "padded_dims": [2, 3], '
-        '"strides": [], "inner_blks": [], "inner_idxs": [], "offset0": 0}'
+        '"strides": [], "inner_blks": [], "inner_idxs": [], "inner_steps": [], "offset0": 0}'
     )
     assert MemoryDesc().to_json() == (
         '{"format_kind": "undef", "data_type": "undef", "dims": [], "padded_dims": [], '
-        '"strides": [], "inner_blks": [], "inner_idxs": [], "offset0": 0}'
+        '"strides": [], "inner_blks": [], "inner_idxs": [], "inner_steps": [], "offset0": 0}'
     )
 
 
@@ -222,7 +223,7 @@ def test_a_wrong_value_is_refused(name: str, value: Any) -> None:
         MemoryDesc.from_json(json.dumps(values))
 
 
-@pytest.mark.parametrize("name", _BLOCKED.to_dict())
+@pytest.mark.parametrize("name", sorted({*_BLOCKED.to_dict()} - {"inner_steps"}))
 def test_a_missing_key_is_named(name: str) -> None:
     values = _BLOCKED.to_dict()
     del values[name]

@@ -39,7 +39,7 @@ def capped(level: str) -> Iterator[None]:
 def filled(rng: np.random.Generator, data_type: DataType, count: int) -> Bytes:
     """Bytes of `count` elements: half of the floats moderate numbers and ties, the rest random bits."""
     raw = rng.integers(0, 256, data_type.nbytes(count), np.uint8)
-    if data_type.kind != "float" or data_type is DataType.e8m0:
+    if data_type.kind != "float" or data_type.bits < 8 or data_type is DataType.e8m0:
         return raw
     numbers = np.round(rng.standard_normal(count) * rng.choice([1, 30, 300], count) * 2) / 2
     words = elements_of(raw, data_type)

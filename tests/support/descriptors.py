@@ -6,6 +6,7 @@ from math import lcm, prod
 
 from hypothesis import strategies as st
 
+from restride.desc.inner_blocks import usual_steps
 from restride.desc.memory_desc import MemoryDesc
 from restride.desc.tags import Tag
 from restride.dtypes import DataType
@@ -34,14 +35,21 @@ def shapes(draw: st.DrawFn, max_ndims: int = 6, most: int = _MOST_ELEMENTS) -> t
 
 @st.composite
 def tags(draw: st.DrawFn, dims: tuple[int, ...], most: int = _MOST_PADDED) -> Tag:
-    """Axes in any order, up to four inner blocks of any axes, nested or not, while padding stays small."""
+    """Axes in any order, up to four inner blocks of any axes, nested or not, while padding stays small.
+
+    Of every fourth the digits are in any order.
+    """
     order = tuple(draw(st.permutations(range(len(dims)))))
     blocks: list[tuple[int, int]] = []
     wanted = draw(st.lists(st.tuples(st.sampled_from(_BLOCKS), st.integers(0, len(dims) - 1)), max_size=4))
     for block in wanted:
         if _padded(dims, [*blocks, block]) <= most:
             blocks.append(block)
-    return Tag(order, tuple(size for size, _ in blocks), tuple(axis for _, axis in blocks))
+    sizes, axes = tuple(size for size, _ in blocks), tuple(axis for _, axis in blocks)
+    if len(blocks) < 2 or draw(st.integers(0, 3)):
+        return Tag(order, sizes, axes)
+    digits = draw(st.permutations([*zip(sizes, axes, usual_steps(sizes, axes), strict=True)]))
+    return Tag(order, *(tuple(digit[i] for digit in digits) for i in range(3)))
 
 
 def _padded(dims: tuple[int, ...], blocks: list[tuple[int, int]]) -> int:

@@ -10,8 +10,8 @@ from restride.dtypes import DataType
 Array = npt.NDArray[np.generic]
 
 F4_MAGNITUDES = {
-    DataType.f4_e2m1: (0, 0.5, 1, 1.5, 2, 3, 4, 6),
-    DataType.f4_e3m0: (0, 0.25, 0.5, 1, 2, 4, 8, 16),
+    DataType.f4_e2m1: (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
+    DataType.f4_e3m0: (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
 }
 """What the codes of 4-bit floats without a sign stand for."""
 

@@ -10,7 +10,7 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..foreign import plain_text
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, extent_range, layout_of_tag, storage_elements
-from .parse import fail, parse_dims, parse_strides, parse_type
+from .parse import fail, parse_dims, parse_ints, parse_strides, parse_type
 from .tag_names import tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
 
@@ -111,8 +111,9 @@ def _clash_error(layout: Layout, outer: int, inner: int) -> InvalidArguments:
 # --- build -------------------------------------------------------------------
 # From the constructor's arguments to kind, data type and layout (M02–M09).
 
-Format = str | FormatTag | Tag | GenericTag | Sequence[int] | None
-"""What may stand for a format: a tag, strides in elements, or None for row-major."""
+Format = str | FormatTag | Tag | GenericTag | Sequence[int] | Sequence[tuple[int, int, int]] | None
+"""What may stand for a format: a tag, strides in elements, inner blocks (axis, size, step) under row-major
+blocks, or None for row-major."""
 
 RUNTIME_SIZE = 2**63
 """Size of a descriptor with runtime dims (`DNNL_RUNTIME_SIZE_VAL`, M17)."""
@@ -152,9 +153,31 @@ def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | No
     if isinstance(format, str | FormatTag | Tag | GenericTag):
         tag = to_tag(format, len(shape))
         return None if isinstance(tag, FormatTag) else layout_of_tag(shape, tag)
+    if _are_blocks(format):
+        return layout_of_tag(shape, _tag_of_blocks(format, len(shape)))
     layout = Layout(shape, shape, parse_strides(format, len(shape)))
     check_strides(layout, strict)
     return layout
+
+
+def _are_blocks(format: object) -> bool:
+    """True for a sequence of sequences, which strides are not."""
+    return isinstance(format, list | tuple) and any(isinstance(block, list | tuple) for block in format)
+
+
+def _tag_of_blocks(format: Sequence[Any], ndims: int) -> Tag:
+    """The tag of inner blocks (axis, size, step), outer to inner."""
+    blocks = [parse_ints(block, f"format[{i}]") for i, block in enumerate(format)]
+    for i, block in enumerate(blocks):
+        if len(block) != 3:
+            raise fail(
+                "RS-M11",
+                f"format[{i}] is {block}",
+                "an inner block is (axis, size, step)",
+                "a list of integers is strides, one for each axis",
+            )
+    idxs, blks, steps = zip(*blocks, strict=True)
+    return Tag(tuple(range(ndims)), blks, idxs, steps)
 
 
 def size_in_bytes(kind: str, dtype: DataType, layout: Layout) -> int:
@@ -168,5 +191,4 @@ def equality_key(kind: str, dtype: DataType, layout: Layout) -> tuple[object, ..
     """What equality compares: everything but the strides of axes of one element (M19)."""
     sizes = zip(layout.strides, layout.padded_dims, strict=False)
     strides = tuple(0 if padded == 1 else stride for stride, padded in sizes)
-    blocks = (layout.inner_blks, layout.inner_idxs, layout.offset0)
-    return (kind, dtype.value, layout.dims, layout.padded_dims, strides, *blocks)
+    return (kind, dtype.value, layout.dims, layout.padded_dims, strides, *layout.inner, layout.offset0)

@@ -35,7 +35,7 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
         for d, (n, at) in enumerate(zip(size, start, strict=True))
     )
     shift = sum(axis_offset(parent, d, at) for d, at in enumerate(start))
-    return Layout(size, padded, parent.strides, parent.inner_blks, parent.inner_idxs, parent.offset0 + shift)
+    return Layout(size, padded, parent.strides, *parent.inner, parent.offset0 + shift)
 
 
 def _require_layout(
@@ -112,6 +112,7 @@ def permute(kind: str, old: Layout, perm: object) -> Layout:
         tuple(old.strides[i] for i in come_from) if old.strides else (),
         old.inner_blks,
         tuple(to[i] for i in old.inner_idxs),
+        old.inner_steps,
         old.offset0,
     )
 
@@ -204,7 +205,8 @@ def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layou
             step *= max(1, shape[d])
         next_stride = step if group.new else next_stride
     idxs = tuple(renamed[i] for i in old.inner_idxs)
-    return Layout(shape, tuple(padded), tuple(strides), old.inner_blks, idxs, old.offset0)
+    inner = (old.inner_blks, idxs, old.inner_steps)
+    return Layout(shape, tuple(padded), tuple(strides), *inner, old.offset0)
 
 
 def _keeps(group: _Group) -> bool:

@@ -43,12 +43,18 @@ class Layout:
     strides: tuple[int, ...]
     inner_blks: tuple[int, ...] = ()
     inner_idxs: tuple[int, ...] = ()
+    inner_steps: tuple[int, ...] = ()
     offset0: int = 0
 
     @property
     def has_runtime(self) -> bool:
         """True where a dim or stride is known only at execution."""
         return RUNTIME_DIM in self.dims or RUNTIME_DIM in self.strides
+
+    @property
+    def inner(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Sizes, axes and steps of the inner blocks, outer to inner: what a tag has behind its order."""
+        return self.inner_blks, self.inner_idxs, self.inner_steps
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -100,7 +106,7 @@ def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
         stride = (
             RUNTIME_DIM if RUNTIME_DIM in (stride, padded[d]) else stride * max(1, padded[d] // blocks[d])
         )
-    return Layout(dims, padded, tuple(strides), tag.inner_blks, tag.inner_idxs)
+    return Layout(dims, padded, tuple(strides), tag.inner_blks, tag.inner_idxs, tag.inner_steps)
 
 
 def layout_digits(layout: Layout) -> list[LayoutDigit]:
@@ -108,36 +114,41 @@ def layout_digits(layout: Layout) -> list[LayoutDigit]:
     blocks = layout.blocks
     extents = layout.outer_extents
     found = [LayoutDigit(d, extents[d], blocks[d], layout.strides[d]) for d in range(len(layout.dims))]
-    weights = list(blocks)
-    for blk, d, stride in zip(layout.inner_blks, layout.inner_idxs, layout.inner_strides, strict=True):
-        weights[d] //= blk
-        found.append(LayoutDigit(d, blk, weights[d], stride))
-    return found
+    inner = zip(*layout.inner, layout.inner_strides, strict=True)
+    return found + [LayoutDigit(d, blk, step, stride) for blk, d, step, stride in inner]
 
 
 def axis_offset(layout: Layout, axis: int, position: int) -> int:
-    """What `position` on `axis` adds to the offset: inner digits first, then whole blocks."""
-    total = 0
-    stride = 1
-    for blk, i in zip(reversed(layout.inner_blks), reversed(layout.inner_idxs), strict=True):
+    """What `position` on `axis` adds to the offset: its digits in the inner blocks, then whole blocks."""
+    total, stride, whole = 0, 1, 1
+    for blk, i, step in zip(*map(reversed, layout.inner), strict=True):
         if i == axis:
-            position, digit = divmod(position, blk)
-            total += digit * stride
+            total += position // step % blk * stride
+            whole *= blk
         stride *= blk
-    return total + position * layout.strides[axis]
+    return total + position // whole * layout.strides[axis]
 
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
 def extent_range(layout: Layout) -> tuple[int, int]:
     """Lowest and one past the highest element offset of elements and padding; (0, 0) where there are none.
 
-    Within an axis the offset grows with the position, or falls with a negative stride: the corners decide.
+    Within an axis the offset is highest, or lowest with a negative stride, at its last position; in a block
+    that is cut off and whose digits are not in their order perhaps before, where all lower digits are full.
     """
     if 0 in layout.padded_dims:
         return 0, 0
-    far = [axis_offset(layout, d, n - 1) for d, n in enumerate(layout.padded_dims)]
-    low = layout.offset0 + sum(step for step in far if step < 0)
-    return low, layout.offset0 + sum(step for step in far if step > 0) + 1
+    ends = [_last_positions(layout, d) for d in range(len(layout.dims))]
+    far = [[axis_offset(layout, d, i) for i in last] for d, last in enumerate(ends)]
+    low = layout.offset0 + sum(min(0, *steps) for steps in far)
+    return low, layout.offset0 + sum(max(0, *steps) for steps in far) + 1
+
+
+def _last_positions(layout: Layout, axis: int) -> list[int]:
+    """The last position of an axis, and the last at which all digits below one of its blocks are full."""
+    last = layout.padded_dims[axis] - 1
+    steps = [step for step, i in zip(layout.inner_steps, layout.inner_idxs, strict=True) if i == axis]
+    return [last, *(at for step in steps if (at := last // step * step - 1) > 0)]
 
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)

@@ -20,10 +20,10 @@ from .viewer import ViewMethods
 class MemoryDesc(ViewMethods, ArrayNames):
     """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
 
-    `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, `"any"`, or None
-    for row-major. `dtype` is NumPy's name of `data_type`, and taken in its place.
-    `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except that
-    stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies oneDNN's formula to the
+    `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, a list of inner
+    blocks (axis, size, step), `"any"`, or None for row-major. `dtype` is NumPy's name of `data_type`, and
+    taken in its place. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except
+    that stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies oneDNN's formula to the
     letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
 
     Raises InvalidArguments, naming the argument and the index, for anything that describes no memory.
@@ -160,6 +160,11 @@ class MemoryDesc(ViewMethods, ArrayNames):
     def inner_idxs(self) -> tuple[int, ...]:
         """Axis of each inner block."""
         return self._layout.inner_idxs
+
+    @property
+    def inner_steps(self) -> tuple[int, ...]:
+        """Step of each inner block: at index i of its axis its digit is `i // step % size`."""
+        return self._layout.inner_steps
 
     @property
     def offset0(self) -> int:

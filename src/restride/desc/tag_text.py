@@ -10,14 +10,18 @@ from .tag_names import tag_hint
 _WINDOW = 60
 _WHERE_INDENT = len("  where: ")
 _DIGITS = frozenset("0123456789")
+_AT = "@"
 
 
 class Block(NamedTuple):
-    """One inner block: lower-case axis letter, size, place of the letter in the text."""
+    """One inner block: lower-case axis letter, size, place of the letter in the text, step where one is
+    written.
+    """
 
     letter: str
     size: int
     at: int
+    step: int | None = None
 
 
 class Scan(NamedTuple):
@@ -31,8 +35,8 @@ def scan(text: str) -> Scan:
     """Split `text` into outer letters and inner blocks, whatever the letters mean."""
     split = next((i for i, char in enumerate(text) if char in _DIGITS), len(text))
     for i, char in enumerate(text):
-        if not (char.isascii() and char.isalnum()):
-            raise bad_tag(text, i, "a tag has only letters and block sizes")
+        if not (char.isascii() and char.isalnum()) and (char != _AT or i < split):
+            raise bad_tag(text, i, "a tag has only letters, block sizes and steps")
     if split == 0:
         raise bad_tag(text, 0, "a tag starts with the letters of its axes" if text else "the tag is empty")
     return Scan(text[:split], tuple(_blocks(text, split)))
@@ -42,13 +46,16 @@ def _blocks(text: str, start: int) -> list[Block]:
     blocks = []
     at = start
     for i in range(start, len(text)):
-        if text[i] in _DIGITS:
+        if text[i] in _DIGITS or text[i] == _AT:
             continue
         if i == at:
             raise bad_tag(
                 text, i, "an outer letter cannot follow a block; every block is a size and then a letter"
             )
-        blocks.append(Block(text[i].lower(), int(text[at:i]), i))
+        size, has_step, step = text[at:i].partition(_AT)
+        if not size or (has_step and not step) or _AT in step:
+            raise bad_tag(text, at, "a block is a size, perhaps @ and a step, and then a letter: 32@1b")
+        blocks.append(Block(text[i].lower(), int(size), i, int(step) if has_step else None))
         at = i + 1
     if at < len(text):
         raise bad_tag(text, len(text), f"block size {text[at : at + 12]} lacks its axis letter")

@@ -4,12 +4,16 @@ Grammar, letters outermost to innermost::
 
     tag     := base | alias | generic | "any" | "undef"
     base    := outer letters (each of the first n of a..l once), then inner blocks      ABcd16b16a2b
-    block   := DIGITS letter, from the outer to the inner block                         16b
+    block   := DIGITS ["@" STEP] letter, from the outer to the inner block              16b    32@1b
     alias   := as base, with the letters of a domain (see aliases)                      nChw16c
     generic := as base, with x for "all remaining axes in order"                        aBx16b
 
 An upper-case outer letter marks a blocked axis. Lower case is accepted there, because the blocks say it
 already.
+
+A block is a digit of the index: `index // step % size`. Where no step is written it is the product of the
+axis's blocks further in, as oneDNN has it. Written steps order the digits of an axis otherwise: in
+`aB16@1b2@16b` elements 0 and 16 are neighbours, then 1 and 17.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from functools import lru_cache
 
 from ..errors import InvalidArguments
 from ..foreign import plain_text
+from .inner_blocks import block_texts, canonical_blocks, clash_of_steps, usual_steps
 from .tag_names import ALIAS_LETTERS, IRREGULAR, LETTERS, WORDS, axes_of_letters, tag_hint
 from .tag_text import Scan, bad_tag, scan
 
@@ -33,28 +38,30 @@ _REST = -1
 class Tag:
     """A memory format without dims: axes outermost to innermost, then the inner blocks, outer to inner.
 
-    `Tag((0, 1, 2, 3), (16,), (1,))` is `aBcd16b`. Blocks of size 1 are dropped, so that equal meaning is an
-    equal value.
+    `Tag((0, 1, 2, 3), (16,), (1,))` is `aBcd16b`. Without `inner_steps` the digits of an axis lie in their
+    order. Blocks of size 1 are dropped, and stepped ones have one spelling, so that equal meaning is an equal
+    value.
     """
 
     order: tuple[int, ...]
     inner_blks: tuple[int, ...] = ()
     inner_idxs: tuple[int, ...] = ()
+    inner_steps: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        problem = _problem(self.order, self.inner_blks, self.inner_idxs)
+        problem = _problem(self.order, self.inner_blks, self.inner_idxs, self.inner_steps)
         if problem:
             raise InvalidArguments(
                 "not a format tag",
                 code="RS-M11",
-                where=f"Tag{(self.order, self.inner_blks, self.inner_idxs)}",
+                where=f"Tag{(self.order, self.inner_blks, self.inner_idxs, self.inner_steps)}",
                 why=problem,
                 hint="FormatTag.parse makes one of text, such as 'nChw16c'",
             )
-        kept = [(blk, idx) for blk, idx in zip(self.inner_blks, self.inner_idxs, strict=True) if blk != 1]
         object.__setattr__(self, "order", tuple(self.order))
-        object.__setattr__(self, "inner_blks", tuple(blk for blk, _ in kept))
-        object.__setattr__(self, "inner_idxs", tuple(idx for _, idx in kept))
+        blocks = canonical_blocks(self.inner_blks, self.inner_idxs, self.inner_steps)
+        for name, values in zip(("inner_blks", "inner_idxs", "inner_steps"), blocks, strict=True):
+            object.__setattr__(self, name, values)
 
     @property
     def ndims(self) -> int:
@@ -64,8 +71,7 @@ class Tag:
     def __str__(self) -> str:
         """The canonical base spelling, `aBcd16b`."""
         outer = (LETTERS[i].upper() if i in self.inner_idxs else LETTERS[i] for i in self.order)
-        inner = (f"{blk}{LETTERS[i]}" for blk, i in zip(self.inner_blks, self.inner_idxs, strict=True))
-        return "".join((*outer, *inner))
+        return "".join((*outer, *block_texts(self.inner_blks, self.inner_idxs, self.inner_steps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class GenericTag:
     order: tuple[int, ...]
     inner_blks: tuple[int, ...] = ()
     inner_idxs: tuple[int, ...] = ()
+    inner_steps: tuple[int, ...] = ()
 
     def resolve(self, ndims: int) -> Tag:
         """The tag for `ndims` axes. Plain letters beyond the rank are dropped: `abx` of rank 1 is `a`.
@@ -91,17 +98,19 @@ class GenericTag:
         named = set(self.order)
         rest = tuple(i for i in range(ndims) if i not in named)
         order = [j for i in self.order for j in (rest if i == _REST else (i,)) if j < ndims]
-        return Tag(tuple(order), self.inner_blks, self.inner_idxs)
+        return Tag(tuple(order), self.inner_blks, self.inner_idxs, self.inner_steps)
 
     def __str__(self) -> str:
         letters = {
             i: LETTERS[i].upper() if i in self.inner_idxs else LETTERS[i] for i in range(MAX_NDIMS)
         } | {_REST: "x"}
-        inner = (f"{blk}{LETTERS[i]}" for blk, i in zip(self.inner_blks, self.inner_idxs, strict=True))
+        inner = block_texts(self.inner_blks, self.inner_idxs, self.inner_steps)
         return "".join((*(letters[i] for i in self.order), *inner))
 
 
-def _problem(order: tuple[int, ...], blks: tuple[int, ...], idxs: tuple[int, ...]) -> str:
+def _problem(
+    order: tuple[int, ...], blks: tuple[int, ...], idxs: tuple[int, ...], steps: tuple[int, ...]
+) -> str:
     """Why these are no tag, or the empty string."""
     if not 1 <= len(order) <= MAX_NDIMS or sorted(order) != list(range(len(order))):
         return f"the order must hold each axis 0..n-1 once, n at most {MAX_NDIMS}"
@@ -111,7 +120,9 @@ def _problem(order: tuple[int, ...], blks: tuple[int, ...], idxs: tuple[int, ...
         return "block sizes are integers from 1 to 2**31 - 1"
     if any(type(i) is not int or not 0 <= i < len(order) for i in (*idxs, *order)):
         return "a block's axis must be one of the tag's axes"
-    return ""
+    if steps and (len(steps) != len(blks) or any(type(step) is not int for step in steps)):
+        return "each inner block needs a step, an integer, or none has one"
+    return clash_of_steps(blks, idxs, steps) if steps else ""
 
 
 def parse_tag(text: str) -> Tag | GenericTag:
@@ -136,10 +147,21 @@ def _parse(text: str) -> Tag | GenericTag:
     parts = scan(WORDS.get(text) or IRREGULAR.get(text, text))
     axes = _axes(parts, text)
     _check_blocks(parts, text, axes)
-    blocks = [(size, axes[letter]) for letter, size, _ in parts.blocks if size != 1]
+    blks, idxs = tuple(b.size for b in parts.blocks), tuple(axes[b.letter] for b in parts.blocks)
+    usual = usual_steps(blks, idxs)
+    steps = tuple(step if b.step is None else b.step for b, step in zip(parts.blocks, usual, strict=True))
+    _check_steps(parts, text, (blks, idxs, steps))
     order = tuple(axes[letter.lower()] for letter in parts.outer)
     make = GenericTag if _REST in order else Tag
-    return make(order, tuple(size for size, _ in blocks), tuple(i for _, i in blocks))
+    return make(order, *canonical_blocks(blks, idxs, steps))
+
+
+def _check_steps(parts: Scan, text: str, blocks: tuple[tuple[int, ...], ...]) -> None:
+    """Written steps make the blocks of each axis a permutation of its digits."""
+    written = [b.at for b in parts.blocks if b.step is not None]
+    why = clash_of_steps(*blocks) if written else ""
+    if why:
+        raise bad_tag(text, written[0], why)
 
 
 def _axes(parts: Scan, text: str) -> dict[str, int]:
@@ -181,8 +203,8 @@ def _alias_axes(letters: str, text: str) -> dict[str, int]:
 
 def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
     """Every block names an outer axis; upper-case letters are blocked, unless the tag is plain capitals."""
-    blocked = {letter for letter, _, _ in parts.blocks}
-    for letter, size, at in parts.blocks:
+    blocked = {block.letter for block in parts.blocks}
+    for letter, size, at, _ in parts.blocks:
         if axes.get(letter, _REST) == _REST:
             raise bad_tag(text, at, f"the block's axis '{letter}' is not among the outer letters")
         if not 1 <= size < 2**31:

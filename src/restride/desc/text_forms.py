@@ -1,10 +1,11 @@
 """Descriptors as text: the best tag, the readable line, oneDNN's verbose field, and JSON (spec 1.6).
 
     {"format_kind": "blocked", "data_type": "f32", "dims": [2, 17], "padded_dims": [2, 32],
-     "strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "offset0": 0}
+     "strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "inner_steps": [1], "offset0": 0}
 
-The keys are the properties of `MemoryDesc`. All of them are needed; others are passed over, so that programs
-may keep notes beside them. A dim or stride that is known only at execution is the word "runtime".
+The keys are the properties of `MemoryDesc`. All of them are needed, but for the steps of blocks that have the
+usual ones; others are passed over, so that programs may keep notes beside them. A dim or stride that is known
+only at execution is the word "runtime".
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NAMED = tuple(parse_tag(member.value) for member in FormatTag if member.value n
 
 def order_tag(layout: Layout) -> Tag:
     """The axes outermost to innermost, with the inner blocks, whatever the gaps."""
-    return Tag(layout.outer_order, layout.inner_blks, layout.inner_idxs)
+    return Tag(layout.outer_order, *layout.inner)
 
 
 def matching_tag(layout: Layout) -> Tag | None:
@@ -75,7 +76,7 @@ def describe(kind: str, dtype: DataType, layout: Layout) -> str:
 
 
 def _tag_without_offset(layout: Layout) -> Tag | None:
-    moved = Layout(layout.dims, layout.padded_dims, layout.strides, layout.inner_blks, layout.inner_idxs)
+    moved = Layout(layout.dims, layout.padded_dims, layout.strides, *layout.inner)
     return matching_tag(moved)
 
 
@@ -95,7 +96,8 @@ def verbose(name: str, kind: str, dtype: DataType, layout: Layout) -> str:
 # --- JSON --------------------------------------------------------------------
 # Descriptors as plain values, as JSON has them, and back with every value checked.
 
-_LISTS = ("dims", "padded_dims", "strides", "inner_blks", "inner_idxs")
+_STEPS = "inner_steps"
+_LISTS = ("dims", "padded_dims", "strides", "inner_blks", "inner_idxs", _STEPS)
 _FIELDS = ("format_kind", "data_type", *_LISTS, "offset0")
 _MAY_BE_OPEN = ("dims", "padded_dims", "strides")
 _KINDS = ("undef", "any", "blocked")
@@ -213,6 +215,7 @@ def from_values(data: object) -> DescriptorParts:
     """The parts of a descriptor written as a dict, each value checked as if a stranger wrote it."""
     if not isinstance(data, dict):
         raise bad_stored("a stored descriptor must be a dict", f"this is {type(data).__name__}")
+    data = {_STEPS: [], **data}
     missing = [name for name in _FIELDS if name not in data]
     if missing:
         raise bad_stored(f"a stored descriptor lacks {missing}", "every field of to_dict is needed")
@@ -263,7 +266,7 @@ def _blocked_layout(data: dict[str, Any], lists: dict[str, object]) -> Descripto
             f"strides are {strides} for a blocked layout", "only plain layouts may run backwards"
         )
     offset0 = parse_int(data["offset0"], "offset0")
-    layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, offset0)
+    layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps, offset0)
     check_range(layout, dtype)
     return DescriptorParts("blocked", dtype, layout)
 
@@ -281,12 +284,14 @@ def _data_type(name: object) -> DataType:
 
 def _blocks(ndims: int, lists: dict[str, object]) -> Tag:
     """The inner blocks, as a tag of axes in any order."""
-    blks, idxs = (parse_ints(lists[name], name) for name in ("inner_blks", "inner_idxs"))
+    blks, idxs, steps = (parse_ints(lists[name], name) for name in ("inner_blks", "inner_idxs", _STEPS))
     try:
-        return Tag(tuple(range(ndims)), blks, idxs)
+        return Tag(tuple(range(ndims)), blks, idxs, steps)
     except InvalidArguments as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
-        raise bad_stored(f"inner_blks are {blks}, inner_idxs {idxs}"[:200], why, error.hint) from None
+        raise bad_stored(
+            f"inner_blks are {blks}, inner_idxs {idxs}, inner_steps {steps}"[:200], why, error.hint
+        ) from None
 
 
 def _check_padding(dims: tuple[int, ...], padded: tuple[int, ...], tag: Tag) -> None:

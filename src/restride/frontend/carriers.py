@@ -61,7 +61,7 @@ def format_of_bits(format: Any, dtype: NumpyType, ndims: int) -> Any:
     tag = to_tag(format, ndims)
     if not isinstance(tag, Tag):
         return format
-    blocks = ((*tag.inner_blks, 2), (*tag.inner_idxs, ndims)) if tag.inner_blks else ((), ())
+    blocks = ((*tag.inner_blks, 2), (*tag.inner_idxs, ndims), (*tag.inner_steps, 1)) if tag.inner_blks else ()
     return Tag((*tag.order, ndims), *blocks)
 
 

@@ -120,7 +120,7 @@ def _same_format(src: MemoryDesc, data_type: DataType) -> MemoryDesc:
     if src.format_kind != "blocked":
         return src
     order = sorted(range(src.ndims), key=lambda d: (-abs(src.strides[d]), d))
-    return MemoryDesc(src.dims, data_type, Tag(tuple(order), src.inner_blks, src.inner_idxs))
+    return MemoryDesc(src.dims, data_type, Tag(tuple(order), *src.layout.inner))
 
 
 def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described:

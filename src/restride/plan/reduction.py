@@ -144,7 +144,7 @@ def reduction_of(md: MemoryDesc, keep_mask: int, op: Op) -> Reduction:
     if 0 in extents:
         return Reduction(md.data_type, op, shape, ())
     steps = _out_strides(extents, keep_mask)
-    digits = layout_digits(md.layout)
+    digits = sorted(layout_digits(md.layout), key=lambda level: -level.weight)
     pieces = [list(_cover([v for v in digits if v.axis == d], n)) for d, n in enumerate(extents)]
     boxes = (_box(md.offset0, sum(piece, ()), steps) for piece in product(*pieces))
     return Reduction(md.data_type, op, shape, tuple(_normalise(box, op) for box in boxes))

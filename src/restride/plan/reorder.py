@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm
 
+from ..desc.layout import layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Unimplemented
@@ -28,15 +29,9 @@ IndexDigits = tuple[IndexDigit, ...]
 
 
 def index_digits(md: MemoryDesc, dim: int) -> IndexDigits:
-    """The digits of one dimension, innermost first."""
-    found: list[IndexDigit] = []
-    step, stride = 1, 1
-    for block, axis in reversed(tuple(zip(md.inner_blks, md.inner_idxs, strict=True))):
-        if axis == dim:
-            found.append(IndexDigit(step, stride))
-            step *= block
-        stride *= block
-    return (*found, IndexDigit(step, md.strides[dim]))
+    """The digits of one dimension, the least significant first."""
+    found = (level for level in layout_digits(md.layout) if level.axis == dim)
+    return tuple(IndexDigit(level.weight, level.stride) for level in sorted(found, key=lambda v: v.weight))
 
 
 def stride_at(of: IndexDigits, step: int) -> int:

@@ -203,8 +203,8 @@ def widen(src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[MemoryDesc, Memo
 
     Blocks of 8 channels of 8 bytes each, `8b8a`, are blocks of 8 channels of one element of 8 bytes, `8b`.
     """
-    last = src.inner_idxs[-1:], src.inner_blks[-1:]
-    if not last[0] or last[0] == (axis,) or last != (dst.inner_idxs[-1:], dst.inner_blks[-1:]):
+    last, other = ([part[-1:] for part in md.layout.inner] for md in (src, dst))
+    if not src.inner_blks or src.inner_idxs[-1] == axis or last != other or src.layout.inner_steps[-1] != 1:
         return src, dst
     wide = _TYPE_OF_BITS.get(src.data_type.bits * src.inner_blks[-1])
     if wide is None or not (_is_even(src) and _is_even(dst)):
@@ -225,6 +225,8 @@ def _wider(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
     def fewer(sizes: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(n // block if d == dim else n for d, n in enumerate(sizes))
 
+    others = zip(layout.inner_steps[:-1], layout.inner_idxs[:-1], strict=True)
+    fewer_steps = tuple(step // block if d == dim else step for step, d in others)
     narrow = replace(
         layout,
         dims=fewer(layout.dims),
@@ -232,6 +234,7 @@ def _wider(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
         strides=tuple(stride // block for stride in layout.strides),
         inner_blks=layout.inner_blks[:-1],
         inner_idxs=layout.inner_idxs[:-1],
+        inner_steps=fewer_steps,
         offset0=layout.offset0 // block,
     )
     return MemoryDesc._make("blocked", data_type, narrow)

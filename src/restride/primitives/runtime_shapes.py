@@ -53,7 +53,7 @@ def _difference(md: MemoryDesc, pattern: MemoryDesc) -> str:
     if md.ndims != pattern.ndims or md.format_kind != "blocked" or md.layout.has_runtime:
         return "it must be concrete and of the same rank"
     ours, theirs = md.layout, pattern.layout
-    if (ours.inner_blks, ours.inner_idxs) != (theirs.inner_blks, theirs.inner_idxs):
+    if ours.inner != theirs.inner:
         return "its inner blocks are others"
     if theirs.offset0 not in (RUNTIME_DIM, ours.offset0):
         return f"its offset0 is {ours.offset0}, not {theirs.offset0}"

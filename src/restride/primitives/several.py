@@ -265,11 +265,7 @@ def chosen_desc(
     begin are left out; where no other is left, it is the order of axes of the first source.
     """
     axis, *firsts = starts or (0,)
-    fitting = [
-        Tag(md.outer_order, md.inner_blks, md.inner_idxs)
-        for md in srcs
-        if _fits(md.layout.blocks[axis], firsts)
-    ]
+    fitting = [Tag(md.outer_order, *md.layout.inner) for md in srcs if _fits(md.layout.blocks[axis], firsts)]
     blocked = [tag for tag in fitting if tag.inner_blks]
     return MemoryDesc(dims, data_type, (*blocked, *fitting, Tag(srcs[0].outer_order))[0])
 

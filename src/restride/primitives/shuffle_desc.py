@@ -32,7 +32,7 @@ def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
         return like
     if md.ndims != like.ndims:
         return MemoryDesc(md.dims, md.data_type)
-    return MemoryDesc(md.dims, md.data_type, Tag(like.outer_order, like.inner_blks, like.inner_idxs))
+    return MemoryDesc(md.dims, md.data_type, Tag(like.outer_order, *like.layout.inner))
 
 
 def check_formats(kind: str, src: MemoryDesc, dst: MemoryDesc) -> None:

@@ -47,7 +47,7 @@ def logical(md: MemoryDesc, buffer: Buffer) -> Array:
     if md.data_type.bits < 8:
         return _logical_nibbles(md, buffer)
     twin = element_type(md)
-    digits = sorted(layout_digits(md.layout), key=lambda level: level.axis)
+    digits = sorted(layout_digits(md.layout), key=lambda level: (level.axis, -level.weight))
     shape, strides = [level.extent for level in digits], [level.stride for level in digits]
     if _reach(shape, strides, md.offset0) > buffer.nbytes // twin.itemsize:
         return _gathered(md, buffer)

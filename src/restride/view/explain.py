@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ..desc.inner_blocks import usual_steps
 from ..desc.layout import Layout, LayoutDigit, layout_digits, storage_elements
 from ..desc.memory_desc import MemoryDesc
 from .names import aligned, axis_names, counted, has_layout, title, why_no_layout
@@ -79,13 +80,8 @@ def _digits(layout: Layout) -> list[_AxisDigit]:
     """The digits of all axes in the order of memory, outermost first."""
     found = layout_digits(layout)
     ordered = [*(found[d] for d in layout.outer_order), *found[len(layout.dims) :]]
-    seen: set[int] = set()
-    digits = []
-    for level in ordered:
-        digits.append(_AxisDigit(level, level.axis not in seen))
-        if level.extent > 1:
-            seen.add(level.axis)
-    return digits
+    most = {level.axis: level.weight for level in sorted(ordered, key=lambda v: v.weight) if level.extent > 1}
+    return [_AxisDigit(level, level.weight >= most.get(level.axis, 1)) for level in ordered]
 
 
 class _Words:
@@ -124,8 +120,12 @@ class _Words:
             else self.names[d]
             for d in self.layout.outer_order
         )
-        pairs = zip(self.layout.inner_blks, self.layout.inner_idxs, strict=True)
-        inner = " by ".join(f"{blk} {self.names[d]}" for blk, d in pairs)
+        layout = self.layout
+        blocks = zip(*layout.inner, usual_steps(layout.inner_blks, layout.inner_idxs), strict=True)
+        inner = " by ".join(
+            f"{blk} {self.names[d]}" + (f" {step} apart" if step != usual else "")
+            for blk, d, step, usual in blocks
+        )
         inside = f"; inside a block {inner}" if inner else ""
         return f"outermost to innermost: {', '.join(outer)}{inside}"
 

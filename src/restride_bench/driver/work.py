@@ -43,7 +43,7 @@ class CaseOperand:
         if self.md.format_kind == "blocked":
             return self
         md = pd.query_md("exec_arg_md", self.arg)
-        return replace(self, md=md, format=Tag(md.outer_order, md.inner_blks, md.inner_idxs))
+        return replace(self, md=md, format=Tag(md.outer_order, *md.layout.inner))
 
     def filled(self) -> Bytes:
         """The bytes of an input."""

@@ -1,0 +1,61 @@
+"""Inner blocks as digits of an index: `index // step % size`, each of one axis, from the outer one in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .tag_names import LETTERS
+
+
+def usual_steps(blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
+    """The steps of blocks that have none of their own: the product of the blocks of the same axis inside."""
+    found, products = [0] * len(blks), dict.fromkeys(idxs, 1)
+    for at in reversed(range(len(blks))):
+        found[at] = products[idxs[at]]
+        products[idxs[at]] *= blks[at]
+    return tuple(found)
+
+
+def canonical_blocks(
+    blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int] = ()
+) -> tuple[tuple[int, ...], ...]:
+    """Sizes, axes and steps of blocks that have elements to order: equal layouts have equal ones.
+
+    Blocks of 1 are dropped. Where digits are not in their usual order, a block that continues the one outside
+    it is one with that; otherwise the blocks are oneDNN's, and stay what they are: `4b4b` is not `16b`.
+    """
+    written = [
+        block for block in zip(blks, idxs, steps or usual_steps(blks, idxs), strict=True) if block[0] > 1
+    ]
+    sizes, axes, given = (tuple(block[i] for block in written) for i in range(3))
+    if given == usual_steps(sizes, axes):
+        return sizes, axes, given
+    found: list[tuple[int, int, int]] = []
+    for size, axis, step in written:
+        if found and found[-1][1:] == (axis, step * size):
+            size *= found.pop()[0]
+        found.append((size, axis, step))
+    return tuple(tuple(block[i] for block in found) for i in range(3))
+
+
+def block_texts(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> Iterator[str]:
+    """The spelling of each block; a step only where it is not the usual one."""
+    for blk, i, step, usual in zip(blks, idxs, steps, usual_steps(blks, idxs), strict=True):
+        yield f"{blk}{LETTERS[i]}" if step == usual else f"{blk}@{step}{LETTERS[i]}"
+
+
+def clash_of_steps(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> str:
+    """Why blocks are no permutation of the digits of their axes, or the empty string."""
+    for axis in sorted(set(idxs)):
+        found = sorted(
+            (step, blk) for blk, i, step in zip(blks, idxs, steps, strict=True) if i == axis and blk > 1
+        )
+        reached = 1
+        for step, blk in found:
+            if step != reached:
+                name, how = LETTERS[axis], "overlap" if step < reached else "leave a gap"
+                return (
+                    f"the steps of axis '{name}' {how}: a block at step {step} where one at {reached} is due"
+                )
+            reached *= blk
+    return ""
