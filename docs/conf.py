@@ -18,7 +18,7 @@ version = release = restride.__version__
 language = "en-GB"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-extensions += ["docstrings", "examples", "explorers", "notebooks", "site_links"]
+extensions += ["docstrings", "examples", "explorers", "notebooks", "site_links", "sphinx_copybutton"]
 root_doc = "docs/index"
 # The codes of errors are a page that the package brings along, for `restride explain`.
 include_patterns = ["README.md", "CHANGELOG.md", "docs/**", "benchmarks/**", "src/restride/cli/refusals.md"]
@@ -44,7 +44,12 @@ html_theme = "furo"
 html_title = "restride"
 html_static_path = ["_static"]
 html_extra_path = ["_extra"]
-html_css_files = ["house.css"]
+html_css_files = ["pages.css"]
+# What is copied of an example is what is typed, without prompts and answers.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_remove_prompts = True
 html_copy_source = False
 html_show_sphinx = False
 pygments_style = "friendly"

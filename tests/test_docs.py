@@ -24,6 +24,8 @@ import pytest
 
 import restride as rs
 import restride_bench
+from restride.cli.commands import COMMANDS, load
+from restride.cli.usage import Parser
 from restride.desc.tags import FormatTag, parse_tag
 
 _ROOT = Path(__file__).parents[1]
@@ -286,6 +288,17 @@ def test_the_instructions_of_the_page_on_speed_are_those_that_were_counted() -> 
 def test_every_public_name_is_in_the_table_of_names() -> None:
     named = set(re.findall(r"`rs\.(\w+)", _text(_DOCS / "names.md")))
     assert set(rs.__all__) - named == set()
+
+
+def test_the_page_of_the_command_line_names_every_command_and_option() -> None:
+    text = _text(_DOCS / "command-line.md")
+    for name, command in COMMANDS.items():
+        assert f"`restride {name}`" in text
+        if not command.speaks:
+            parser = Parser(name, None)
+            load(name).add_arguments(parser)
+            options = {option for action in parser._actions for option in action.option_strings}
+            assert {option for option in options if option.startswith("--") and option not in text} == set()
 
 
 def test_numbers_in_the_table_of_names_are_the_values() -> None:

@@ -1,4 +1,4 @@
-"""Docstrings of the house as reStructuredText, for the pages of the reference."""
+"""The library's docstrings as reStructuredText, for the pages of the reference."""
 
 from __future__ import annotations
 

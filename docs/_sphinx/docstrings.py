@@ -1,4 +1,4 @@
-"""Docstrings of the house as reStructuredText.
+"""The library's docstrings as reStructuredText.
 
 A docstring has paragraphs, examples, and lists of arguments:
 

@@ -15,3 +15,10 @@ restride show nChw4c 1x6x2x2 --force --svg padding.svg
 restride show nhwc 1x8x2x3 --dst nChw4c --force --svg nhwc-to-nChw4c.svg
 restride show oi 8x6 --dst OI4i4o --force --svg weights.svg
 restride show nchw 1x6x2x2 --dst nChw4c --force --html nchw-to-nChw4c.html
+restride show ab 3x4 --dst ba --force --svg ab-to-ba.svg
+restride show nCdhw4c 1x6x2x2x2 --force --svg nCdhw4c.svg
+restride show OIhw4i4o 6x5x1x1 --force --svg OIhw4i4o.svg
+restride show OIhw4i16o4i 20x9x1x1 --force --svg OIhw4i16o4i.svg
+restride show OIhw4i16o4i 20x9x1x1 --force --html OIhw4i16o4i.html
+restride show gOIhw4o4i 2x4x5x1x1 --force --svg gOIhw4o4i.svg
+restride show ab 3x5 --dtype s4 --force --svg s4.svg
