@@ -11,7 +11,7 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-sycl bench lint docs pictures notebooks clean
+.PHONY: help demo test test-all test-sycl bench lint docs pictures notebooks wheel clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,11 @@ pictures: $(VENV)/.has-core ## draw the pictures of the documentation anew
 
 notebooks: $(VENV)/.has-test ## run the notebooks of the documentation anew, and keep what they show
 	$(PY) docs/notebooks/run.py
+
+wheel: $(VENV)/.has-core ## the wheel of this checkout, into dist
+	@rm -rf dist
+	$(PIP) wheel --no-deps --wheel-dir dist .
+	@ls dist
 
 clean: ## remove what make has made, the environment too
 	rm -rf .venv .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build

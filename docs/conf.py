@@ -20,8 +20,9 @@ language = "en-GB"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 extensions += ["docstrings", "examples", "explorers", "notebooks", "site_links", "sphinx_copybutton"]
 root_doc = "docs/index"
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**", "benchmarks/**"]
 # The codes of errors are a page that the package brings along, for `restride explain`.
-include_patterns = ["README.md", "CHANGELOG.md", "docs/**", "benchmarks/**", "src/restride/cli/refusals.md"]
+include_patterns += ["src/restride/cli/refusals.md"]
 exclude_patterns = ["docs/_build", "tests", "build", "dist", ".*"]
 
 # Headings have the anchors that they have on GitHub.

@@ -33,7 +33,8 @@ _SOURCES = Path(rs.__file__).parent
 _PACKAGES = (_SOURCES, Path(restride_bench.__file__).parent)
 _DOCS = _ROOT / "docs"
 _CODES = _ROOT / "src" / "restride" / "cli" / "refusals.md"
-_PAGES = (_ROOT / "README.md", _ROOT / "CHANGELOG.md", *sorted(_DOCS.rglob("*.md")), _CODES)
+_OF_ROOT = tuple(_ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+_PAGES = (*_OF_ROOT, *sorted(_DOCS.rglob("*.md")), _CODES)
 _FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # These need minutes, a network or a toolchain: make runs them.

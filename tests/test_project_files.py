@@ -1,0 +1,38 @@
+"""Files that contributors and forges expect agree with the project."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import restride as rs
+
+_ROOT = Path(__file__).parents[1]
+_TARGETS = set(re.findall(r"^([a-z-]+):.*## ", (_ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "name", ["CONTRIBUTING.md", ".github/workflows/tests.yml", ".pre-commit-config.yaml"]
+)
+def test_targets_of_make_that_are_named_exist(name: str) -> None:
+    path = _ROOT / name
+    if not path.exists():
+        pytest.skip("files of a forge are not in a distribution of the source")
+    named = set(re.findall(r"(?:`|run: )make ([a-z-]+)", path.read_text("utf-8")))
+    assert named - _TARGETS == set()
+    assert name.startswith(".pre") or "test" in named
+
+
+def test_the_citation_names_this_version_and_licence() -> None:
+    citation = dict(
+        line.split(": ", 1)
+        for line in (_ROOT / "CITATION.cff").read_text("utf-8").splitlines()
+        if not line.startswith(" ") and ": " in line
+    )
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert citation["version"] == rs.__version__
+    assert citation["license"] == project["license"]
+    assert citation["title"] == project["name"]
