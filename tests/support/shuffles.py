@@ -148,7 +148,7 @@ def _run_chunk(
     (read, dst), (first, to) = buffers, at
     nests = chain.nests(count, through_scratch)
     for nest in nests[: None if through_scratch else -1]:
-        scratch = np.full(chain.row * count, _JUNK, dst.dtype)
+        scratch = np.full(chain.scratch(count), _JUNK, dst.dtype)
         interpret(replace(nest, src_base=first), read, scratch)
         read, first = scratch, 0
     if not through_scratch:

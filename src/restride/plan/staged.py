@@ -70,7 +70,8 @@ class StagedNest:
 
     The first nest reads the source, the last writes the destination, or scratch where it goes
     `through_scratch`; between them is plain scratch, of which a position takes `row` elements. `run` is what
-    a position adds to a run of the destination.
+    a position adds to a run of the destination. Where scratch holds planes, positions side by side, each
+    begins at a multiple of `plane` elements.
     """
 
     nest: LoopNest
@@ -81,6 +82,11 @@ class StagedNest:
     nests: Callable[[int, bool], tuple[LoopNest, ...]]
     flush: Callable[[int], Flush]
     why: str
+    plane: int = 0
+
+    def scratch(self, positions: int) -> int:
+        """Elements that the plain scratch of so many positions takes."""
+        return self.row * (-(-positions // self.plane) * self.plane if self.plane else positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> Stag
     """Schedule a chain; None where a single position does not fit the scratch."""
     width = chain.nest.src_type.bits // 8
     row = chain.row * width
-    limit = max(_SCRATCH_BYTES // row, 1)
+    limit = max(_SCRATCH_BYTES // row, chain.plane, 1)
     if chain.run:
         # Runs of less than a line cannot be flushed: they are worth still more scratch.
         enough, least = (-(-length // (chain.run * width)) for length in (_SHORTEST_RUN, machine.line))
@@ -163,7 +169,7 @@ def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> Stag
         chunk=chunk,
         whole=_steps(chain, chunk, machine, through_scratch),
         rest=_steps(chain, last, machine, through_scratch) if last else None,
-        scratch=chunk * chain.row,
+        scratch=chain.scratch(chunk),
         kind="staged",
         why=chain.why,
     )
