@@ -8,7 +8,7 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.nest import Compute, Step, linear
+from restride.plan.nest import SCALAR, Compute, Step, linear
 from restride.plan.reorder import reorder_nest
 from restride.targets import cpu
 from restride.targets.isa import Isa
@@ -21,7 +21,9 @@ def _ir(*steps: Step, data_type: str = "f32") -> str:
 
 
 def test_each_step_knows_its_first_scalar() -> None:
-    chain = Compute((Step("mul"), Step("sum_shifted"), Step("relu"), Step("add", 0), Step("accumulate", 1)))
+    chain = Compute(
+        (Step("mul"), Step("sum_shifted"), Step("relu"), Step("add", 0), Step("add", 1, factor=SCALAR))
+    )
     assert [first for _, first in chain.steps_with_scalars()] == [0, 1, 3, 6, 6]
     assert chain.scalars == 7
     assert chain.reads_destination
@@ -43,7 +45,7 @@ def test_a_sum_from_an_operand_does_not_read_the_destination() -> None:
         (Compute((Step("relu"), Step("max", 0))), "s8(max(relu(src), x0))"),
         (Compute((Step("mul", 0), Step("rescale", 1))), "s8((src * x0) / x1)"),
         (
-            Compute((Step("sum_shifted"), Step("accumulate", 2))),
+            Compute((Step("sum_shifted"), Step("add", 2, factor=SCALAR))),
             "s8(src + beta * (dst - zero) + factor * x2)",
         ),
     ],

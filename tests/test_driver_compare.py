@@ -9,7 +9,8 @@ import pytest
 
 from restride import DataType
 from restride_bench.driver.attr_text import parse_post_ops
-from restride_bench.driver.compare import Tolerance, are_near, epsilon, points_of, rounded
+from restride_bench.driver.compare import Tolerance, are_near, epsilon, points_of
+from restride_bench.driver.fill import rounded
 
 
 def _is_near(got: float, exact: float, data_type: str = "f32", **how: Any) -> bool:

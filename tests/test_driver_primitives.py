@@ -25,6 +25,17 @@ _LINES = (
     "--sum 3x17x5x7",
     "--sum --sdt=f32:u8:s8 --ddt=s8 --stag=abx:axb:abx --dtag=axb --scales=0.25:2:0.5 2x17x5",
     "--sum --sdt=bf16:bf16 --ddt=bf16 --scales=0.25:2 --inplace=true 3x17x5x7",
+    "--eltwise --alg=gelu_erf --tag=aBx16b 2x17x5x3",
+    "--eltwise --alg=clip --alpha=-2 --beta=3 --dt=bf16 --inplace=true --attr-post-ops=mul:s8:per_oc 2x17x5",
+    "--eltwise --dir=BWD_D --alg=mish --tag=axb --mb=3 2x17x5x3",
+    "--eltwise --dir=BWD_D --alg=tanh_dst --inplace=true --dt=f16 2x17x5x3",
+    "--binary --alg=SUB --sdt=s8:f32 --ddt=s8 --stag=axb:any 3x5x6:1x5x6",
+    "--binary --alg=SELECT --attr-scales=src:common:0.5+src1:common:0.25 12x13:1x13",
+    "--binary --alg=DIV --inplace=true --attr-post-ops=linear:2:0.125 12x13:12x13",
+    "--binary --attr-post-ops=mul:s8:per_oc+sum:0.25+relu:-0.01+add:f32:per_tensor 5x3x2x9:1x3x2x9",
+    "--prelu --stag=axb:any 3x64x8:1x64x1",
+    "--prelu --dir=FWD_I --sdt=u8:bf16 3x64x8:3x1x8",
+    "--prelu --dir=BWD_DW --sdt=f16:f32 --stag=axb:axb 2x7x5x3:2x1x5x3",
 )
 _INVALID = {
     "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
@@ -33,8 +44,16 @@ _INVALID = {
     "--sum --scales=1:2:3 2x3": "3 scales for 2 sources",
     "--sum --sdt=f32:f32 --ddt=s8 --dtag=any --inplace=1 2x3": "in place with elements of two sizes",
     "--sum --stag=ab --dtag=ba --inplace=1 2x3": "in place with two tags",
+    "--eltwise --alg=clip --alpha=3 --beta=-2 2x3": "a clip to an empty range",
+    "--eltwise --alg=round --dir=BWD_D 2x3": "round has no gradient",
+    "--eltwise --alg=relu_dst --alpha=-1 2x3": "with a slope below 0",
+    "--eltwise --alg=relu --dir=BWD_D --inplace=1 2x3": "the source is needed backward",
+    "--binary --inplace=1 1x3:2x3": "a source that is repeated",
+    "--binary --inplace=1 --attr-post-ops=sum 2x3:2x3": "the old destination is summed",
+    "--binary 2x3:2x3:2x3": "there are two sources",
+    "--prelu 2x3": "there are a source and weights",
 }
-_SMOKE = ("concat", "sum")
+_SMOKE = ("concat", "sum", "eltwise", "binary", "prelu")
 
 
 def _tests(line: str) -> tuple[Test, ...]:

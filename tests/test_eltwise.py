@@ -13,7 +13,8 @@ import pytest
 from restride.desc.post_ops import ELTWISE
 from restride.dtypes import DataType
 from restride.plan.arithmetic import NumpyArithmetic
-from restride.plan.eltwise import ALGORITHMS, apply
+from restride.plan.eltwise import apply
+from restride.plan.eltwise_formulas import FUNCTIONS
 from restride.targets import jit
 from restride.targets.isa import Isa
 from support.formulas import ISAS, TYPES, Compiled, Reals, module, unlike
@@ -24,9 +25,9 @@ from support.values import patterns
 _INF, _NAN = math.inf, math.nan
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _NUMPY = NumpyArithmetic()
-_ALGORITHMS = pytest.mark.parametrize("alg", sorted(ALGORITHMS))
+_ALGORITHMS = pytest.mark.parametrize("alg", sorted(FUNCTIONS))
 _TYPES = pytest.mark.parametrize("dtype", list(TYPES.values()), ids=str)
-_FORMULAS = {alg: functools.partial(apply, alg) for alg in sorted(ALGORITHMS)}
+_FORMULAS = {alg: functools.partial(apply, alg) for alg in sorted(FUNCTIONS)}
 
 # alpha and beta, of which an algorithm takes what it wants.
 _PLAIN = (1.0, 0.0)
@@ -51,7 +52,7 @@ def _one(alg: str, s: float, alpha: float = 1.0, beta: float = 0.0, dtype: np.dt
 
 
 def test_every_algorithm_of_post_ops_is_defined() -> None:
-    assert ALGORITHMS.keys() == set(ELTWISE)
+    assert FUNCTIONS.keys() == set(ELTWISE)
 
 
 # --- the same bits ------------------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def _values(dtype: np.dtype) -> Reals:
 @_ALGORITHMS
 def test_compiled_functions_have_the_bits_of_numpy(alg: str, dtype: np.dtype) -> None:
     s = _values(dtype)
-    for alpha, beta in _FACTORS[: 1 if ALGORITHMS[alg].operands == 1 else None]:
+    for alpha, beta in _FACTORS[: 1 if FUNCTIONS[alg].operands == 1 else None]:
         given = (s, np.full_like(s, alpha), np.full_like(s, beta))
         wanted = apply(alg, _NUMPY, *given)
         for isa in ISAS:
@@ -95,7 +96,7 @@ def test_no_function_calls_anything(level: str) -> None:
 @_TYPES
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)], ids=str)
 def test_arrays_of_any_shape_compute_without_warnings(shape: tuple[int, ...], dtype: np.dtype) -> None:
-    for alg in ALGORITHMS:
+    for alg in FUNCTIONS:
         for value in (_INF, -_INF, _NAN, 0.0, -1e30, np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal):
             result = _run(alg, np.full(shape, value, dtype), 0.5, 2.0)
             assert (result.shape, result.dtype) == (shape, dtype)
@@ -235,7 +236,7 @@ def test_simple_functions_compute_in_the_type_of_the_value(alg: str, dtype: np.d
 
 
 def test_simple_functions_are_what_is_left() -> None:
-    assert {alg for alg, how in ALGORITHMS.items() if not how.in_double} == _SIMPLE.keys()
+    assert {alg for alg, how in FUNCTIONS.items() if not how.in_double} == _SIMPLE.keys()
 
 
 # --- special values -----------------------------------------------------------------------------------------

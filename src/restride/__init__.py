@@ -78,7 +78,10 @@ if _typing.TYPE_CHECKING:
     from .files.saving import load, save
     from .joining import add_n, concat
     from .planned import Measured, Plan, Prediction, plan
+    from .primitives.binary import Binary
     from .primitives.concat import Concat
+    from .primitives.eltwise import EltwiseBackward, EltwiseForward
+    from .primitives.prelu import PReLUBackward, PReLUForward
     from .primitives.recommended import recommended_desc
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .primitives.sum import Sum
@@ -143,9 +146,12 @@ __all__ = [
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
+    "Binary",
     "CacheInfo",
     "Concat",
     "DataType",
+    "EltwiseBackward",
+    "EltwiseForward",
     "Engine",
     "EngineKind",
     "Error",
@@ -156,6 +162,8 @@ __all__ = [
     "Memory",
     "MemoryDesc",
     "OutOfMemory",
+    "PReLUBackward",
+    "PReLUForward",
     "Plan",
     "PostOps",
     "Prediction",
@@ -227,7 +235,12 @@ _LATER = {
     "Plan": "planned",
     "Prediction": "planned",
     "plan": "planned",
+    "Binary": "primitives.binary",
     "Concat": "primitives.concat",
+    "EltwiseBackward": "primitives.eltwise",
+    "EltwiseForward": "primitives.eltwise",
+    "PReLUBackward": "primitives.prelu",
+    "PReLUForward": "primitives.prelu",
     "recommended_desc": "primitives.recommended",
     "ShuffleBackward": "primitives.shuffle",
     "ShuffleForward": "primitives.shuffle",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.nest import Compute, Step, linear
+from restride.plan.nest import SCALAR, Compute, Step, linear
 from restride.plan.reorder import TensorOperand, reorder_nest
 from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import CacheSizes, Isa
@@ -95,7 +95,7 @@ def _scaled(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> LoweredNest:
 
 
 def _added(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> LoweredNest:
-    compute = Compute((Step("mul"), Step("accumulate", 0)))
+    compute = Compute((Step("mul"), Step("add", 0, factor=SCALAR)))
     return lower(reorder_nest(src, dst, compute, [TensorOperand.of_desc(src)]), isa, CacheSizes())
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
+from .arguments import spelled
 from .attr import Attr
-from .attr_value import ARG_DST, ARG_SRC, Factor, fits_extents
+from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
 from .post_ops import BinaryOp, PostOp, SumOp
 
-_NAMES = {ARG_SRC: "src", ARG_DST: "dst"}
+_NAMES = {ARG_SRC: "src", ARG_SRC_1: "src1", ARG_DST: "dst"}
 
 
 def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
@@ -22,32 +23,39 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
     What depends on a dim that is known only at execution is left to the execution.
     Raises InvalidArguments, naming what was expected.
     """
+    check_attr_of("reorder", attr, {ARG_SRC: src, ARG_DST: dst})
+
+
+def check_attr_of(call: str, attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
+    """The same for `call`, whose `tensors` may have scales; post-ops are of the one that is `ARG_DST`."""
     try:
-        _check_arguments(attr)
+        _check_arguments(attr, tensors)
         for name, arg, factor in _factors_with_names(attr):
-            dims = (dst if arg == ARG_DST else src).dims
+            dims = tensors[arg].dims
             _check_mask(name, factor, dims)
             _check_groups(name, factor, dims)
             _check_count(name, factor, dims)
             _check_shape(name, factor, dims)
         for arg, _ in attr.zero_points:
-            _check_integral(_NAMES[arg], (dst if arg == ARG_DST else src).data_type)
+            _check_integral(_NAMES[arg], tensors[arg].data_type)
         for i, op in enumerate(attr.post_ops):
-            _check_post_op(i, op, dst)
+            _check_post_op(i, op, tensors[ARG_DST])
     except Error as error:
-        where = f"src {src}; dst {dst}"
-        raise error.retold(where=where) from None
+        where = "; ".join(f"{_NAMES[arg]} {md}" for arg, md in tensors.items())
+        raise error.retold(f"{call}: {error.what}", where=where) from None
 
 
-def _check_arguments(attr: Attr) -> None:
-    beyond = [arg for arg, _ in attr.scales if arg not in _NAMES]
-    if beyond:
-        raise Unimplemented(
-            f"reorder: scales of argument {beyond[0]}",
-            code="RS-R26",
-            why="a reorder has a source and a destination; sources of a concat are numbered so (R26)",
-            hint="use rs.ARG_SRC (1) or rs.ARG_DST (17)",
-        )
+def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
+    beyond = next((arg for arg, _ in (*attr.scales, *attr.zero_points) if arg not in tensors), None)
+    if beyond is None:
+        return
+    own = ", ".join(f"{spelled(arg, 'rs.')} ({arg})" for arg in tensors)
+    raise Unimplemented(
+        f"scales of argument {beyond}",
+        code="RS-R26",
+        why="it is none of the tensors that have some; sources of a concat are numbered so (R26)",
+        hint=f"use one of {own}",
+    )
 
 
 def _factors_with_names(attr: Attr) -> Iterator[tuple[str, int, Factor]]:
@@ -67,7 +75,7 @@ def _check_mask(name: str, factor: Factor, dims: Sequence[int]) -> None:
         return
     first = len(dims) + (beyond & -beyond).bit_length() - 1
     raise InvalidArguments(
-        f"reorder: the mask of the {name} is {factor.mask}",
+        f"the mask of the {name} is {factor.mask}",
         code="RS-N10",
         why=f"bit {first} stands for dim {first}, the tensor has dims 0 to {len(dims) - 1} (N10)",
         hint=f"bit i is 1 << i; {(1 << len(dims)) - 1} names all dims, 0 is one value for the whole tensor",
@@ -77,7 +85,7 @@ def _check_mask(name: str, factor: Factor, dims: Sequence[int]) -> None:
 def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
     if not factor.groups:
         return
-    what = f"reorder: {name} in groups of {'x'.join(map(str, factor.groups))}"
+    what = f"{name} in groups of {'x'.join(map(str, factor.groups))}"
     if len(dims) < 2:
         why = f"groups are of the last two dims, the tensor has {len(dims)} (R25)"
         raise InvalidArguments(what, code="RS-R25", why=why, hint="leave groups out")
@@ -96,7 +104,7 @@ def _check_count(name: str, factor: Factor, dims: Sequence[int]) -> None:
     if values is None or any(dims[i] == RUNTIME_DIM for i in masked) or values.size == factor.count(dims):
         return
     raise InvalidArguments(
-        f"reorder: wrong number of {name}",
+        f"wrong number of {name}",
         code="RS-R22",
         why=f"mask {factor.mask} stands for {_count_text(factor, dims, masked)}, there are {values.size}",
         hint="give one for each index of the masked dims, in logical order, the last dim fastest",
@@ -108,7 +116,7 @@ def _check_shape(name: str, factor: Factor, dims: Sequence[int]) -> None:
     if any(dims[i] == RUNTIME_DIM for i in masked) or fits_extents(factor.shape, factor.extents(dims)):
         return
     raise InvalidArguments(
-        f"reorder: wrong shape of the {name}",
+        f"wrong shape of the {name}",
         code="RS-R22",
         why=f"mask {factor.mask} stands for {_count_text(factor, dims, masked)}, "
         f"the array is {' x '.join(map(str, factor.shape))}",
@@ -131,7 +139,7 @@ def _check_integral(name: str, data_type: DataType) -> None:
     if data_type.is_integral:
         return
     raise InvalidArguments(
-        f"reorder: zero points of {name}, which is {data_type}",
+        f"zero points of {name}, which is {data_type}",
         code="RS-R27",
         why="only s32, s8, u8, s4 and u4 have zero points (R27)",
         hint=f"leave the zero points of {name} out",
@@ -152,14 +160,14 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
     data_type = op.data_type or dst_type
     if data_type.bits != dst_type.bits:
         raise InvalidArguments(
-            f"reorder: the sum (post-op {index}) reads dst as {data_type}",
+            f"the sum (post-op {index}) reads dst as {data_type}",
             code="RS-R30",
             why=f"dst is {dst_type} of {dst_type.bits} bits, {data_type} has {data_type.bits} (R30)",
             hint="take a type of the same size, or leave the data type out",
         )
     if op.zero_point and not data_type.is_integral:
         raise InvalidArguments(
-            f"reorder: the sum (post-op {index}) has zero point {op.zero_point}",
+            f"the sum (post-op {index}) has zero point {op.zero_point}",
             code="RS-R30",
             why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points (R30)",
             hint="leave the zero point out",
@@ -167,7 +175,7 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
 
 
 def _check_broadcast(index: int, operand: MemoryDesc, dims: Sequence[int]) -> None:
-    what = f"reorder: the operand of post-op {index} ({operand}) does not fit dst"
+    what = f"the operand of post-op {index} ({operand}) does not fit dst"
     hint = "each dim of the operand is that of dst, or 1, which is repeated"
     if operand.ndims != len(dims):
         why = f"it has {operand.ndims} dims, dst has {len(dims)} (P06)"

@@ -18,6 +18,7 @@ from .attr_value import (
     ARG_DST,
     ARG_MULTIPLE_SRC,
     ARG_SRC,
+    ARG_SRC_1,
     MOST_SOURCES,
     SCALE_TYPES,
     ZERO_POINT_TYPES,
@@ -80,9 +81,11 @@ def parse_arg(call: str, arg: object) -> int:
 
 
 def parse_scaled(call: str, arg: object) -> int:
-    """The number of an argument of a reorder, or of a source of a concat. Others as `parse_operand`."""
+    """The number of an argument of a reorder, or of a source of a concat or of a binary operation. Others as
+    `parse_operand`.
+    """
     number = parse_arg(call, arg)
-    is_source = ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
+    is_source = number == ARG_SRC_1 or ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
     return number if is_source else parse_operand(call, number)
 
 

@@ -187,7 +187,7 @@ class PostOps:
         name = _parse_alg("append_eltwise", alg, "eltwise_", ELTWISE)
         numbers = {"alpha": alpha, "beta": beta, "scale": scale}
         op = EltwiseOp(name, *(to_f32(v, f"append_eltwise: {key}") for key, v in numbers.items()))
-        _check_clip(op)
+        check_clip(op)
         self._check_length("append_eltwise")
         self._entries += (op,)
 
@@ -272,11 +272,12 @@ def _parse_s32(value: object, name: str) -> int:
     return number
 
 
-def _check_clip(op: EltwiseOp) -> None:
-    if op.alg not in ("clip", "clip_v2") or op.alpha <= op.beta:
+def check_clip(op: EltwiseOp, call: str = "append_eltwise") -> None:
+    """Raise InvalidArguments for a clip to an empty range."""
+    if op.alg not in ("clip", "clip_v2", "clip_v2_dst") or op.alpha <= op.beta:
         return
     raise InvalidArguments(
-        f"append_eltwise: {op.alg} to an empty range",
+        f"{call}: {op.alg} to an empty range",
         code="RS-P06",
         where=f"alpha {op.alpha:g}, beta {op.beta:g}",
         why="values are clipped to alpha at least and beta at most",

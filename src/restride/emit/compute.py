@@ -10,7 +10,7 @@ from itertools import groupby
 from ..dtypes import DataType
 from ..plan.eltwise import ALGORITHMS
 from ..plan.eltwise import apply as eltwise
-from ..plan.nest import Compute, Step
+from ..plan.nest import SCALAR, Compute, Step
 from .access import load_run
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, canonical_nan, from_real, real_type, to_real
@@ -191,6 +191,7 @@ def _append(b: Builder, value: Value, part: Value, kind: str) -> Value:
 # The steps of a computation on one register of values (N1). `plan/conversion.py` is the definition.
 
 _CHOICES = {"min": "fcmp olt", "max": "fcmp ogt"}
+_SLOPES = ("prelu", "prelu_slope")
 _OPERATIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {
     "ge": "fcmp oge",
@@ -268,12 +269,21 @@ def _apply(
         return b.op("fmul", scale, _eltwise(b, step.name, (t, *given), can))
     if step.operand < 0:
         return _binary(b, step.name, t, scalars[0])
-    x = inputs.tensor(step.operand)
-    if step.name == "accumulate":
-        return b.op("fadd", t, b.op("fmul", scalars[0], x))
+    x = _operand(b, step, scalars, inputs)
     if step.name == "rescale":
         return b.op("fmul", t, b.op("fdiv", b.splat(element_of(t), lanes_of(t), "1.0"), x))
+    if step.name == "select":
+        zero = b.splat(element_of(t), lanes_of(t), "0.0")
+        return b.select(b.compare("fcmp une", inputs.tensor(step.condition), zero), t, x)
     return _binary(b, step.name, t, x)
+
+
+def _operand(b: Builder, step: Step, scalars: list[Value], inputs: StepInputs) -> Value:
+    """The operand of a step, times its factor."""
+    x = inputs.tensor(step.operand)
+    if step.factor == SCALAR:
+        return b.op("fmul", scalars[0], x)
+    return x if step.factor < 0 else b.op("fmul", inputs.tensor(step.factor), x)
 
 
 def _eltwise(b: Builder, name: str, args: tuple[Value, ...], can: Abilities) -> Value:
@@ -304,4 +314,10 @@ def _binary(b: Builder, name: str, t: Value, x: Value) -> Value:
         return b.op(_OPERATIONS[name], t, x)
     if name in _CHOICES:
         return b.select(b.compare(_CHOICES[name], t, x), t, x)
+    if name in _SLOPES:
+        kind, lanes = element_of(t), lanes_of(t)
+        is_above = b.compare("fcmp ogt", t, b.splat(kind, lanes, "0.0"))
+        if name == "prelu":
+            return b.select(is_above, t, b.op("fmul", t, x))
+        return b.select(is_above, b.splat(kind, lanes, "1.0"), x)
     return b.cast("uitofp", b.compare(_COMPARISONS[name], t, x), element_of(t))

@@ -7,7 +7,7 @@ is one known number is a scalar; the rest are operands, known values or memories
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import BinaryOp, EltwiseOp, PostOp, SumOp
 from ..dtypes import DataType
-from .nest import Compute, Step
+from .nest import SCALAR, Compute, Step
 from .program import Place, Slot
 from .reorder import TensorOperand
 
@@ -106,53 +106,94 @@ NOTHING = Computation(Compute(), (), ())
 """What is only moved."""
 
 
-class _ComputationWriter:
-    """A computation while it is written."""
+class ComputationWriter:
+    """A computation while it is written, for a destination of `dims`.
+
+    `sources`: how many operands of the nest come before those of the attributes.
+    """
 
     def __init__(
-        self, dims: Sequence[int], real: type[np.floating[Any]], odd: frozenset[int] = frozenset()
+        self,
+        dims: Sequence[int],
+        *,
+        is_wide: bool,
+        odd: frozenset[int] = frozenset(),
+        sources: int = 0,
     ) -> None:
-        self.dims, self.real, self.odd = tuple(dims), real, odd
+        self.dims, self.is_wide, self.odd, self.sources = tuple(dims), is_wide, odd, sources
         self.steps: list[Step] = []
         self.scalars: list[float] = []
         self.origins: list[Origin] = []
         self.operands: list[OperandSource] = []
 
     def computation(self) -> Computation:
-        compute, operands = Compute(tuple(self.steps)), tuple(self.operands)
+        """What has been written."""
+        compute = Compute(tuple(self.steps), wide=self.is_wide and self.sources > 0)
+        operands = tuple(self.operands)
         return Computation(compute, tuple(self.scalars), operands, tuple(self.origins))
 
     def step(self, name: str, arg: int, *scalars: float, data_type: DataType | None = None) -> None:
         """A step whose scalars are the numbers of an argument."""
-        self.steps.append(Step(name, data_type=data_type))
+        self.own_step(Step(name, data_type=data_type), arg, *scalars)
+
+    def own_step(self, step: Step, arg: int, *scalars: float) -> None:
+        """A step that is made already; its scalars are the numbers of an argument."""
+        self.steps.append(step)
         self.scalars += scalars
         self.origins += [(arg, number) for number in range(len(scalars))]
 
     def operand(self, name: str, source: OperandSource) -> None:
-        self.steps.append(Step(name, operand=len(self.operands)))
-        self.operands.append(source)
+        """A step with an operand."""
+        self.steps.append(Step(name, operand=self._new_operand(source)))
 
-    def factor(self, name: str, factor: Factor | None, arg: int) -> None:
-        """A scale or zero point; `name` is the step that applies it."""
+    def _new_operand(self, source: OperandSource) -> int:
+        self.operands.append(source)
+        return self.sources + len(self.operands) - 1
+
+    def factor(self, name: str, factor: Factor | None, arg: int, dims: tuple[int, ...] | None = None) -> None:
+        """A scale or zero point; `name` is the step that applies it. `dims`: of its tensor, if others."""
         if factor is None:
             return
+        one = _common_value(factor)
+        if one is None:
+            self.operand(name, self._values_of(factor, arg, dims or self.dims))
+        elif name == "rescale":
+            real = np.float64 if self.is_wide else np.float32
+            with np.errstate(all="ignore"):
+                self.step("mul", arg, float(real(1) / real(one)))
+        else:
+            self.step(name, arg, one)
+
+    def combine(self, step: Step, scale: Factor | None, arg: int, dims: tuple[int, ...]) -> None:
+        """A step with a further source, of `dims` and times its scale."""
+        one = None if scale is None else _common_value(scale)
+        if scale is None:
+            self.own_step(step, arg)
+        elif one is not None:
+            self.own_step(replace(step, factor=SCALAR), arg, one)
+        else:
+            factor = self._new_operand(self._values_of(scale, arg, dims))
+            self.own_step(replace(step, factor=factor), arg)
+
+    def _values_of(self, factor: Factor, arg: int, dims: tuple[int, ...]) -> OperandSource:
+        """The values of a factor of a tensor of `dims`, which may be 1 where the destination has more."""
         values = factor.to_numpy()
-        if values is not None and factor.mask == 0:
-            one = float(values[0])
-            if name == "rescale":
-                with np.errstate(all="ignore"):
-                    self.step("mul", arg, float(self.real(1) / self.real(one)))
-            else:
-                self.step(name, arg, one)
-            return
         kind = factor.data_type if values is None else DataType.parse(values.dtype)
-        extents = factor.extents(self.dims)
+        extents = factor.extents(dims)
         tensor = TensorOperand.of_groups(kind, extents, self.dims, base=int(arg in self.odd))
-        is_open = any(n == RUNTIME_DIM and factor.mask >> i & 1 for i, n in enumerate(self.dims))
-        count, data_type = RUNTIME_DIM if is_open else factor.count(self.dims), factor.data_type
-        self.operand(name, OperandSource(tensor, arg, values, None, count, data_type, extents))
+        is_open = any(n == RUNTIME_DIM and factor.mask >> i & 1 for i, n in enumerate(dims))
+        count, data_type = RUNTIME_DIM if is_open else factor.count(dims), factor.data_type
+        return OperandSource(tensor, arg, values, None, count, data_type, extents)
+
+    def finish(self, attr: Attr) -> None:
+        """The post-ops, then scale and zero point of the destination."""
+        for index, op in enumerate(attr.post_ops):
+            self.post_op(index, op)
+        self.factor("rescale", attr.scale_of(ARG_DST), ARG_ATTR_SCALES | ARG_DST)
+        self.factor("add", attr.zero_point_of(ARG_DST), ARG_ATTR_ZERO_POINTS | ARG_DST)
 
     def post_op(self, index: int, op: PostOp) -> None:
+        """One post-op."""
         arg = arg_attr_multiple_post_op(index)
         if isinstance(op, EltwiseOp):
             self.step(op.alg, arg, op.alpha, op.beta, op.scale)
@@ -173,13 +214,19 @@ class _ComputationWriter:
 
 def scaled(scale: Factor | None, arg: int, src: MemoryDesc, dst: MemoryDesc) -> Computation:
     """The computation that multiplies argument `arg` by its scale, if it has one."""
-    writer = _ComputationWriter(src.dims, _real_of(src, dst))
+    writer = ComputationWriter(src.dims, is_wide=_is_wide(src, dst))
     writer.factor("mul", scale, ARG_ATTR_SCALES | arg)
     return writer.computation()
 
 
-def _real_of(src: MemoryDesc, dst: MemoryDesc) -> type[np.floating[Any]]:
-    return np.float64 if DataType.f64 in (src.data_type, dst.data_type) else np.float32
+def _is_wide(src: MemoryDesc, dst: MemoryDesc) -> bool:
+    return DataType.f64 in (src.data_type, dst.data_type)
+
+
+def _common_value(factor: Factor) -> float | None:
+    """The one value of a factor where it is known."""
+    values = factor.to_numpy()
+    return None if values is None or factor.mask else float(values[0])
 
 
 def computation_of(
@@ -189,12 +236,9 @@ def computation_of(
 
     `odd`: the arguments whose first 4-bit value lies in the upper half of a byte.
     """
-    writer = _ComputationWriter(dst.dims, _real_of(src, dst), odd)
+    writer = ComputationWriter(dst.dims, is_wide=_is_wide(src, dst), odd=odd)
     writer.factor("sub", attr.zero_point_of(ARG_SRC), ARG_ATTR_ZERO_POINTS | ARG_SRC)
     writer.factor("mul", attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
     writer.factor("mul", attr.output_scales, ARG_ATTR_OUTPUT_SCALES)
-    for index, op in enumerate(attr.post_ops):
-        writer.post_op(index, op)
-    writer.factor("rescale", attr.scale_of(ARG_DST), ARG_ATTR_SCALES | ARG_DST)
-    writer.factor("add", attr.zero_point_of(ARG_DST), ARG_ATTR_ZERO_POINTS | ARG_DST)
+    writer.finish(attr)
     return writer.computation()

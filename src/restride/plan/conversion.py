@@ -17,7 +17,7 @@ import numpy as np
 from ..dtypes import DataType
 from .arithmetic import NumpyArithmetic
 from .eltwise import apply as eltwise
-from .nest import Compute, Step
+from .nest import SCALAR, Compute, Step
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -86,6 +86,10 @@ class Inputs:
     operands: tuple[Array, ...] = ()
     operand_types: tuple[DataType, ...] = ()
 
+    def real(self, index: int, real: type[np.floating[Any]]) -> Array:
+        """An operand as real numbers."""
+        return to_real(self.operands[index], self.operand_types[index], real)
+
 
 def convert(bits: Array, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs) -> Array:
     """The bits to write for source `bits`, both in storage dtypes; `types` are those of src and dst."""
@@ -114,17 +118,25 @@ def _apply(step: Step, value: Array, dst: DataType, inputs: Inputs, scalars: tup
         return np.asarray(scale * eltwise(step.name, _NUMPY, value, np.asarray(alpha), np.asarray(beta)))
     if step.operand < 0:
         return _binary(step.name, value, factors[0])
-    other = to_real(inputs.operands[step.operand], inputs.operand_types[step.operand], real)
-    if step.name == "accumulate":
-        return np.asarray(value + factors[0] * other)
+    other = _operand(step, inputs, factors, real)
     if step.name == "rescale":
         return np.asarray(value * (real(1) / other))
+    if step.name == "select":
+        return np.where(inputs.real(step.condition, real) != 0, value, other)
     return _binary(step.name, value, other)
+
+
+def _operand(step: Step, inputs: Inputs, factors: list[Any], real: Any) -> Array:
+    """The operand of a step, times its factor."""
+    other = inputs.real(step.operand, real)
+    if step.factor == SCALAR:
+        return np.asarray(factors[0] * other)
+    return other if step.factor < 0 else np.asarray(inputs.real(step.factor, real) * other)
 
 
 def _old(step: Step, dst: DataType, inputs: Inputs, real: Any) -> Array:
     if step.operand >= 0:
-        return to_real(inputs.operands[step.operand], inputs.operand_types[step.operand], real)
+        return inputs.real(step.operand, real)
     assert inputs.old is not None
     return to_real(inputs.old, step.data_type or dst, real)
 
@@ -137,11 +149,19 @@ def _binary(name: str, t: Array, x: Any) -> Array:
     """Where a side is NaN, min and max give `x`, and every comparison but "ne" is 0."""
     if name in _CHOICES:
         return np.where(_CHOICES[name](t, x), t, x)
+    if name in _SLOPES:
+        above, below = _SLOPES[name](t, x)
+        return np.asarray(np.where(t > 0, above, below))
     result: Array = _OPERATIONS[name](t, x)
     return result.astype(t.dtype)
 
 
 _CHOICES: dict[str, Any] = {"min": np.less, "max": np.greater}
+# What prelu and its derivative are above 0, and elsewhere.
+_SLOPES: dict[str, Any] = {
+    "prelu": lambda t, x: (t, t * x),
+    "prelu_slope": lambda t, x: (t.dtype.type(1), x),
+}
 _OPERATIONS: dict[str, Any] = {
     "add": np.add,
     "sub": np.subtract,

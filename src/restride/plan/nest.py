@@ -5,9 +5,12 @@ A value t starts as the source, as a real number. Its grammar::
     compute := step*
     step    := "mul" x | "rescale" x | "add" x | "sub" x | ...    t = t * x, t * (1 / x), t + x, t - x, ...
              | "sum" beta | "sum_shifted" beta zero               t = t + beta * (old destination [- zero])
-             | "accumulate" factor x                              t = t + factor * x
+             | "prelu" x | "prelu_slope" x                        t = t > 0 ? t : t * x, t > 0 ? 1 : x
+             | "select" x y                                       t = y != 0 ? t : x
              | <eltwise> alpha beta scale                         t = scale * f(t)
-    x       := an element of a tensor operand, or a scalar
+    x       := an element of a tensor operand [* factor], or a scalar
+    factor  := a scalar, or an element of another operand
+    y       := an element of a tensor operand
 
 Scalars are not in the chain: kernels read them when they run, in the order in which the steps name them, so
 that another scale is no other kernel.
@@ -42,6 +45,9 @@ from .eltwise import ALGORITHMS
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 """Steps of two values, as the binary post-op names them."""
 
+SCALAR = -2
+"""As the factor of an operand: a scalar."""
+
 _SUMS = {"sum": 1, "sum_shifted": 2}
 _ELTWISE_SCALARS = 3
 _SYMBOLS = {"mul": "*", "add": "+", "sub": "-", "div": "/"}
@@ -59,12 +65,15 @@ class Operand:
 class Step:
     """One step. `operand` numbers a tensor, -1 is none; `data_type` is what a sum reads the old bits as.
 
-    A sum with an operand finds the old values there, not in the destination.
+    A sum with an operand finds the old values there, not in the destination. `factor`: which operand, or that
+    a scalar, `operand` is multiplied with first. `condition`: the operand that a select asks.
     """
 
     name: str
     operand: int = -1
     data_type: DataType | None = None
+    factor: int = -1
+    condition: int = -1
 
     @property
     def scalars(self) -> int:
@@ -73,7 +82,17 @@ class Step:
             return _ELTWISE_SCALARS
         if self.name in _SUMS:
             return _SUMS[self.name]
-        return 1 if self.operand < 0 or self.name == "accumulate" else 0
+        return 1 if self.operand < 0 or self.factor == SCALAR else 0
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The tensors that the step reads."""
+        return tuple(each for each in (self.operand, self.factor, self.condition) if each >= 0)
+
+    @property
+    def is_accumulation(self) -> bool:
+        """True where a further source is added, times a scalar."""
+        return self.name == "add" and self.operand >= 0 and self.factor == SCALAR
 
     @property
     def is_eltwise(self) -> bool:
@@ -136,12 +155,21 @@ def _expression(steps: tuple[Step, ...]) -> str:
     return text
 
 
+def _operand_text(step: Step) -> str:
+    if step.operand < 0:
+        return ""
+    factor = {-1: "", SCALAR: "factor * "}.get(step.factor, f"x{step.factor} * ")
+    return f"{factor}x{step.operand}"
+
+
 def _step_text(step: Step, text: str) -> str:
-    operand = f"x{step.operand}" if step.operand >= 0 else ""
+    operand = _operand_text(step)
     if step.is_sum:
         return f"{text} + beta * {'dst' if step.name == 'sum' else '(dst - zero)'}"
-    if step.name == "accumulate":
-        return f"{text} + factor * {operand}"
+    if step.is_accumulation:
+        return f"{text} + {operand}"
+    if step.name == "select":
+        return f"select(x{step.condition}, {text}, {operand})"
     inner = f"({text})" if " " in text else text
     if step.name == "mul" and not operand:
         return f"alpha * {inner}"
@@ -268,7 +296,7 @@ class LoopNest:
         named = {a.bound for a in self.axes}
         if any(i not in named and b.padded > 1 for i, b in enumerate(self.bounds)):
             raise ValueError(f"bound without an axis in\n{self}")
-        if any(step.operand >= len(self.operands) for step in self.compute.steps):
+        if any(each >= len(self.operands) for step in self.compute.steps for each in step.operands):
             raise ValueError(f"step without its operand in\n{self}")
         return self
 

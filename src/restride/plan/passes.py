@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ..dtypes import DataType
-from .nest import Compute, LoopNest, as_int, multiplied
+from .nest import SCALAR, Compute, LoopNest, as_int, multiplied
 from .nest import Step as ComputeStep
 from .program import NestStep, Place, Program, Step
 from .rewrites import Span, byte_nest, byte_step, packing, unpacking, wide_type
@@ -167,7 +167,7 @@ def _adds_more(step: NestStep, most: int) -> bool:
 
 
 def _added(step: NestStep) -> int:
-    return sum(each.name == "accumulate" for each in step.nest.compute.steps)
+    return sum(each.is_accumulation for each in step.nest.compute.steps)
 
 
 def _partial_sums(writer: _ProgramWriter, step: NestStep, most: int) -> list[NestStep]:
@@ -199,8 +199,8 @@ def _partial_sum(
         replace(axis, src=axis.dst if start else axis.src, more=tuple(axis.more[i] for i in chosen))
         for axis in nest.axes
     )
-    before = () if start else tuple(each for each in nest.compute.steps if each.name != "accumulate")
-    added = tuple(ComputeStep("accumulate", operand=i) for i in range(len(chosen)))
+    before = () if start else tuple(each for each in nest.compute.steps if not each.is_accumulation)
+    added = tuple(ComputeStep("add", operand=i, factor=SCALAR) for i in range(len(chosen)))
     made = replace(
         nest,
         axes=axes,

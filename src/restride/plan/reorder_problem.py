@@ -24,6 +24,12 @@ _CHEAP = frozenset(
 )
 
 
+def function_bytes(attr: Attr, *more: str) -> int:
+    """How many bytes could be moved in the time that the functions of one element take, `more` among them."""
+    functions = (*more, *(op.alg for op in attr.post_ops if isinstance(op, EltwiseOp)))
+    return sum(_CHEAP_BYTES if alg in _CHEAP else _FUNCTION_BYTES for alg in functions)
+
+
 @dataclass(frozen=True, slots=True)
 class ReorderProblem:
     """What to reorder: equal problems share an executable.
@@ -98,9 +104,7 @@ class ReorderProblem:
     @property
     def work_bytes(self) -> int:
         """How many bytes could be moved in the time that this takes: what threads and Ctrl-C go by."""
-        functions = (op.alg for op in self.attr.post_ops if isinstance(op, EltwiseOp))
-        weight = sum(_CHEAP_BYTES if alg in _CHEAP else _FUNCTION_BYTES for alg in functions)
-        return self.moved_bytes + weight * self.dst.nelems
+        return self.moved_bytes + function_bytes(self.attr) * self.dst.nelems
 
     def where(self) -> str:
         """Both descriptors, for messages."""

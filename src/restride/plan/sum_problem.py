@@ -19,7 +19,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import Computation
 from .concat_problem import source_slot
-from .nest import Compute, Step
+from .nest import SCALAR, Compute, Step
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .reorder import TensorOperand, reorder_nest
 
@@ -73,7 +73,7 @@ class SumProblem:
         scales = self.scales
         if scales == (1.0,):
             return Computation(Compute((), self.is_wide), (), ())
-        added = (Step("accumulate", operand=i) for i in range(len(self.srcs) - 1))
+        added = (Step("add", operand=i, factor=SCALAR) for i in range(len(self.srcs) - 1))
         return Computation(Compute((Step("mul"), *added), self.is_wide), scales, ())
 
     def program(self) -> Program:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..dtypes import DataType
-from .expression import Affine, Expr, Load, Scalar, TreeAxis, apply
-from .nest import Compute, Step
+from .expression import Affine, Const, Expr, Load, Scalar, TreeAxis, apply
+from .nest import SCALAR, Compute, Step
 from .reorder import TensorOperand
 from .tree import TreeTensor
 
@@ -28,9 +28,21 @@ def with_steps(
     """
     for step, first in compute.steps_with_scalars():
         scalars = [Scalar(first_scalar + first + i) for i in range(step.scalars)]
-        other = operands[step.operand] if step.operand >= 0 else None
-        value = _applied(step, value, scalars, other, old)
+        other = _operand(step, operands, scalars)
+        if step.name == "select" and other is not None:
+            value = apply("select", operands[step.condition], value, other)
+        else:
+            value = _applied(step, value, scalars, other, old)
     return value
+
+
+def _operand(step: Step, operands: Sequence[Expr], scalars: Sequence[Scalar]) -> Expr | None:
+    if step.operand < 0:
+        return None
+    other = operands[step.operand]
+    if step.factor == SCALAR:
+        return scalars[0] * other
+    return other if step.factor < 0 else operands[step.factor] * other
 
 
 def _applied(step: Step, value: Expr, scalars: list[Scalar], other: Expr | None, old: Old | None) -> Expr:
@@ -42,10 +54,11 @@ def _applied(step: Step, value: Expr, scalars: list[Scalar], other: Expr | None,
     if step.is_eltwise:
         alpha, beta, scale = scalars
         return scale * apply(step.name, value, alpha, beta)
-    if step.name == "accumulate" and other is not None:
-        return value + scalars[0] * other
     if step.name == "rescale" and other is not None:
         return value * apply("div", 1.0, other)
+    if step.name in ("prelu", "prelu_slope") and other is not None:
+        above, below = (value, value * other) if step.name == "prelu" else (Const(1.0), other)
+        return apply("select", apply("gt", value, 0.0), above, below)
     return apply(step.name, value, other if other is not None else scalars[0])
 
 

@@ -9,6 +9,10 @@ from ..runtime.engine import Engine
 from .base import DEFAULT_ATTR
 
 
+class WrongHint(InvalidArguments, TypeError):
+    """A hint of another kind (S16)."""
+
+
 def parse_engine(what: str, engine: object) -> Engine:
     """The engine, if it is one."""
     if isinstance(engine, Engine):

@@ -17,22 +17,10 @@ from typing import Any, ClassVar, Self
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
-from ..desc.tags import Tag
 from ..desc.text_forms import bad_stored, read_text
 from ..errors import Error, InvalidArguments, Unimplemented
 from .parse import check_described, parse_attr
 from .prop_kind import PropKind
-
-
-def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
-    """A descriptor whose "any" has become the format of another, row-major where the ranks differ (M30)."""
-    if md.format_kind != "any":
-        return md
-    if (md.dims, md.data_type) == (like.dims, like.data_type):
-        return like
-    if md.ndims != like.ndims:
-        return MemoryDesc(md.dims, md.data_type)
-    return MemoryDesc(md.dims, md.data_type, Tag(like.outer_order, *like.layout.inner))
 
 
 def check_formats(kind: str, src: MemoryDesc, dst: MemoryDesc) -> None:

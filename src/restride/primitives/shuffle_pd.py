@@ -11,10 +11,11 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.shuffle_problem import ShuffleProblem
 from ..runtime.engine import Engine
+from .any_format import resolved
 from .base import DEFAULT_ATTR, PrimitiveDescBase
 from .forms import Form, signature
 from .implementation import Describe, Implementation, compiled, find_implementation
-from .parse import check_described, parse_engine
+from .parse import WrongHint, check_described, parse_engine
 from .prop_kind import PropKind
 from .query import Query
 from .shuffle_desc import (
@@ -26,7 +27,6 @@ from .shuffle_desc import (
     checked_attr,
     no_desc,
     parse_forward,
-    resolved,
 )
 
 _NO_DESC = MemoryDesc()
@@ -337,17 +337,13 @@ class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
         return {ARG_DIFF_DST: self._src, ARG_DIFF_SRC: self._dst}
 
 
-class _WrongHint(InvalidArguments, TypeError):
-    """A hint of another kind (S16)."""
-
-
 def _checked_hint(hint: object) -> MemoryDesc | None:
     """The descriptor that a hint gives, None where it gives none."""
     if hint is None:
         return None
     if isinstance(hint, ShuffleForwardPrimitiveDesc):
         return hint.dst_desc() or None
-    raise _WrongHint(
+    raise WrongHint(
         "ShuffleBackward: hint_fwd_pd is no hint",
         code="RS-S16",
         why=f"it is {type(hint).__name__}, not rs.ShuffleForward.PrimitiveDesc (S16)",

@@ -216,7 +216,7 @@ def _passed(program: Program, isa: Isa, caches: CacheSizes) -> Program:
 
 
 def _adds(step: NestStep) -> bool:
-    return step.nest.compute.steps[-1].name == "accumulate"
+    return step.nest.compute.steps[-1].is_accumulation
 
 
 def _tears_bytes(step: NestStep, isa: Isa, caches: CacheSizes) -> bool:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
-# The steps that tests sweep, and whether they are of the value alone.
-_SWEPT_STEPS = frozenset({("mul", True), ("sum", True), ("add", True), ("accumulate", False)})
+# The steps of the value alone that tests sweep, beside accumulations.
+_SWEPT_STEPS = ("mul", "sum", "add")
 # Work below this many bytes is not worth the code of several stages.
 _STAGED_BYTES = 1 << 16
 
@@ -59,8 +59,10 @@ class LoweredNest:
     @property
     def is_swept(self) -> bool:
         """True for what `tests/test_tile.py` sweeps: boxes one by one, converted, scaled or added up."""
-        steps = ((step.name, step.operand < 0) for step in self.nest.compute.steps)
-        return bool(self.schedules) and _SWEPT_STEPS.issuperset(steps)
+        return bool(self.schedules) and all(
+            step.is_accumulation or (step.name in _SWEPT_STEPS and step.operand < 0)
+            for step in self.nest.compute.steps
+        )
 
     @property
     def splits_bytes(self) -> bool:

@@ -13,10 +13,9 @@ import ml_dtypes
 import numpy as np
 
 from restride import DataType
-from restride.plan.conversion import INTEGER_LIMITS
 
 from .attr_text import PostOpTexts
-from .fill import Array
+from .fill import Array, rounded
 
 _SMALL, _LEAST_NORMAL = 1e-5, 2.0**-126
 _WITH_NAN = (DataType.f16, DataType.f8_e5m2, DataType.f8_e4m3)
@@ -32,16 +31,6 @@ def epsilon(data_type: DataType) -> float:
     if data_type.is_integral or data_type is DataType.boolean:
         return 0.0
     return float(ml_dtypes.finfo(data_type.numpy).eps)
-
-
-def rounded(values: Array, data_type: DataType) -> Array:
-    """Numbers as a type holds them: half to even; integers saturated, and 0 for NaN."""
-    assert data_type.numpy is not None
-    with np.errstate(all="ignore"):
-        if data_type not in INTEGER_LIMITS:
-            return np.ascontiguousarray(np.asarray(values).astype(data_type.numpy))
-        limited = np.clip(np.nan_to_num(values, nan=0.0), *INTEGER_LIMITS[data_type])
-        return np.ascontiguousarray(np.rint(limited).astype(data_type.numpy))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from .cases import Case
 from .driver import Driver
+from .primitives.binary import BINARY_DRIVER
 from .primitives.concat import CONCAT
+from .primitives.eltwise import ELTWISE_DRIVER
+from .primitives.prelu import PRELU
 from .primitives.reorder import REORDER
 from .primitives.shuffle import SHUFFLE
 from .primitives.sum import SUM
 
-DRIVERS: dict[str, Driver] = {each.case.driver: each for each in (REORDER, SHUFFLE, CONCAT, SUM)}
+_ALL = (
+    REORDER,
+    SHUFFLE,
+    CONCAT,
+    SUM,
+    ELTWISE_DRIVER,
+    BINARY_DRIVER,
+    PRELU,
+)
+
+DRIVERS: dict[str, Driver] = {each.case.driver: each for each in _ALL}
 
 
 def driver_of(case: Case) -> Driver:

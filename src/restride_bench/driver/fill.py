@@ -71,6 +71,33 @@ def whole_numbers(dims: Sequence[int], low: int, high: int, seed: int) -> Array:
     return np.random.default_rng(seed).integers(low, high, dims, endpoint=True).astype(np.float64)
 
 
+def eltwise_values(
+    dims: Sequence[int], data_type: DataType, alpha: float, beta: float, has_infinities: bool, seed: int
+) -> Array:
+    """What functions of one value are tried with: values of all sizes, and where exp and mish overflow, and
+    the numbers alpha and beta; as the type has them, none -0.0.
+    """
+    count, kinds = int(np.prod(dims)), 15 if has_infinities else 13
+    random = np.random.default_rng(seed)
+    whole, part = random.integers(0, 11, count).astype(np.float64), random.uniform(0, 0.09, count)
+    sizes = [whole, -whole, part, -part, 10 * whole, -10 * whole, 10 * part, -10 * part]
+    large = [base + 10 * part for base in (88.0, 22.0, 44.0)]
+    same = [np.full(count, number) for number in (alpha, beta, np.inf, -np.inf)]
+    every: list[Array] = [*sizes, *large, *same]
+    chosen = np.select([np.arange(count) % kinds == i for i in range(kinds)], every[:kinds])
+    return np.asarray(rounded(chosen, data_type).astype(np.float64) + 0.0).reshape(tuple(dims))
+
+
+def rounded(values: Array, data_type: DataType) -> Array:
+    """Numbers as a type holds them: half to even; integers saturated, and 0 for NaN."""
+    assert data_type.numpy is not None
+    with np.errstate(all="ignore"):
+        if data_type not in INTEGER_LIMITS:
+            return np.ascontiguousarray(np.asarray(values).astype(data_type.numpy))
+        limited = np.clip(np.nan_to_num(values, nan=0.0), *INTEGER_LIMITS[data_type])
+        return np.ascontiguousarray(np.rint(limited).astype(data_type.numpy))
+
+
 def _repeated(pattern: Array, nbytes: int) -> Bytes:
     return np.resize(pattern.view(np.uint8), nbytes)
 

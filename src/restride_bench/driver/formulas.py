@@ -14,7 +14,8 @@ from .cases import Case
 from .fill import Array
 from .work import Values
 
-_erf = np.vectorize(math.erf, otypes=[np.float64])
+erf = np.vectorize(math.erf, otypes=[np.float64])
+"""The error function."""
 
 
 def _logistic(s: Array) -> Array:
@@ -45,7 +46,7 @@ ELTWISE: dict[str, Function] = {
     "clip_v2": lambda s, alpha, beta: np.clip(s, alpha, beta),
     "elu": _elu,
     "exp": lambda s, alpha, beta: np.exp(s),
-    "gelu_erf": lambda s, alpha, beta: 0.5 * s * (1 + _erf(s / math.sqrt(2))),
+    "gelu_erf": lambda s, alpha, beta: 0.5 * s * (1 + erf(s / math.sqrt(2))),
     "gelu_tanh": _gelu_tanh,
     "hardsigmoid": _hardsigmoid,
     "hardswish": lambda s, alpha, beta: s * _hardsigmoid(s, alpha, beta),
@@ -84,6 +85,78 @@ def eltwise(alg: str, s: Array, alpha: float, beta: float) -> Array:
     """A function of oneDNN."""
     with np.errstate(all="ignore"):
         return ELTWISE[alg.removesuffix("_dst")](s, alpha, beta)
+
+
+def _within(s: Array, low: float, high: float) -> Array:
+    return ((s > low) & (s < high)) * 1.0
+
+
+def _hardswish_gradient(s: Array, alpha: float, beta: float) -> Array:
+    v = alpha * s + beta
+    return np.where(v >= 1, 1.0, np.where(v <= 0, 0.0, v + alpha * s))
+
+
+def _gelu_tanh_gradient(s: Array, alpha: float, beta: float) -> Array:
+    root = math.sqrt(2 / math.pi)
+    v = np.tanh(root * (s + 0.044715 * s**3))
+    return np.asarray(0.5 * (1 + v) * (1 + s * (1 - v) * root * (1 + 3 * 0.044715 * s * s)))
+
+
+def _gelu_erf_gradient(s: Array, alpha: float, beta: float) -> Array:
+    bell = np.exp(-0.5 * s * s) / math.sqrt(2 * math.pi)
+    return np.asarray(0.5 * (1 + erf(s / math.sqrt(2))) + s * bell)
+
+
+def _mish_gradient(s: Array, alpha: float, beta: float) -> Array:
+    t = np.tanh(_soft_relu(s))
+    return np.asarray(t + s * (1 - t * t) * _logistic(s))
+
+
+def _swish_gradient(s: Array, alpha: float, beta: float) -> Array:
+    weight = _logistic(alpha * s)
+    return np.asarray(weight + s * alpha * weight * (1 - weight))
+
+
+def _pow_gradient(s: Array, alpha: float, beta: float) -> Array:
+    return np.zeros_like(s) if beta == 0 else np.asarray(alpha * beta * s ** (beta - 1))
+
+
+GRADIENTS: dict[str, Function] = {
+    "abs": lambda s, alpha, beta: np.sign(s),
+    "clip": lambda s, alpha, beta: ((s > alpha) & (s <= beta)) * 1.0,
+    "clip_v2": _within,
+    "clip_v2_dst": _within,
+    "elu": lambda s, alpha, beta: np.where(s > 0, 1.0, alpha * np.exp(np.minimum(s, 0))),
+    "elu_dst": lambda d, alpha, beta: np.where(d > 0, 1.0, d + alpha),
+    "exp": lambda s, alpha, beta: np.exp(s),
+    "exp_dst": lambda d, alpha, beta: d,
+    "gelu_erf": _gelu_erf_gradient,
+    "gelu_tanh": _gelu_tanh_gradient,
+    "hardsigmoid": lambda s, alpha, beta: alpha * _within(alpha * s + beta, 0, 1),
+    "hardswish": _hardswish_gradient,
+    "linear": lambda s, alpha, beta: np.full_like(s, alpha),
+    "log": lambda s, alpha, beta: 1 / s,
+    "logistic": lambda s, alpha, beta: _logistic(s) * _logistic(-s),
+    "logistic_dst": lambda d, alpha, beta: d * (1 - d),
+    "mish": _mish_gradient,
+    "pow": _pow_gradient,
+    "relu": lambda s, alpha, beta: np.where(s > 0, 1.0, alpha),
+    "relu_dst": lambda d, alpha, beta: np.where(d > 0, 1.0, alpha),
+    "soft_relu": lambda s, alpha, beta: _logistic(alpha * s),
+    "sqrt": lambda s, alpha, beta: 0.5 / np.sqrt(s),
+    "sqrt_dst": lambda d, alpha, beta: 0.5 / d,
+    "square": lambda s, alpha, beta: 2 * s,
+    "swish": _swish_gradient,
+    "tanh": lambda s, alpha, beta: 1 - np.tanh(s) ** 2,
+    "tanh_dst": lambda d, alpha, beta: 1 - d * d,
+}
+"""Their derivatives; those with `_dst` at their end are of the result."""
+
+
+def eltwise_gradient(alg: str, s: Array, alpha: float, beta: float) -> Array:
+    """The derivative of a function of oneDNN, at a source or at a result."""
+    with np.errstate(all="ignore"):
+        return GRADIENTS[alg](s, alpha, beta)
 
 
 def scale_of(case: Case, arg: str, values: Values) -> Array | float:

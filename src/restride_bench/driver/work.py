@@ -17,8 +17,8 @@ from restride.runtime.result_pool import allocate
 from . import fill
 from .attr_text import FactorText, PostOpText
 from .cases import Case
-from .compare import Tolerance, rounded
-from .fill import Array, Bytes
+from .compare import Tolerance
+from .fill import Array, Bytes, rounded
 
 _ARGS = {"src": rs.ARG_SRC, "dst": rs.ARG_DST, "wei": rs.ARG_WEIGHTS, "bia": rs.ARG_BIAS}
 

@@ -1,0 +1,30 @@
+"""What the format "any" becomes where a primitive follows another tensor (M30, X2)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import Tag
+
+
+def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
+    """A descriptor whose "any" has become the format of another, row-major where the ranks differ (M30)."""
+    if md.format_kind != "any":
+        return md
+    if (md.dims, md.data_type) == (like.dims, like.data_type):
+        return like
+    if md.ndims != like.ndims:
+        return MemoryDesc(md.dims, md.data_type)
+    return MemoryDesc(md.dims, md.data_type, Tag(like.outer_order, *like.layout.inner))
+
+
+def resolved_operand(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
+    """The same for a tensor that is repeated along its dims of 1: these have no blocks."""
+    if md.format_kind != "any" or md.dims == like.dims:
+        return resolved(md, like)
+    blocks = [block for block in zip(*like.layout.inner, strict=True) if md.dims[block[1]] != 1]
+    tag = Tag(like.outer_order, *(tuple(part) for part in zip(*blocks, strict=True)))
+    made = MemoryDesc(md.dims, md.data_type, tag)
+    # Blocks that would be mostly padding are not worth it.
+    return made if prod(made.padded_dims) == made.nelems else MemoryDesc(md.dims, md.data_type)

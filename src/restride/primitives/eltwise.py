@@ -1,0 +1,251 @@
+"""Eltwise: a function of every element, forward and backward (P06, X2)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
+from ..desc.attr_check import check_attr_of
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import to_f32
+from ..desc.post_ops import ELTWISE, EltwiseOp, check_clip
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.eltwise_problem import EltwiseBackwardProblem, EltwiseProblem, has_gradient, is_of_dst
+from .any_format import resolved
+from .forms import Form, signature
+from .parse import parse_attr
+from .pointwise import (
+    OneStepPrimitive,
+    OneStepPrimitiveDesc,
+    check_attributes,
+    check_hint,
+    check_known,
+    check_open,
+    check_same_dims,
+    check_written,
+    hint_moved,
+    parse_algorithm,
+    parse_forward_kind,
+    parse_hint,
+)
+from .prop_kind import PropKind
+
+__all__ = ["EltwiseBackward", "EltwiseForward"]
+
+# nan_to_zero is no function of oneDNN's.
+_FUNCTIONS = tuple(alg for alg in ELTWISE if alg != "nan_to_zero")
+_OF_DST = ("relu_dst", "tanh_dst", "elu_dst", "sqrt_dst", "logistic_dst", "exp_dst", "clip_v2_dst")
+_ALGORITHMS = (*_FUNCTIONS, *_OF_DST)
+# With a slope below 0 the result does not tell the sign of the source.
+_SIGNED = ("relu_dst", "elu_dst")
+
+
+class _EltwiseForwardArguments(NamedTuple):
+    """The arguments of a forward primitive descriptor."""
+
+    engine: Any
+    prop_kind: Any
+    algorithm: Any
+    src: Any
+    dst: Any
+    alpha: Any = 0.0
+    beta: Any = 0.0
+    attr: Any = None
+    allow_empty: bool = False
+
+
+class _EltwiseBackwardArguments(NamedTuple):
+    """The arguments of a backward primitive descriptor."""
+
+    engine: Any
+    algorithm: Any
+    diff_src: Any
+    diff_dst: Any
+    data: Any
+    alpha: Any = 0.0
+    beta: Any = 0.0
+    attr: Any = None
+    hint_pd: Any = None
+    allow_empty: bool = False
+
+
+class EltwisePrimitiveDesc(OneStepPrimitiveDesc):
+    """What both directions share."""
+
+    __slots__ = ("_function",)
+    _function: EltwiseOp
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._function = EltwiseOp("", 0.0, 0.0, 1.0)
+
+    def get_algorithm(self) -> str:
+        """The algorithm as oneDNN calls it: `eltwise_relu`, `eltwise_tanh_use_dst_for_bwd`."""
+        self._implementation()
+        name = self._function.alg
+        return f"eltwise_{name.removesuffix('_dst')}" + ("_use_dst_for_bwd" if is_of_dst(name) else "")
+
+    def get_alpha(self) -> float:
+        """The first number of the algorithm, as rounded to f32."""
+        self._implementation()
+        return self._function.alpha
+
+    def get_beta(self) -> float:
+        """The second number of the algorithm, as rounded to f32."""
+        self._implementation()
+        return self._function.beta
+
+    def _how(self) -> str:
+        function = self._function
+        return f"alg:{function.alg} alpha:{function.alpha:g} beta:{function.beta:g}"
+
+
+class EltwiseForwardPrimitiveDesc(EltwisePrimitiveDesc):
+    """Primitive descriptor of a function of every element (`dnnl::eltwise_forward::primitive_desc`).
+
+    `PrimitiveDesc(engine, prop_kind, algorithm, src, dst, alpha=0.0, beta=0.0, attr=None,
+    allow_empty=False)`; without arguments it is empty and False. `algorithm`: a name of oneDNN,
+    "eltwise_relu" or "relu"; those with `_use_dst_for_bwd` compute the same. `dst`: of format "any" it has
+    that of the source. `attr`: post-ops and the scratchpad mode. With `allow_empty`, a failure gives an empty
+    descriptor (R04).
+
+    Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
+    """
+
+    kind = "EltwiseForward"
+    form = Form(
+        "EltwiseForward.PrimitiveDesc",
+        signature(
+            *("engine", "prop_kind", "algorithm", "src", "dst"),
+            alpha=0.0,
+            beta=0.0,
+            attr=None,
+            allow_empty=False,
+        ),
+        _EltwiseForwardArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+    def _parsed_kind(self, arguments: _EltwiseForwardArguments) -> PropKind:
+        return parse_forward_kind(self.form.what, arguments.prop_kind)
+
+    def _problem(
+        self, what: str, arguments: _EltwiseForwardArguments
+    ) -> tuple[EltwiseProblem, dict[int, MemoryDesc]]:
+        self._parsed_kind(arguments)
+        self._function = _parse_function(what, arguments)
+        src = check_known(what, "src", arguments.src)
+        dst = resolved(check_open(what, "dst", arguments.dst), src)
+        check_same_dims(what, [("src", src), ("dst", dst)])
+        check_written(what, "dst", dst)
+        attr = check_attributes(what, parse_attr(what, arguments.attr), "post_ops")
+        check_attr_of(what, attr, {ARG_DST: dst})
+        return EltwiseProblem(self._function, src, dst, attr), {ARG_SRC: src, ARG_DST: dst}
+
+
+class EltwiseBackwardPrimitiveDesc(EltwisePrimitiveDesc):
+    """Primitive descriptor of the gradient of a source (`dnnl::eltwise_backward::primitive_desc`).
+
+    `PrimitiveDesc(engine, algorithm, diff_src, diff_dst, data, alpha=0.0, beta=0.0, attr=None, hint_pd=None,
+    allow_empty=False)`; without arguments it is empty and False. `data`: the source, or, of an algorithm with
+    `_use_dst_for_bwd`, the result. Gradients of format "any" have that of the data. `hint_pd`: the forward
+    descriptor, of the same problem, or None.
+
+    Raises InvalidArguments (a TypeError too, for a hint of another kind) and Unimplemented.
+    """
+
+    kind = "EltwiseBackward"
+    form = Form(
+        "EltwiseBackward.PrimitiveDesc",
+        signature(
+            *("engine", "algorithm", "diff_src", "diff_dst", "data"),
+            alpha=0.0,
+            beta=0.0,
+            attr=None,
+            hint_pd=None,
+            allow_empty=False,
+        ),
+        _EltwiseBackwardArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _EltwiseBackwardArguments:
+        place = _EltwiseBackwardArguments._fields.index("hint_pd")
+        found: _EltwiseBackwardArguments = self.form.of(*hint_moved(args, named, place))
+        return found
+
+    def _parsed_kind(self, arguments: _EltwiseBackwardArguments) -> PropKind:
+        return PropKind.backward_data
+
+    def _copied(self) -> tuple[Any, ...]:
+        return (*super()._copied()[:8], None)
+
+    def _problem(
+        self, what: str, arguments: _EltwiseBackwardArguments
+    ) -> tuple[EltwiseBackwardProblem, dict[int, MemoryDesc]]:
+        function = self._function = _parse_function(what, arguments)
+        if not has_gradient(function.alg):
+            raise Unimplemented(
+                f"{what}: eltwise_{function.alg} has no backward step",
+                code="RS-V04",
+                why="its derivative is 0 almost everywhere",
+                hint="leave the gradient out",
+            )
+        data = check_known(what, "data", arguments.data)
+        hint = parse_hint(what, arguments.hint_pd, EltwiseForwardPrimitiveDesc)
+        if isinstance(hint, EltwiseForwardPrimitiveDesc):
+            check_hint(what, {"algorithm": (hint._function, function), "dims": (hint._src.dims, data.dims)})
+        diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), data)
+        diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), data)
+        check_same_dims(what, [("data", data), ("diff_src", diff_src), ("diff_dst", diff_dst)])
+        check_written(what, "diff_src", diff_src)
+        attr = check_attributes(what, parse_attr(what, arguments.attr))
+        problem = EltwiseBackwardProblem(function, data, diff_src, diff_dst, attr)
+        tensors = {problem.data_arg: data, ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src}
+        return problem, tensors
+
+
+def _parse_function(what: str, arguments: _EltwiseForwardArguments | _EltwiseBackwardArguments) -> EltwiseOp:
+    """The algorithm with its numbers."""
+    alg = parse_algorithm(what, arguments.algorithm, "eltwise_", _ALGORITHMS)
+    alpha, beta = to_f32(arguments.alpha, f"{what}: alpha"), to_f32(arguments.beta, f"{what}: beta")
+    function = EltwiseOp(alg, alpha, beta, 1.0)
+    check_clip(function, what)
+    if alg in _SIGNED and function.alpha < 0:
+        raise InvalidArguments(
+            f"{what}: eltwise_{alg.removesuffix('_dst')}_use_dst_for_bwd with alpha {function.alpha:g}",
+            code="RS-P06",
+            why="below 0 the result does not tell the sign of the source",
+            hint="take an alpha of 0 or more, or the algorithm that goes back from the source",
+        )
+    return function
+
+
+class EltwiseForward(OneStepPrimitive):
+    """A function of every element (`dnnl::eltwise_forward`): `dst = f(src)`.
+
+    `EltwiseForward(pd)`; without arguments it is empty, and executing it is an error. Executed with `ARG_SRC`
+    and `ARG_DST`, which may be one memory where both are alike.
+    """
+
+    PrimitiveDesc = EltwiseForwardPrimitiveDesc
+    kind = "EltwiseForward"
+
+    __slots__ = ()
+
+
+class EltwiseBackward(OneStepPrimitive):
+    """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`.
+
+    `EltwiseBackward(pd)`; without arguments it is empty. Executed with `ARG_SRC`, or `ARG_DST` where the
+    algorithm goes back from the result, `ARG_DIFF_DST` and `ARG_DIFF_SRC`; the gradients may be one memory.
+    """
+
+    PrimitiveDesc = EltwiseBackwardPrimitiveDesc
+    kind = "EltwiseBackward"
+
+    __slots__ = ()

@@ -1,0 +1,82 @@
+"""Primitives that compute: memories of given values in any format, and what an execution leaves in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import restride as rs
+from support.engines import allocated, run
+
+Array = npt.NDArray[Any]
+FORMATS = ("abcd", "acdb", "aBcd16b", "dcba", "aBcd8b", "ABcd4b2a", (400, 20, 4, 1))
+"""Formats of 4 dims: plain ones, blocks with and without padding, and strides with gaps."""
+
+
+def any_like(md: rs.MemoryDesc, data_type: Any = None) -> rs.MemoryDesc:
+    """A descriptor of the same dims whose format is left open."""
+    return rs.MemoryDesc(md.dims, data_type or md.data_type, "any")
+
+
+def memory_of(md: rs.MemoryDesc, values: Array, engine: rs.Engine) -> rs.Memory:
+    """A memory with these elements; padding is zero, as it must be, and gaps are not."""
+    memory, cpu = allocated(md, engine), rs.Engine("cpu")
+    assert memory.data is not None or not md.nelems
+    if not md.nelems:
+        return memory
+    held = np.full(md.size, 0xA5, np.uint8)
+    plain = np.ascontiguousarray(np.broadcast_to(values, md.dims).astype(md.data_type.numpy))
+    src, dst = rs.Memory(rs.MemoryDesc(md.dims, md.data_type), cpu, plain), rs.Memory(md, cpu, held)
+    rs.Reorder(src, dst).execute(rs.Stream(cpu), src, dst)
+    memory.data.view(np.uint8)[: held.size] = held
+    return memory
+
+
+def blank(md: rs.MemoryDesc, engine: rs.Engine) -> rs.Memory:
+    """A memory full of bits that no answer has everywhere."""
+    memory = allocated(md, engine)
+    if md.nelems:
+        assert memory.data is not None
+        memory.data.view(np.uint8)[:] = 0xA5
+    return memory
+
+
+def elements(memory: rs.Memory) -> Array:
+    """The elements of a memory in logical order."""
+    return np.array(memory.to_numpy())
+
+
+def computed(
+    primitive: Any, pd: Any, engine: rs.Engine, values: Mapping[int, Array], *written: int
+) -> dict[int, rs.Memory]:
+    """Execute with inputs of `values` by argument; the memories of the arguments that are written."""
+    descs = {arg: pd.query_md("exec_arg_md", arg) for arg in (*values, *written)}
+    read = {arg: memory_of(descs[arg], value, engine) for arg, value in values.items()}
+    made = {arg: blank(descs[arg], engine) for arg in written}
+    run(primitive(pd), engine, {**read, **made})
+    return made
+
+
+def random(dims: tuple[int, ...], seed: int = 0, data_type: str = "f32") -> Array:
+    """Values about 0, as the type has them."""
+    found, kind = np.random.default_rng(seed).standard_normal(dims) * 3, rs.DataType.parse(data_type)
+    if kind.is_integral:
+        found = np.rint(found * 10).clip(0 if kind.kind == "uint" else -100, 100)
+    made: Array = found.astype(kind.numpy)
+    return made
+
+
+def padding_is_zero(memory: rs.Memory) -> bool:
+    """True where every byte of the padding is zero."""
+    md = memory.desc
+    if md.padded_dims == md.dims:
+        return True
+    assert memory.data is not None
+    whole = rs.MemoryDesc(md.padded_dims, md.data_type, md.tag)
+    storage = np.array(memory.data.view(np.uint8))
+    held = np.array(rs.Memory(whole, rs.Engine("cpu"), storage).to_numpy())
+    held[tuple(slice(n) for n in md.dims)] = 0
+    return not held.view(np.uint8).any()

@@ -1,0 +1,207 @@
+"""Binary: operations with broadcast both ways, scales, post-ops, in place; what is refused (P06, X2)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import restride as rs
+from restride_bench.driver.formulas import BINARY
+from support.computed import FORMATS, any_like, computed, elements, memory_of, padding_is_zero, random
+from support.engines import run
+from support.errors import refused
+
+CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
+DIMS = (2, 17, 5, 3)
+PD = rs.Binary.PrimitiveDesc
+
+
+def _md(dims=DIMS, format="abcd", data_type="f32"):
+    return rs.MemoryDesc(dims, data_type, format)
+
+
+def _result(pd, engine, *sources):
+    args = (rs.ARG_SRC_0, rs.ARG_SRC_1, rs.ARG_SRC_2)
+    made = computed(rs.Binary, pd, engine, dict(zip(args, sources, strict=False)), rs.ARG_DST)
+    return made[rs.ARG_DST]
+
+
+@pytest.mark.parametrize("alg", sorted(BINARY))
+def test_an_operation_is_that_of_its_formula(engine, alg):
+    a, b = np.rint(random(DIMS)), np.rint(random(DIMS, 1))
+    pd = PD(engine, f"binary_{alg}", _md(), _md(format="acdb"), any_like(_md()))
+    assert pd.dst_desc() == _md()
+    with np.errstate(all="ignore"):
+        wanted = BINARY[alg](a, b).astype(np.float32)
+    np.testing.assert_array_equal(elements(_result(pd, engine, a, b)), wanted)
+
+
+@pytest.mark.parametrize("dims", [(1, 17, 1, 1), (2, 1, 5, 1), (1, 1, 1, 1), (1, 1, 1, 3), DIMS])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_either_source_is_repeated(engine, dims, is_first):
+    a, b = random(DIMS), random(dims, 1)
+    pair = (a, b) if is_first else (b, a)
+    pd = PD(engine, "sub", *(_md(x.shape, "acdb") for x in pair), any_like(_md()))
+    assert (elements(_result(pd, engine, *pair)) == pair[0] - pair[1]).all()
+    assert pd.dst_desc() == _md(format="acdb")
+
+
+def test_both_sources_are_repeated(engine):
+    a, b = random((2, 1, 5, 1)), random((1, 17, 1, 3), 1)
+    pd = PD(engine, "mul", _md(a.shape), _md(b.shape), _md(format="aBcd16b"))
+    dst = _result(pd, engine, a, b)
+    assert (elements(dst) == a * b).all()
+    assert padding_is_zero(dst)
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+def test_every_format_meets_every_other(engine, format):
+    a, b = random(DIMS), random(DIMS, 1)
+    for other in ("acdb", "aBcd16b"):
+        pd = PD(engine, "add", _md(format=format), _md(format=other), any_like(_md()))
+        dst = _result(pd, engine, a, b)
+        assert (elements(dst) == a + b).all()
+        assert isinstance(format, tuple) or padding_is_zero(dst)
+
+
+def test_a_select_asks_the_third_source(engine):
+    a, b, asked = random(DIMS), random(DIMS, 1), np.arange(17).reshape(1, 17, 1, 1) % 3
+    pd = PD(engine, "binary_select", _md(), _md(format="acdb"), _md((1, 17, 1, 1), data_type="s8"), _md())
+    assert (elements(_result(pd, engine, a, b, asked)) == np.where(asked != 0, a, b)).all()
+
+
+@pytest.mark.parametrize("types", [("s8", "u8", "s8"), ("bf16", "f32", "bf16"), ("s32", "s32", "f32")])
+def test_types_are_mixed_and_results_saturate(engine, types):
+    a, b = random(DIMS, 1, types[0]), random(DIMS, 2, types[1])
+    mds = [_md(data_type=kind) for kind in types]
+    got = elements(_result(PD(engine, "add", *mds), engine, a, b))
+    wanted = a.astype(np.float32) + b.astype(np.float32)
+    if types[2] == "s8":
+        wanted = wanted.clip(-128, 127)
+    assert (got == wanted.astype(got.dtype)).all()
+
+
+def test_f64_is_computed_as_f64_wherever_it_stands(engine):
+    a, b = random(DIMS), np.full(DIMS, 1e-12)
+    pd = PD(engine, "add", _md(), _md(data_type="f64"), _md(data_type="f64"))
+    assert (elements(_result(pd, engine, a, b)) == a.astype(np.float64) + b).all()
+    narrow = PD(engine, "sub", _md(), _md(data_type="f64"), _md())
+    assert (elements(_result(narrow, engine, a, a + b)) == (a - (a + b)).astype(np.float32)).all()
+
+
+# --- attributes ---------------------------------------------------------------------------------------------
+
+
+def test_scales_come_with_the_attributes_or_with_the_execution(engine):
+    a, b = random(DIMS), random((1, 17, 1, 1), 1)
+    mds = _md(format="acdb"), _md(b.shape), any_like(_md())
+    wanted = a * np.float32(0.5) / (b * np.float32(0.25))
+    known = rs.PrimitiveAttr()
+    known.set_scales(rs.ARG_SRC_0, 0, [0.5])
+    known.set_scales(rs.ARG_SRC_1, 0, [0.25])
+    np.testing.assert_array_equal(elements(_result(PD(engine, "div", *mds, known), engine, a, b)), wanted)
+    later = rs.PrimitiveAttr()
+    later.set_scales_mask(rs.ARG_SRC_0, 0)
+    later.set_scales_mask(rs.ARG_SRC_1, 0)
+    values = {rs.ARG_SRC_0: a, rs.ARG_SRC_1: b}
+    values |= {
+        rs.ARG_ATTR_SCALES | rs.ARG_SRC_0: np.array([0.5]),
+        rs.ARG_ATTR_SCALES | rs.ARG_SRC_1: np.array([0.25]),
+    }
+    made = computed(rs.Binary, PD(engine, "div", *mds, later), engine, values, rs.ARG_DST)
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
+
+
+def test_scales_along_a_dim_are_those_of_the_source(engine):
+    a, b = random(DIMS), random((1, 17, 1, 1), 1)
+    attr, scales = rs.PrimitiveAttr(), np.arange(1, 18, dtype=np.float32)
+    attr.set_scales(rs.ARG_SRC_1, 2, scales)
+    pd = PD(engine, "mul", _md(), _md(b.shape), _md(), attr)
+    assert (elements(_result(pd, engine, a, b)) == a * (scales.reshape(1, 17, 1, 1) * b)).all()
+
+
+def test_post_ops_and_the_old_destination(engine):
+    a, b, old = random(DIMS), random(DIMS, 1), random(DIMS, 2)
+    post_ops, attr = rs.PostOps(), rs.PrimitiveAttr()
+    post_ops.append_sum(0.5)
+    post_ops.append_eltwise("relu")
+    attr.set_post_ops(post_ops)
+    md = _md(format="aBcd16b")
+    memories = {
+        rs.ARG_SRC_0: memory_of(md, a, engine),
+        rs.ARG_SRC_1: memory_of(md, b, engine),
+        rs.ARG_DST: memory_of(md, old, engine),
+    }
+    run(rs.Binary(PD(engine, "max", md, md, md, attr)), engine, memories)
+    wanted = np.maximum(np.maximum(a, b) + np.float32(0.5) * old, 0)
+    assert (elements(memories[rs.ARG_DST]) == wanted).all()
+
+
+@pytest.mark.parametrize("arg", [rs.ARG_SRC_0, rs.ARG_SRC_1])
+def test_either_source_may_be_the_destination(engine, arg):
+    a, b, md = random(DIMS), random(DIMS, 1), _md(format="acdb")
+    memories = {rs.ARG_SRC_0: memory_of(md, a, engine), rs.ARG_SRC_1: memory_of(md, b, engine)}
+    run(rs.Binary(PD(engine, "sub", md, md, md)), engine, {**memories, rs.ARG_DST: memories[arg]})
+    assert (elements(memories[arg]) == a - b).all()
+
+
+# --- descriptors --------------------------------------------------------------------------------------------
+
+
+def test_open_formats_follow_the_first_source():
+    blocked, one = _md(format="aBcd16b"), rs.MemoryDesc((1, 17, 1, 1), "f32", "any")
+    pd = PD(CPU, "add", blocked, any_like(blocked), any_like(blocked))
+    assert (pd.src_desc(1), pd.dst_desc()) == (blocked, blocked)
+    # 17 channels in blocks of 16 would be half padding.
+    assert PD(CPU, "add", blocked, one, any_like(blocked)).src_desc(1) == _md((1, 17, 1, 1))
+    wide = rs.MemoryDesc((2, 32, 5, 3), "f32", "aBcd16b")
+    found = PD(CPU, "add", wide, rs.MemoryDesc((1, 32, 1, 1), "f32", "any"), any_like(wide)).src_desc(1)
+    assert found.inner_blks == (16,)
+
+
+def test_a_descriptor_answers_and_is_copied():
+    pd = PD(CPU, "binary_max", _md(), _md((1, 17, 1, 1)), any_like(_md()))
+    assert (pd.get_kind(), pd.get_algorithm()) == ("binary", "binary_max")
+    assert pickle.loads(pickle.dumps(pd)).src_desc(1) == _md((1, 17, 1, 1))
+    select = PD(CPU, "select", _md(), _md(), _md(data_type="s8"), _md())
+    assert pickle.loads(pickle.dumps(select)).src_desc(2).data_type is rs.s8
+    assert pd.src_desc(2).is_zero()
+
+
+@pytest.mark.parametrize(
+    ("args", "texts"),
+    [
+        ((CPU, "binary_pow", _md(), _md(), _md()), ("algorithm is 'binary_pow'",)),
+        ((CPU, "add", _md(), _md((2, 16, 5, 3)), _md()), ("shapes do not fit", "dim 1 is 17 and 16")),
+        ((CPU, "add", _md(), _md((17, 5, 3), "abc"), _md()), ("different ranks",)),
+        ((CPU, "add", _md(), _md((1, 17, 1, 1)), _md((1, 17, 1, 1))), ("dst has other dims",)),
+        ((CPU, "add", any_like(_md()), _md(), _md()), ("src0 has no format",)),
+        ((CPU, "add", _md(), _md(), _md(), _md()), ("wrong number of sources", "add has two")),
+        ((CPU, "select", _md(), _md(), _md()), ("wrong number of sources", "select has three")),
+    ],
+)
+def test_what_makes_no_sense_is_refused(args, texts):
+    with refused(*texts):
+        PD(*args)
+
+
+def test_attributes_that_do_not_fit_are_refused():
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_SRC_1, 2, [1.0, 2.0, 3.0])
+    with refused("Binary.PrimitiveDesc: wrong number of scales of src1"):
+        PD(CPU, "add", _md(), _md(), _md(), attr)
+    shifted = rs.PrimitiveAttr()
+    shifted.set_zero_points(rs.ARG_SRC, 0, [3])
+    with refused("unsupported attribute, zero points", kind=rs.Unimplemented):
+        PD(CPU, "add", _md(data_type="s8"), _md(data_type="s8"), _md(), shifted)
+
+
+def test_a_source_that_lies_otherwise_in_the_destination_is_refused():
+    md = _md((1, 17, 1, 1))
+    pd = PD(CPU, "add", _md(), md, _md())
+    dst = memory_of(_md(), random(DIMS), CPU)
+    part = rs.Memory(md, CPU, dst.data[:17])
+    with refused("overlap"):
+        run(rs.Binary(pd), CPU, {rs.ARG_SRC_0: dst, rs.ARG_SRC_1: part, rs.ARG_DST: dst})
