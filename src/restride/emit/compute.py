@@ -237,7 +237,7 @@ def run_steps(
     value = real_steps(b, v, types, compute, inputs, can)
     if types[1].kind == "float":
         value = canonical_nan(b, value)
-    return from_real(b, value, types[1], can)
+    return from_real(b, value, types[1], can, is_quiet=True)
 
 
 def real_steps(

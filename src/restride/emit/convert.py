@@ -16,7 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DataType
-from ..plan.conversion import DOUBLE_LIMITS, FLOAT_LIMITS, INTEGER_LIMITS, Inputs, is_integer_move, is_wide
+from ..plan.conversion import (
+    DOUBLE_LIMITS,
+    F4_MAGNITUDES,
+    FLOAT_LIMITS,
+    INTEGER_LIMITS,
+    Inputs,
+    is_integer_move,
+    is_wide,
+)
 from ..plan.conversion import convert as convert_codes
 from ..plan.nest import Compute
 from .builder import Builder, Value, element_of, lanes_of, vector
@@ -28,6 +36,7 @@ from .small_float import (
     float_to_small,
     leading_half,
     narrow_to_odd,
+    quiet_float_to_bfloat,
     small_to_float,
     small_to_float_by_half,
     splat,
@@ -39,6 +48,7 @@ from .small_float import (
 
 _MOVE = Compute()
 _SHUFFLE = {16: "llvm.x86.ssse3.pshuf.b.128", 32: "llvm.x86.avx2.pshuf.b", 64: "llvm.x86.avx512.pshuf.b.512"}
+_PERMUTE_WORDS = "llvm.x86.avx512.permvar.si.512"
 _PERMUTE, _PERMUTED = "llvm.x86.avx512.vpermi2var.qi.512", 64
 
 
@@ -216,6 +226,18 @@ def to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> V
     return value if real == "float" else b.cast("fpext", value, "double")
 
 
+def _look_up_floats(b: Builder, v: Value, src: DataType) -> Value:
+    """Floats of 4 bits by a table of one register."""
+    magnitudes = np.array(F4_MAGNITUDES[src], np.float32)
+    codes = np.concatenate([magnitudes, -magnitudes]).view(np.uint32)
+    kind = vector("i32", 16)
+    table = Value(kind, "<" + ", ".join(f"i32 {code}" for code in codes) + ">")
+    wide = b.cast("zext", v, "i32")
+    pieces = [b.shuffle(wide, wide, range(i, i + 16)) for i in range(0, lanes_of(v), 16)]
+    found = [b.call(kind, _PERMUTE_WORDS, f"{table}, {piece}", f"{kind}, {kind}") for piece in pieces]
+    return b.bitcast(b.join(found), "float")
+
+
 def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
     if src is DataType.f32:
         return b.bitcast(v, "float")
@@ -226,6 +248,8 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
         return b.cast("fpext", b.bitcast(v, "half"), "float")
     if src is DataType.e8m0:
         return exponent_to_float(b, v)
+    if src.bits == 4 and can.masks and lanes_of(v) % 16 == 0:
+        return _look_up_floats(b, v, src)
     if src.bits == 4:
         # Half of the work in lanes of 16 bits.
         wide = b.cast("zext", widen_small(b, v, src, DataType.bf16), "i32")
@@ -238,8 +262,11 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
 # --- from real ----------------------------------------------------------------------------------------------
 
 
-def from_real(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
-    """Real numbers as values of `dst`: saturated, rounded half to even once (N2 to N5)."""
+def from_real(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet: bool = False) -> Value:
+    """Real numbers as values of `dst`: saturated, rounded half to even once (N2 to N5).
+
+    `is_quiet`: every NaN among them is the one quiet NaN.
+    """
     if dst is DataType.boolean:
         return _is_set(b, value)
     if dst.is_integral:
@@ -248,14 +275,15 @@ def from_real(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
         return b.bitcast(value, "i64")
     if element_of(value) == "double":
         value = b.cast("fptrunc", value, "float") if dst is DataType.f32 else narrow_to_odd(b, value)
-    return _from_float(b, value, dst, can)
+    return _from_float(b, value, dst, can, is_quiet)
 
 
-def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
+def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet: bool) -> Value:
     if dst is DataType.f32:
         return b.bitcast(value, "i32")
     if dst is DataType.bf16:
-        return float_to_bfloat(b, b.bitcast(value, "i32"))
+        bits = b.bitcast(value, "i32")
+        return quiet_float_to_bfloat(b, bits, can.masks) if is_quiet else float_to_bfloat(b, bits)
     if dst is DataType.f16 and can.half:
         return b.bitcast(b.cast("fptrunc", value, "half"), "i16")
     return float_to_small(b, b.bitcast(value, "i32"), dst)

@@ -58,6 +58,10 @@ _FORMATS = {
 _WIDER = {DataType.bf16: (7, 127, 0x7F80, 0x7FC0), DataType.f16: (10, 15, 0x7C00, 0x7E00)}
 
 
+# Lanes of two registers of 64 bytes.
+_PICKED = 32
+
+
 def splat(b: Builder, like: Value, element: str, number: int) -> Value:
     """An integer constant in as many lanes as `like` has."""
     return b.splat(element, lanes_of(like), str(number))
@@ -289,6 +293,29 @@ def float_to_bfloat(b: Builder, bits: Value) -> Value:
     rounded = b.op("lshr", b.op("add", bits, bias), constant(16))
     is_nan = b.compare("icmp ugt", b.op("and", bits, constant(0x7FFFFFFF)), constant(0x7F800000))
     return b.cast("trunc", b.select(is_nan, b.op("or", high, constant(0x40)), rounded), "i16")
+
+
+def quiet_float_to_bfloat(b: Builder, bits: Value, can_pick_halves: bool) -> Value:
+    """The same where every NaN is the one quiet NaN, which rounds to itself.
+
+    `can_pick_halves`: one instruction takes the upper halves of two registers, and one the lower. Then the
+    upper ones alone are rounded, by comparing the lower with what is left to the next, at a tie the even one.
+    """
+    lanes = lanes_of(bits)
+    if not can_pick_halves or lanes % _PICKED:
+        last = b.op("and", b.op("lshr", bits, splat(b, bits, "i32", 16)), splat(b, bits, "i32", 1))
+        bias = b.op("add", last, splat(b, bits, "i32", 0x7FFF))
+        return leading_half(b, b.op("add", bits, bias))
+    pieces = [b.shuffle(bits, bits, range(i, i + _PICKED)) for i in range(0, lanes, _PICKED)]
+    return b.join([_round_halves(b, bits if lanes == _PICKED else piece) for piece in pieces])
+
+
+def _round_halves(b: Builder, bits: Value) -> Value:
+    count = lanes_of(bits)
+    words = b.value(f"<{2 * count} x i16>", f"bitcast {bits} to <{2 * count} x i16>")
+    low, high = (b.shuffle(words, words, range(half, 2 * count, 2)) for half in (0, 1))
+    tie = b.op("sub", splat(b, low, "i16", 0x8000), b.op("and", high, splat(b, high, "i16", 1)))
+    return b.op("add", high, b.cast("zext", b.compare("icmp ugt", low, tie), "i16"))
 
 
 def leading_half(b: Builder, bits: Value) -> Value:
