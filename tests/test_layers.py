@@ -48,6 +48,7 @@ _ROWS = (
         "joining",
         "planned",
         "quantising",
+        "activations",
         "shuffles",
         "openvino",
         "sycl_interop",

@@ -31,7 +31,7 @@ def test_a_tree_reads_as_its_grammar() -> None:
         "  each c 17:",
         "    m = max(src[d0, c])",
         "  each c 17:",
-        "    let e = exp(src[d0, c] - m)",
+        "    let e = exp_down(src[d0, c] - m)",
         "    row[c] = e",
         "    s = sum(e)",
         "  each c 17:",

@@ -75,6 +75,7 @@ from .verbose import set_verbose as verbose
 if _typing.TYPE_CHECKING:
     from . import openvino, sycl_interop
     from .about import show_versions
+    from .activations import softmax
     from .files.saving import load, save
     from .joining import add_n, concat
     from .planned import Measured, Plan, Prediction, plan
@@ -83,7 +84,9 @@ if _typing.TYPE_CHECKING:
     from .primitives.eltwise import EltwiseBackward, EltwiseForward
     from .primitives.prelu import PReLUBackward, PReLUForward
     from .primitives.recommended import recommended_desc
+    from .primitives.reduction import Reduction
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
+    from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
     from .quantising import dequantize, quantize
     from .shuffles import channel_shuffle, shuffle, shuffle_channels
@@ -170,10 +173,13 @@ __all__ = [
     "PrimitiveAttr",
     "PropKind",
     "Query",
+    "Reduction",
     "Reorder",
     "RuntimeFailure",
     "ShuffleBackward",
     "ShuffleForward",
+    "SoftmaxBackward",
+    "SoftmaxForward",
     "Status",
     "Stream",
     "StreamFlags",
@@ -214,6 +220,7 @@ __all__ = [
     "show_versions",
     "shuffle",
     "shuffle_channels",
+    "softmax",
     "sycl_interop",
     "trim",
     "u4",
@@ -227,6 +234,7 @@ _LATER = {
     "openvino": "openvino",
     "sycl_interop": "sycl_interop",
     "show_versions": "about",
+    "softmax": "activations",
     "load": "files.saving",
     "save": "files.saving",
     "add_n": "joining",
@@ -242,8 +250,11 @@ _LATER = {
     "PReLUBackward": "primitives.prelu",
     "PReLUForward": "primitives.prelu",
     "recommended_desc": "primitives.recommended",
+    "Reduction": "primitives.reduction",
     "ShuffleBackward": "primitives.shuffle",
     "ShuffleForward": "primitives.shuffle",
+    "SoftmaxBackward": "primitives.softmax",
+    "SoftmaxForward": "primitives.softmax",
     "Sum": "primitives.sum",
     "dequantize": "quantising",
     "quantize": "quantising",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from restride.desc.memory_desc import MemoryDesc
 from restride.emit import entry
 from restride.plan.conversion import storage_dtype
-from restride.plan.reduction import Op, Reduction, reduction_of
+from restride.plan.reduction import Op, ReductionNest, reduction_of
 from restride.plan.reduction_schedule import finish, new_planes
 from restride.targets.cpu_kernels import lower_reduction
 from restride.targets.isa import CacheSizes, Isa
@@ -38,7 +38,7 @@ class Reduced:
     op: Op
 
     @property
-    def reduction(self) -> Reduction:
+    def reduction(self) -> ReductionNest:
         """As the planner makes it."""
         return reduction_of(self.md, self.mask, self.op)
 
@@ -82,7 +82,7 @@ def _sums(flat: Array, places: Array, over: tuple[int, ...], factor: int) -> Arr
 class Kernel:
     """The machine code of a reduction. `kernel(data)` runs every part in turn, the last one first."""
 
-    def __init__(self, reduction: Reduction, isa: Isa, caches: CacheSizes) -> None:
+    def __init__(self, reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> None:
         self.lowered = lower_reduction(reduction, isa, caches)
         self._library = loaded(self.lowered.ir(), isa)
         pointer, count = ctypes.c_void_p, ctypes.c_int64
@@ -101,7 +101,7 @@ class Kernel:
 
 
 @functools.lru_cache(maxsize=256)
-def compiled(reduction: Reduction, isa: Isa, caches: CacheSizes = COMMON) -> Kernel:
+def compiled(reduction: ReductionNest, isa: Isa, caches: CacheSizes = COMMON) -> Kernel:
     """The kernel of a reduction, compiled once per test process."""
     return Kernel(reduction, isa, caches)
 

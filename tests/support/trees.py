@@ -75,7 +75,7 @@ def softmax_tree(src: MemoryDesc, dst: MemoryDesc, axis: int) -> LoopTree:
     index = (*outer[:axis], c, *outer[axis:])
     largest = Each((c,), (fold_over("max", "m", x.load(*index)),))
     powers = (
-        Let("e", apply("exp", x.load(*index) - Ref("m"))),
+        Let("e", apply("exp_down", x.load(*index) - Ref("m"))),
         row.store((c,), Ref("e")),
         fold_over("sum", "s", Ref("e")),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..plan.reduction import Op, Reduction
+from ..plan.reduction import Op, ReductionNest
 from ..plan.reduction_schedule import Lanes, Loop, ReductionPlan
 from .access import load_masked, load_prefix
 from .builder import Builder, Value, i64, vector
@@ -44,7 +44,7 @@ class _ReductionRange:
     count: int
 
 
-def emit_reduction(reduction: Reduction, plans: Sequence[ReductionPlan], style: Style) -> str:
+def emit_reduction(reduction: ReductionNest, plans: Sequence[ReductionPlan], style: Style) -> str:
     """The IR text that runs all of `plans` in turn."""
     b = style.builder()
     factor = b.value("i32", "load i32, ptr %params, align 4") if reduction.op is Op.total else None
@@ -61,7 +61,7 @@ class ReductionWriter:
     def __init__(
         self,
         b: Builder,
-        reduction: Reduction,
+        reduction: ReductionNest,
         plan: ReductionPlan,
         planes: int,
         factor: Value | None,

@@ -21,7 +21,7 @@ from math import isqrt
 
 from .machine import Machine
 from .nest import Axis, LoopNest, as_int, highest, lowest
-from .reduction import Reduction, ReductionAxis, ReductionBox
+from .reduction import ReductionAxis, ReductionBox, ReductionNest
 from .reduction_schedule import ReductionPlan, plan_block
 from .rewrites import normalise, peel, peeled_boxes, split_read
 from .schedule import Schedule, schedule, with_prefetch
@@ -232,7 +232,7 @@ class FusedSums:
 
     blocks: Blocks
     out: int
-    reduction: Reduction
+    reduction: ReductionNest
     sums: ReductionPlan
 
     @property
@@ -244,7 +244,7 @@ class FusedSums:
         return f"each block summed while it is near ({self.sums}), {self.blocks}"
 
 
-def fuse_sums(nest: LoopNest, reduction: Reduction, machine: Machine) -> FusedSums | None:
+def fuse_sums(nest: LoopNest, reduction: ReductionNest, machine: Machine) -> FusedSums | None:
     """A nest of whole bytes and a reduction of its destination block by block; None where no axis cuts both
     into blocks that are worth it.
     """
@@ -255,7 +255,7 @@ def fuse_sums(nest: LoopNest, reduction: Reduction, machine: Machine) -> FusedSu
     return next(filter(None, found), None)
 
 
-def _fuse_along(nest: LoopNest, cut: int, reduction: Reduction, machine: Machine) -> FusedSums | None:
+def _fuse_along(nest: LoopNest, cut: int, reduction: ReductionNest, machine: Machine) -> FusedSums | None:
     """The blocks along one axis."""
     blocks, (box,) = in_blocks(nest, cut, machine), reduction.boxes
     if blocks is None:

@@ -230,6 +230,31 @@ def _unequal(a: Term[V], b: Term[V]) -> Term[V]:
     return a.equals(b).where(a.number(0.0), a.number(1.0))
 
 
+# (e**r - 1 - r) / r**2 for |r| <= ln(2) / 2, lowest power first; to 2**-29 of e**r.
+_EXP = tuple(
+    map(float.fromhex, ("0x1p-1", "0x1.5554d8p-3", "0x1.5554e4p-5", "0x1.121072p-7", "0x1.6d4926p-10"))
+)
+# 1 / ln(2), and ln(2) in two parts: products of the first with an exponent are exact.
+_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950216293335, 0.693145751953125, 1.428606765330187e-06
+# 1.5 * 2**23: adding it rounds to a whole number, which then stands in the lowest bits.
+_ROUNDER, _ROUNDER_BITS, _BIAS = 12582912.0, 0x4B400000, 127
+# Below it e**x is no normal number.
+_LEAST_EXPONENT = -87.0
+
+
+def _exp_down(x: Term[V]) -> Term[V]:
+    """e**x as f32, for x <= 0, to its last two places; 0 where that is no normal number."""
+    shifted = (x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x) * _LOG2_E + _ROUNDER
+    k = shifted - _ROUNDER
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    square = r * r
+    even = (square * _EXP[4] + _EXP[2]) * square + _EXP[0]
+    odd = (square * _EXP[3] + _EXP[1]) * r
+    power = ((shifted.bits() - (_ROUNDER_BITS - _BIAS)) << 23).real()
+    made = ((even + odd) * square + r + 1.0) * power
+    return (x < _LEAST_EXPONENT).where(0.0, made)
+
+
 OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "add": (2, lambda a, b: a + b),
     "sub": (2, lambda a, b: a - b),
@@ -243,6 +268,7 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "ge": (2, lambda a, b: _less_equal(b, a)),
     "eq": (2, _equal),
     "ne": (2, _unequal),
+    "exp_down": (1, _exp_down),
     "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
 }
 """Operations by name: how many arguments, and the meaning.

@@ -27,7 +27,7 @@ from .nest import LoopNest
 from .rewrites import Span
 
 if TYPE_CHECKING:
-    from .reduction import Reduction
+    from .reduction import ReductionNest
     from .staged import StagedNest
     from .tree import LoopTree
 
@@ -102,7 +102,7 @@ class NestStep:
 class SumStep:
     """The sums of what lies at `src`, times a factor for each output, modulo 2**32."""
 
-    reduction: Reduction
+    reduction: ReductionNest
     src: Place
     outputs: tuple[tuple[Place, int], ...]
 

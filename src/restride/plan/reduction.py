@@ -104,7 +104,7 @@ class ReductionBox:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class ReductionNest:
     """A frozen reduction; equal ones share a kernel. `shape` are the kept extents, in logical order."""
 
     data_type: DataType
@@ -132,7 +132,7 @@ class Reduction:
         return "\n".join([f"{self.op.value} of {self.data_type} into {self.shape}", *map(str, self.boxes)])
 
 
-def reduction_of(md: MemoryDesc, keep_mask: int, op: Op) -> Reduction:
+def reduction_of(md: MemoryDesc, keep_mask: int, op: Op) -> ReductionNest:
     """The reduction of a concrete descriptor over the dims whose bits `keep_mask` lacks.
 
     Sums run over padded dims, and keep padded dims; ranges see logical elements alone. Raises
@@ -142,12 +142,12 @@ def reduction_of(md: MemoryDesc, keep_mask: int, op: Op) -> Reduction:
     extents = md.padded_dims if op is Op.total else md.dims
     shape = tuple(n for d, n in enumerate(extents) if keep_mask >> d & 1)
     if 0 in extents:
-        return Reduction(md.data_type, op, shape, ())
+        return ReductionNest(md.data_type, op, shape, ())
     steps = _out_strides(extents, keep_mask)
     digits = sorted(layout_digits(md.layout), key=lambda level: -level.weight)
     pieces = [list(_cover([v for v in digits if v.axis == d], n)) for d, n in enumerate(extents)]
     boxes = (_box(md.offset0, sum(piece, ()), steps) for piece in product(*pieces))
-    return Reduction(md.data_type, op, shape, tuple(_normalise(box, op) for box in boxes))
+    return ReductionNest(md.data_type, op, shape, tuple(_normalise(box, op) for box in boxes))
 
 
 def _check(md: MemoryDesc, keep_mask: int, op: Op) -> None:
@@ -256,7 +256,7 @@ def _continues(outer: ReductionAxis, inner: ReductionAxis) -> bool:
 # --- meaning ------------------------------------------------------------------------------------------------
 
 
-def interpret(reduction: Reduction, src: Array, factor: int = 1) -> tuple[Array, ...]:
+def interpret(reduction: ReductionNest, src: Array, factor: int = 1) -> tuple[Array, ...]:
     """What a reduction gives for `src`, a flat array of the storage dtype: its definition, in plain NumPy.
 
     One array of `reduction.shape` for each result: int32, or float32 (float64 of f64). Sums are multiplied by
@@ -281,7 +281,7 @@ def real_of(data_type: DataType) -> type[np.floating[Any]]:
     return np.float64 if data_type is DataType.f64 else np.float32
 
 
-def _start(reduction: Reduction) -> Array:
+def _start(reduction: ReductionNest) -> Array:
     if reduction.op is Op.total:
         return np.zeros(reduction.outputs, np.int64)
     return np.full(reduction.outputs, -np.inf, real_of(reduction.data_type))
@@ -292,7 +292,7 @@ def _strided(flat: Array, start: int, axes: list[tuple[int, int]]) -> Array:
     return as_strided(flat[start:], tuple(n for n, _ in axes), tuple(step * width for _, step in axes))
 
 
-def _fold_inputs(reduction: Reduction, bits: Array) -> list[Array]:
+def _fold_inputs(reduction: ReductionNest, bits: Array) -> list[Array]:
     """What is added or, for ranges, of what the largest is found: the smallest is that of the negated."""
     if reduction.op is Op.total:
         return [to_real(bits, reduction.data_type, np.float64).astype(np.int64)]
@@ -301,7 +301,7 @@ def _fold_inputs(reduction: Reduction, bits: Array) -> list[Array]:
     return [np.where(np.isfinite(values), each, -np.inf).astype(values.dtype) for each in wanted]
 
 
-def _final_values(reduction: Reduction, results: list[Array]) -> tuple[Array, ...]:
+def _final_values(reduction: ReductionNest, results: list[Array]) -> tuple[Array, ...]:
     """Final values: sums modulo 2**32; ranges with 0 where nothing was finite, and no negative zero."""
     shaped = [flat.reshape(reduction.shape) for flat in results]
     if reduction.op is Op.total:

@@ -25,7 +25,7 @@ import numpy as np
 from ..dtypes import DataType
 from .conversion import Array, to_real
 from .machine import Machine
-from .reduction import NOT_FINITE, Op, Reduction, ReductionAxis, ReductionBox, real_of
+from .reduction import NOT_FINITE, Op, ReductionAxis, ReductionBox, ReductionNest, real_of
 
 # --- reduction planes --------------------------------------------------------
 # What the kernels of reductions fold into, and how results come out of it.
@@ -34,7 +34,7 @@ _SIGNED = {bits: np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)}
 _UNSIGNED = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}
 
 
-def accumulated_bits(reduction: Reduction) -> int:
+def accumulated_bits(reduction: ReductionNest) -> int:
     """Width of what is folded."""
     return 32 if reduction.op is Op.total else reduction.data_type.bits
 
@@ -44,7 +44,7 @@ def bias_of(data_type: DataType) -> int:
     return int((1 << data_type.bits - 1) - NOT_FINITE[data_type])
 
 
-def new_planes(reduction: Reduction, planes: int) -> Array:
+def new_planes(reduction: ReductionNest, planes: int) -> Array:
     """Planes in which nothing is folded yet."""
     bits = accumulated_bits(reduction)
     made = np.empty((reduction.op.results, planes, reduction.outputs), _SIGNED[bits])
@@ -52,7 +52,7 @@ def new_planes(reduction: Reduction, planes: int) -> Array:
     return made
 
 
-def finish(reduction: Reduction, planes: Array) -> tuple[Array, ...]:
+def finish(reduction: ReductionNest, planes: Array) -> tuple[Array, ...]:
     """The results of what kernels folded into planes of `new_planes`; see `interpret`."""
     if reduction.op is Op.total:
         return (np.add.reduce(planes[0], axis=0, dtype=np.int32).reshape(reduction.shape),)
@@ -65,7 +65,7 @@ def finish(reduction: Reduction, planes: Array) -> tuple[Array, ...]:
     return np.asarray(zero - ends[0]), np.asarray(ends[1] + zero)
 
 
-def _magnitudes(reduction: Reduction, keys: Array) -> Array:
+def _magnitudes(reduction: ReductionNest, keys: Array) -> Array:
     """The values of keys of magnitudes, which are their bits plus the bias; 0 for lower keys."""
     data_type = reduction.data_type
     bias = keys.dtype.type(bias_of(data_type))
@@ -73,7 +73,7 @@ def _magnitudes(reduction: Reduction, keys: Array) -> Array:
     return to_real(bits.view(_UNSIGNED[data_type.bits]), data_type, real_of(data_type))
 
 
-def _values(reduction: Reduction, keys: Array) -> Array:
+def _values(reduction: ReductionNest, keys: Array) -> Array:
     """The values of keys; 0 for keys below that of the lowest finite value."""
     data_type, kind = reduction.data_type, keys.dtype.type
     bias = kind(bias_of(data_type))
@@ -167,7 +167,7 @@ class ReductionPlan:
         return f"tile {tile or '1'}; grid [{grid}]; axes [{walk}]; held [{held}]; planes {self.planes}"
 
 
-def schedule_reduction(reduction: Reduction, machine: Machine) -> tuple[ReductionPlan, ...]:
+def schedule_reduction(reduction: ReductionNest, machine: Machine) -> tuple[ReductionPlan, ...]:
     """One plan for each box; their planes follow one another."""
     plans: list[ReductionPlan] = []
     for box in reduction.boxes:
@@ -177,12 +177,12 @@ def schedule_reduction(reduction: Reduction, machine: Machine) -> tuple[Reductio
     return tuple(plans)
 
 
-def plan_block(reduction: Reduction, block: ReductionBox, machine: Machine) -> ReductionPlan:
+def plan_block(reduction: ReductionNest, block: ReductionBox, machine: Machine) -> ReductionPlan:
     """How one block of a box runs, on one thread and in the caches."""
     return _with_loops(reduction, block, machine)
 
 
-def _with_loops(reduction: Reduction, box: ReductionBox, machine: Machine) -> ReductionPlan:
+def _with_loops(reduction: ReductionNest, box: ReductionBox, machine: Machine) -> ReductionPlan:
     """The tile and the loops around it. Where nothing is held, a tile along kept axes is a short one."""
     registers = machine.registers // 2
     plan = _with_inner_loops(reduction, box, machine, registers)
@@ -194,7 +194,7 @@ def _with_loops(reduction: Reduction, box: ReductionBox, machine: Machine) -> Re
 
 
 def _with_inner_loops(
-    reduction: Reduction, box: ReductionBox, machine: Machine, registers: int
+    reduction: ReductionNest, box: ReductionBox, machine: Machine, registers: int
 ) -> ReductionPlan:
     """Reduced loops inside of all kept ones are held; in the caches, where order is free, all of them."""
     plan = ReductionPlan(box, _lanes(reduction, box, machine, registers), (), (), ())
@@ -208,7 +208,7 @@ def _with_inner_loops(
 # --- the tile -----------------------------------------------------------------------------------------------
 
 
-def _lanes(reduction: Reduction, box: ReductionBox, machine: Machine, registers: int) -> Lanes:
+def _lanes(reduction: ReductionNest, box: ReductionBox, machine: Machine, registers: int) -> Lanes:
     """As many consecutive elements as accumulators can be held, so that lanes keep their outputs."""
     width = machine.vector_bytes * 8 // accumulated_bits(reduction)
     chain = _chain(box)
@@ -221,7 +221,7 @@ def _lanes(reduction: Reduction, box: ReductionBox, machine: Machine, registers:
     return Lanes(tuple(chain[: len(chunks)]), tuple(chunks), 1, _fitting(prod(chunks), width))
 
 
-def _most_registers(first: ReductionAxis, registers: int, reduction: Reduction) -> int:
+def _most_registers(first: ReductionAxis, registers: int, reduction: ReductionNest) -> int:
     """Outputs apart from each other are written one by one: a long tile of them would be long code."""
     if abs(first.out) > 1:
         return 1
@@ -279,7 +279,7 @@ def _strided(box: ReductionBox, width: int) -> Lanes:
 # --- the grid -----------------------------------------------------------------------------------------------
 
 
-def _with_grid(plan: ReductionPlan, reduction: Reduction) -> ReductionPlan:
+def _with_grid(plan: ReductionPlan, reduction: ReductionNest) -> ReductionPlan:
     """Cut the outermost loops into steps for threads, of reduced ones only one."""
     plan = replace(plan, grid=_output_blocks(plan, reduction))
     total = plan.box.positions * reduction.data_type.bits // 8
@@ -297,7 +297,7 @@ def _with_grid(plan: ReductionPlan, reduction: Reduction) -> ReductionPlan:
     return plan
 
 
-def _output_blocks(plan: ReductionPlan, reduction: Reduction) -> tuple[Loop, ...]:
+def _output_blocks(plan: ReductionPlan, reduction: ReductionNest) -> tuple[Loop, ...]:
     """The cut of a kept loop that is walked again and again for too many outputs at a time."""
     axes = plan.box.axes
     first = next(

@@ -34,7 +34,7 @@ A softmax over the channels of each pixel, for an example, with a row that stays
       each c 17:
         m = max(src[n, c, h, w])
       each c 17:
-        let e = exp(src[n, c, h, w] - m)
+        let e = exp_down(src[n, c, h, w] - m)
         row[c] = e
         s = sum(e)
       each c 17:

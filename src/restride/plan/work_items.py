@@ -19,7 +19,7 @@ from math import prod
 from .loop_order import Grid, Order, order_loops
 from .machine import DeviceFacts, Machine
 from .nest import LoopNest
-from .reduction import Reduction, ReductionAxis, ReductionBox
+from .reduction import ReductionAxis, ReductionBox, ReductionNest
 from .rewrites import moves_whole_bytes, normalise, peel, peeled_boxes, split_read
 from .schedule import LocalSquare, Schedule, schedule, square_of
 from .tiling import contiguous
@@ -224,7 +224,7 @@ class SumItems:
 class SumPlan:
     """Sums of a whole tensor for a device."""
 
-    reduction: Reduction
+    reduction: ReductionNest
     device: DeviceFacts
     boxes: tuple[SumItems, ...]
 
@@ -234,7 +234,7 @@ class SumPlan:
         return sum(box.groups(self.device.group) for box in self.boxes)
 
 
-def plan_sums(reduction: Reduction, device: DeviceFacts) -> SumPlan:
+def plan_sums(reduction: ReductionNest, device: DeviceFacts) -> SumPlan:
     """Schedule sums of at least one element for a device."""
     whole = [part for box in reduction.boxes for part in _split_for_items(box, device.sub_group)]
     return SumPlan(reduction, device, tuple(_items(box, device) for box in whole))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..plan.conversion import Array, storage_dtype
-from ..plan.reduction import Op, Reduction, interpret, reduction_of
+from ..plan.reduction import Op, ReductionNest, interpret, reduction_of
 from ..plan.reduction_schedule import finish, new_planes
 from ..targets.cpu_kernels import lower_reduction
 from ..targets.isa import host_caches, host_isa
@@ -44,7 +44,7 @@ class ReductionProgram:
 
     __slots__ = ("_kernel", "_lowered", "_reach", "reduction")
 
-    def __init__(self, reduction: Reduction) -> None:
+    def __init__(self, reduction: ReductionNest) -> None:
         self.reduction = reduction
         self._kernel: Kernel | None = None
         is_compiled = 0 < len(reduction.boxes) <= _MOST_BOXES
@@ -92,7 +92,7 @@ class ReductionProgram:
 _programs: LruCache[ReductionProgram] = cache_level("sums")
 
 
-def reduction_program(reduction: Reduction) -> ReductionProgram:
+def reduction_program(reduction: ReductionNest) -> ReductionProgram:
     """The program of a reduction, from the cache or planned now."""
     made, _ = _programs.get_or_make(reduction, lambda: ReductionProgram(reduction))
     return made

@@ -13,7 +13,7 @@ from ..emit.tree import emit_tree
 from ..plan.blocks import FusedSums, fuse_sums
 from ..plan.interleaved import InterleavedNests, interleave
 from ..plan.nest import LoopNest
-from ..plan.reduction import Reduction
+from ..plan.reduction import ReductionNest
 from ..plan.reduction_schedule import ReductionPlan, schedule_reduction
 from ..plan.tree import LoopTree
 from ..plan.tree_schedule import TreeSchedule, grid_of, padding_nests, schedule_tree
@@ -98,7 +98,7 @@ class LoweredFusedSums:
 class LoweredReduction:
     """A scheduled reduction for one instruction set."""
 
-    reduction: Reduction
+    reduction: ReductionNest
     isa: Isa
     plans: tuple[ReductionPlan, ...]
 
@@ -209,7 +209,7 @@ def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -
 
 
 def lower_fused_sums(
-    nest: LoopNest, reduction: Reduction, isa: Isa, caches: CacheSizes
+    nest: LoopNest, reduction: ReductionNest, isa: Isa, caches: CacheSizes
 ) -> LoweredFusedSums | None:
     """A nest and the sums of its destination in one pass; None where it does not fall into such blocks."""
     if nest.has_nibbles:
@@ -218,6 +218,6 @@ def lower_fused_sums(
     return None if summed is None else LoweredFusedSums(summed, isa)
 
 
-def lower_reduction(reduction: Reduction, isa: Isa, caches: CacheSizes) -> LoweredReduction:
+def lower_reduction(reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> LoweredReduction:
     """Schedule a reduction of at least one element."""
     return LoweredReduction(reduction, isa, schedule_reduction(reduction, machine_of(isa, caches)))

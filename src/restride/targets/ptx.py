@@ -9,7 +9,7 @@ from ..emit.work_items import Dialect, emit_any
 from ..errors import RuntimeFailure
 from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
-from ..plan.reduction import Reduction
+from ..plan.reduction import ReductionNest
 from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
 from .llvm import LLVM_LOCK, binding_with_targets, inline_module
 
@@ -52,9 +52,11 @@ class LoweredPtx:
         return f'target triple = "{_TRIPLE}"\n' + emit_any(self.plan, _DIALECT)
 
 
-def lower(work: LoopNest | Reduction, device: DeviceFacts) -> LoweredPtx:
+def lower(work: LoopNest | ReductionNest, device: DeviceFacts) -> LoweredPtx:
     """Plan a nest, or sums, of at least one element for a device with these facts."""
-    return LoweredPtx(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
+    return LoweredPtx(
+        plan_sums(work, device) if isinstance(work, ReductionNest) else plan_items(work, device)
+    )
 
 
 def ptx_text(lowered: LoweredPtx, processor: str = "sm_90") -> str:

@@ -12,7 +12,7 @@ from ..emit.work_items import Dialect, emit_any
 from ..errors import RuntimeFailure
 from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
-from ..plan.reduction import Reduction
+from ..plan.reduction import ReductionNest
 from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
 from .llvm import LLVM_LOCK, binding_with_targets, inline_module
 
@@ -68,9 +68,11 @@ class LoweredSpirv:
         return str(self.plan)
 
 
-def lower(work: LoopNest | Reduction, device: DeviceFacts) -> LoweredSpirv:
+def lower(work: LoopNest | ReductionNest, device: DeviceFacts) -> LoweredSpirv:
     """Plan a nest, or sums, of at least one element for a device with these facts."""
-    return LoweredSpirv(plan_sums(work, device) if isinstance(work, Reduction) else plan_items(work, device))
+    return LoweredSpirv(
+        plan_sums(work, device) if isinstance(work, ReductionNest) else plan_items(work, device)
+    )
 
 
 def spirv_code(lowered: LoweredSpirv) -> bytes:

@@ -1,0 +1,136 @@
+"""Folds of many elements into few outputs, in pieces that threads share: tree -> two trees (`Bits`).
+
+How many pieces there are, and their order, depends on the tree alone: so the bits of a sum are the same for
+any number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ..dtypes import DataType
+from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, TreeAxis
+from .program import Place, TreeStep
+from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
+
+# A loop with fewer positions than this is split, where there is at least so much to fold in a piece.
+_FEW_OUTPUTS = 1024
+_PIECE = 1 << 14
+_MOST_PIECES = 64
+
+Steps = tuple[tuple[TreeStep, ...], tuple[int, ...]]
+"""Steps, and the sizes of the temporaries that they need, in bytes."""
+
+
+def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
+    """A step whose tree folds much into little as two: pieces into temporaries, and these together.
+
+    `each c: (each n, h: s = sum(x[n, c, h])); y[c] = s`  ->  `each n, c: (each h: s = sum(x[n, c, h]));
+    t[n, c] = s`  and  `each c: (each n: s = sum(t[n, c])); y[c] = s`. `temporaries`: how many a program has
+    already.
+    """
+    (outer,) = step.tree.items
+    found = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
+    if found is None or found is not outer.items[0] or not _is_worth(outer, found):
+        return (step,), ()
+    axis, size = _cut(found)
+    count = axis.extent // size
+    if count < 2:
+        return (step,), ()
+    pieces, inner = TreeAxis("piece", count), TreeAxis(axis.name, size)
+    index = {axis.name: pieces * size + inner}
+    states = [name for fold in found.folds for name in fold.names]
+    shape = (count, *(each.extent for each in outer.axes))
+    real = DataType.f64 if step.tree.wide else DataType.f32
+    partial = [TreeTensor.row_major(f"{name}.pieces", shape, real) for name in states]
+    at = (pieces, *outer.axes)
+    stores = tuple(tensor.store(at, Ref(name)) for tensor, name in zip(partial, states, strict=True))
+    axes = tuple(inner if each == axis else each for each in found.axes)
+    body = tuple(_indexed(item, index) for item in found.items)
+    guards = tuple(Guard(_substituted(guard.index, index), guard.size) for guard in found.guards)
+    first = Each((pieces, *outer.axes), (replace(found, axes=axes, items=body, guards=guards), *stores))
+    loads = dict(zip(states, (tensor.load(*at) for tensor in partial), strict=True))
+    folds = tuple(
+        Fold(each.op, each.names, tuple(loads[name] for name in each.names)) for each in found.folds
+    )
+    second = replace(outer, items=(Each((pieces,), folds), *outer.items[1:]))
+    nbytes = tuple(real.nbytes(prod(shape)) for _ in partial)
+    return _steps(step, (first, second), tuple(partial), temporaries), nbytes
+
+
+def _steps(
+    step: TreeStep, loops: tuple[Each, Each], partial: tuple[TreeTensor, ...], temporaries: int
+) -> tuple[TreeStep, ...]:
+    tree = step.tree
+    tensors = (*tree.tensors, *partial)
+    places = (*step.places, *(Place(~(temporaries + i)) for i in range(len(partial))))
+    made = []
+    for loop, work in zip(loops, (step.work_bytes, step.work_bytes // _MOST_PIECES), strict=True):
+        part = _used(replace(tree, tensors=tensors, items=(loop,)))
+        names = {tensor.name for tensor in part.tensors}
+        kept = tuple(place for tensor, place in zip(tensors, places, strict=True) if tensor.name in names)
+        made.append(replace(step, tree=part.verify(), places=kept, work_bytes=work))
+    return tuple(made)
+
+
+def _used(tree: LoopTree) -> LoopTree:
+    """A tree with the tensors that it uses."""
+    names = {load.tensor for load in tree.loads} | {store.tensor for store in tree.stores}
+    return replace(tree, tensors=tuple(tensor for tensor in tree.tensors if tensor.name in names))
+
+
+def _is_worth(outer: Each, inner: Each) -> bool:
+    has_loops = any(isinstance(item, Each | Store) for item in inner.items)
+    is_plain = not (outer.locals or inner.locals or has_loops)
+    return is_plain and outer.positions < _FEW_OUTPUTS and inner.positions >= 2 * _PIECE
+
+
+def _cut(inner: Each) -> tuple[TreeAxis, int]:
+    """The axis that is cut, and how long a piece of it is: a divisor, so that all are alike."""
+    wanted = max(2, min(_MOST_PIECES, inner.positions // _PIECE))
+    guarded = {name for guard in inner.guards for name, _ in guard.index.terms}
+    best = inner.axes[0], inner.axes[0].extent
+    for axis in inner.axes:
+        if axis.name in guarded:
+            continue
+        for count in range(min(wanted * 2, axis.extent), 1, -1):
+            if axis.extent % count == 0:
+                # The outermost axis that can be cut as finely as is wanted.
+                if count > best[0].extent // best[1]:
+                    best = axis, axis.extent // count
+                break
+        if best[0].extent // best[1] >= wanted:
+            break
+    return best
+
+
+# --- indices of pieces --------------------------------------------------------------------------------------
+
+
+def _substituted(index: Affine, by: dict[str, Affine]) -> Affine:
+    total = Affine((), index.constant)
+    for name, factor in index.terms:
+        total = total + by.get(name, Affine(((name, 1),))) * factor
+    return replace(total, divisor=index.divisor)
+
+
+def _indexed(item: Item, by: dict[str, Affine]) -> Item:
+    if isinstance(item, Let):
+        return replace(item, value=_value(item.value, by))
+    if isinstance(item, Fold):
+        return replace(item, values=tuple(_value(value, by) for value in item.values))
+    if isinstance(item, Store):
+        index = tuple(_substituted(at, by) for at in item.index)
+        return replace(item, index=index, value=_value(item.value, by))
+    return replace(item, items=tuple(_indexed(each, by) for each in item.items))
+
+
+def _value(expr: Expr, by: dict[str, Affine]) -> Expr:
+    if isinstance(expr, Load):
+        return replace(expr, index=tuple(_substituted(at, by) for at in expr.index))
+    if isinstance(expr, Coordinate):
+        return Coordinate(_substituted(expr.index, by))
+    if isinstance(expr, Apply):
+        return replace(expr, args=tuple(_value(each, by) for each in expr.args))
+    return expr

@@ -1,0 +1,180 @@
+"""Softmax and its logarithm, forward and backward, along every axis, in every format; refusals (X2)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.computed import FORMATS, any_like, computed, elements, padding_is_zero, random
+from support.engines import open_engine
+from support.errors import refused
+
+DIMS = (2, 19, 5, 3)
+PD, BackwardPD = rs.SoftmaxForward.PrimitiveDesc, rs.SoftmaxBackward.PrimitiveDesc
+
+
+@pytest.fixture(params=["reference", "cpu", "second"])
+def engine(request):
+    """The engines that loop trees run on."""
+    return open_engine(request.param)
+
+
+def _md(dims=DIMS, format="abcd", data_type="f32"):
+    return rs.MemoryDesc(dims, data_type, format)
+
+
+def softmax(x, axis):
+    powers = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def _forward(engine, alg, x, src, dst, axis, attr=None, more=None):
+    pd = PD(engine, "forward_training", alg, src, dst, axis, attr)
+    return computed(rs.SoftmaxForward, pd, engine, {rs.ARG_SRC: x, **(more or {})}, rs.ARG_DST)[rs.ARG_DST]
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+@pytest.mark.parametrize("axis", range(4))
+def test_results_add_up_to_one_along_the_axis(engine, format, axis):
+    x = random(DIMS)
+    dst = _forward(engine, "softmax_accurate", x, _md(format=format), any_like(_md()), axis)
+    np.testing.assert_allclose(elements(dst), softmax(x, axis), rtol=3e-6)
+    assert isinstance(format, tuple) or padding_is_zero(dst)
+
+
+@pytest.mark.parametrize("axis", [1, 3])
+@pytest.mark.parametrize("formats", [("abcd", "acdb"), ("aBcd16b", "abcd"), ("aBcd8b", "aBcd16b")], ids=str)
+@pytest.mark.parametrize("alg", ["accurate", "log"])
+def test_source_and_destination_may_lie_differently(engine, formats, axis, alg):
+    x = random(DIMS)
+    dst = _forward(engine, alg, x, *(_md(format=format) for format in formats), axis)
+    wanted = softmax(x, axis)
+    np.testing.assert_allclose(
+        elements(dst), np.log(wanted) if alg == "log" else wanted, rtol=5e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(("kind", "bound"), [("bf16", 2**-8), ("f16", 2**-11), ("f64", 1e-15)])
+def test_types(engine, kind, bound):
+    x = random(DIMS).round(1).astype(np.float32)
+    held = _forward(engine, "accurate", x, _md(data_type=kind), any_like(_md(data_type=kind)), 1)
+    exact = x.astype(np.float64) if kind == "f64" else elements_of(x, kind)
+    np.testing.assert_allclose(
+        np.asarray(elements(held), np.float64),
+        softmax(exact, 1),
+        rtol=1.1 * bound,
+        atol=2**-24.99 if kind == "f16" else 0,
+    )
+
+
+def elements_of(x, kind):
+    """Values as a type rounds them."""
+    return np.asarray(rs.reorder(rs.reorder(x, None, dtype=kind), None, dtype="f32"))
+
+
+def test_scales_follow_and_integers_saturate(engine):
+    x = random(DIMS)
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_DST, 0, [1 / 255])
+    dst = _forward(engine, "accurate", x, _md(), _md(data_type="u8"), 1, attr)
+    assert np.abs(elements(dst).astype(np.float64) - softmax(x, 1) * 255).max() <= 0.501
+
+
+def test_rows_longer_than_the_caches_and_extreme_values(engine):
+    x = random((3, 5000))
+    x[0, :3] = 3e38, -3e38, -np.inf
+    x[1] = 700.0
+    dst = _forward(engine, "accurate", x, _md(x.shape, "ab"), _md(x.shape, "ab"), 1)
+    np.testing.assert_allclose(elements(dst), softmax(x, 1), rtol=1e-5, atol=1e-12)
+    log = _forward(engine, "log", x[1:], _md((2, 5000), "ab"), _md((2, 5000), "ab"), 1)
+    np.testing.assert_allclose(elements(log), np.log(softmax(x[1:], 1)), rtol=1e-6)
+
+
+def test_nan_stays_in_its_row(engine):
+    x = random((4, 70))
+    x[2, 40] = np.nan
+    found = elements(_forward(engine, "accurate", x, _md(x.shape, "ab"), _md(x.shape, "ab"), 1))
+    assert np.isnan(found).all(1).tolist() == [False, False, True, False]
+    assert np.isfinite(np.delete(found, 2, 0)).all()
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+@pytest.mark.parametrize("alg", ["accurate", "log"])
+def test_gradients_are_those_of_the_formula(engine, format, alg):
+    x, gradient = random(DIMS), random(DIMS, 1)
+    y = softmax(x, 1)
+    result = (np.log(y) if alg == "log" else y).astype(np.float32)
+    md = _md(format=format)
+    hint = PD(engine, "forward_training", alg, md, any_like(_md()), 1)
+    pd = BackwardPD(engine, alg, any_like(_md()), any_like(_md()), md, 1, hint_pd=hint)
+    assert pd.diff_src_desc() == pd.diff_dst_desc() == md
+    values = {rs.ARG_DST: result, rs.ARG_DIFF_DST: gradient}
+    made = computed(rs.SoftmaxBackward, pd, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
+    if alg == "log":
+        wanted = gradient - y * gradient.sum(1, keepdims=True, dtype=np.float64)
+    else:
+        wanted = y * (gradient - (y * gradient).sum(1, keepdims=True))
+    np.testing.assert_allclose(elements(made), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_in_place(engine):
+    x, md = random(DIMS), _md()
+    held = rs.Memory(md, engine)
+    if not engine.device.is_host or engine.name == "second":
+        pytest.skip("memory that Python does not see")
+    rs.reorder(x, None, out=held)
+    rs.SoftmaxForward(PD(engine, "forward_inference", "accurate", md, md, 3)).execute(
+        rs.Stream(engine), held, held
+    )
+    np.testing.assert_allclose(held.to_numpy(), softmax(x, 3), rtol=3e-6)
+
+
+def test_nothing_is_computed_of_no_elements(engine):
+    md = _md((2, 0, 3), "abc")
+    pd = PD(engine, "forward_inference", "accurate", md, md, 1)
+    rs.SoftmaxForward(pd).execute(rs.Stream(engine), rs.Memory(md, engine), rs.Memory(md, engine))
+
+
+def test_a_descriptor_answers_and_is_copied():
+    engine = rs.Engine("cpu")
+    pd = PD(engine, "forward_training", "softmax_log", _md(), any_like(_md()), 2)
+    assert (pd.get_axis(), pd.get_algorithm(), pd.get_kind()) == (2, "softmax_log", "softmax")
+    assert pd.get_prop_kind() is rs.PropKind.forward_training
+    assert pd.query_s64("axis_s32") == 2
+    assert pickle.loads(pickle.dumps(pd)).get_axis() == 2
+    back = BackwardPD(engine, "log", _md(), _md(), _md(), 2, hint_pd=pd)
+    assert pickle.loads(pickle.dumps(back)).get_prop_kind() is rs.PropKind.backward_data
+    assert not PD()
+    assert not PD(engine, "forward_training", "log", _md(), _md(), 9, allow_empty=True)
+
+
+def test_what_makes_no_sense_is_refused():
+    engine = rs.Engine("cpu")
+    make = lambda *args, **more: PD(engine, "forward_training", *args, **more)  # noqa: E731
+    with refused("axis is 4"):
+        make("accurate", _md(), _md(), 4)
+    with refused("axis is -1"):
+        make("accurate", _md(), _md(), -1)
+    with refused("algorithm is 'soft'"):
+        make("soft", _md(), _md(), 1)
+    with refused("different shapes"):
+        make("accurate", _md(), _md((2, 19, 5, 4)), 1)
+    with refused("src has no format"):
+        make("accurate", any_like(_md()), _md(), 1)
+    with refused("elements of dst share memory"):
+        make("accurate", _md(), _md(format=(285, 0, 3, 1)), 1)
+    with refused("prop_kind is backward"):
+        PD(engine, "backward", "accurate", _md(), _md(), 1)
+    hint = make("log", _md(), _md(), 1)
+    with refused("hint is of another problem"):
+        BackwardPD(engine, "accurate", _md(), _md(), _md(), 1, hint_pd=hint)
+    with refused("hint_pd is no hint"):
+        BackwardPD(engine, "accurate", _md(), _md(), _md(), 1, hint_pd=7)
+    one, two = rs.Memory(_md(), engine), rs.Memory(_md(), engine)
+    with refused("will not do"):
+        rs.SoftmaxForward(hint).execute(rs.Stream(engine), one, rs.Memory(_md((2, 19, 5, 4)), engine))
+    with refused("bad number of inputs"):
+        rs.SoftmaxForward(hint).execute(rs.Stream(engine), {rs.ARG_DST: two})
