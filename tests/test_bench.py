@@ -28,7 +28,7 @@ from restride_bench.onednn_library import OneDNNError
 from restride_bench.peer import Peer, PeerRefusal
 from restride_bench.peers import PEERS, Restride, open_peers
 from restride_bench.problem import PeerProblem
-from restride_bench.suite import Bench, SuiteRow
+from restride_bench.suite import WARM, Bench, SuiteRow
 
 
 @pytest.fixture(autouse=True)
@@ -104,10 +104,12 @@ def _check(problem: PeerProblem, peer: Peer) -> None:
     except PeerRefusal:
         # In which rows peers do is in the report.
         assert peer.name != "restride"
-        is_hard = not problem.arithmetic.is_plain or problem.group in ("apart", "shuffle")
+        is_shuffle = problem.group_size is not None
+        is_hard = is_shuffle or problem.group == "apart" or not problem.arithmetic.is_plain
         assert peer.name != "NumPy" or is_hard
         return
     prepared.call()
+    prepared.finish()
     # oneDNN rounds twice on the way to 8-bit floats; torch multiplies f16 in f16.
     is_known = (peer.name, problem.dst_type) == ("oneDNN", "f8_e4m3")
     is_known |= peer.name == "torch" and problem.src_type in ("f16", "bf16") and problem.scale is not None
@@ -115,7 +117,7 @@ def _check(problem: PeerProblem, peer: Peer) -> None:
 
 
 def test_numpy_and_restride_give_the_right_answer_in_every_row() -> None:
-    peers, missing = open_peers(["NumPy", "restride"], 2)
+    peers, missing = open_peers(["NumPy", "restride", "fresh result"], 2)
     assert not missing
     for problem, peer in product(dict.fromkeys(_tiny()), peers):
         _check(problem, peer)
@@ -154,7 +156,10 @@ def test_conversions_round_half_to_even_and_saturate() -> None:
 
 def test_rows_grow_to_the_size_asked_for_and_have_names_of_their_own() -> None:
     suite = rows.suite()
-    assert all(row.moved >= rows.LARGE for row in suite if row.group != "small weights")
+    near = [row for row in suite if row.group.endswith("in the caches")]
+    assert all(1 << 16 <= row.moved <= WARM for row in near)
+    assert {row.group for row in near} == {f"{word}in the caches" for word in ("", "types ", "shuffles ")}
+    assert all(row.moved >= rows.LARGE for row in suite if row not in near and row.group != "small weights")
     assert len({(row.label, row.group) for row in suite}) == len(suite)
     assert {row.name for row in rows.select(suite, "^u8 .*→nhwc")} == {
         "u8 nchw→nhwc",
@@ -367,7 +372,7 @@ def test_missing_peers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     peers, missing = open_peers(["NumPy", "torch"], 1)
     assert [peer.name for peer in peers] == ["NumPy"]
     assert "pip install torch" in missing["torch"]
-    assert list(PEERS) == ["restride", "oneDNN", "torch", "NumPy"]
+    assert list(PEERS) == ["restride", "fresh result", "oneDNN", "torch", "NumPy"]
 
 
 def test_the_machine_is_described() -> None:

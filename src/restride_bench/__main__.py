@@ -170,7 +170,7 @@ def _measure(options: argparse.Namespace, work: Work, studied: studies.Studies) 
                 _say(progress, f"left out: {notes['left out']}", 0)
     except KeyboardInterrupt:
         notes["interrupted"] = f"after {len(measured)} of {len(work.rows)} rows"
-    versions = {**{peer.name: peer.version for peer in peers}, **machine.versions()}
+    versions = {**{peer.name: peer.version for peer in peers if peer.version}, **machine.versions()}
     studied.about = {"machine": facts, "versions": versions, "settings": notes}
     return report.SuiteReport(facts, versions, notes, missing, measured, taken, steps)
 

@@ -14,8 +14,14 @@ from .measure import geometric_mean
 from .report import SuiteReport, is_reference
 from .suite import SuiteRow
 
-_COLOURS = {"restride": "#c1272d", "oneDNN": "#1f5fa8", "torch": "#e08b00", "NumPy": "#7d8a96"}
-_MARKERS = {"restride": "o", "oneDNN": "D", "torch": "^", "NumPy": "s"}
+_COLOURS = {
+    "restride": "#c1272d",
+    "fresh result": "#eda3a5",
+    "oneDNN": "#1f5fa8",
+    "torch": "#e08b00",
+    "NumPy": "#7d8a96",
+}
+_MARKERS = {"restride": "o", "fresh result": "o", "oneDNN": "D", "torch": "^", "NumPy": "s"}
 _STYLE = {
     "font.size": 8,
     "axes.titlesize": 8.5,

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from .problem import PeerProblem, storage
 
 _TINY = PeerProblem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")
 _GROWN = PeerProblem("f32 nchw→nChw16c", (1, 64, 56, 56), "f32", "abcd", "f32", "aBcd16b")
+_PLAIN = PeerProblem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32", "acdb")
 _BUSY = PeerProblem("f32→s8 nchw→nhwc", (4, 128, 56, 56), "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75))
 _LEAST = 1_000_000  # bytes moved
 _SCANNED = 1 << 19  # bytes: some microseconds from a second-level cache
@@ -107,6 +109,30 @@ def array_tiny(setting: BenchSetup) -> Figure:
     return _per_call("rs.reorder on a tiny array, warm", calls, "restride", 5.0, setting)
 
 
+def fresh_result(setting: BenchSetup) -> Figure:
+    """`rs.reorder(x, "nhwc")` of 51 MB, its result dropped, against the same with `out=`."""
+    x, out = _plain_arrays()
+    plain = functools.partial(rs.reorder, x, "nhwc")
+    times = alternate({"new": plain, "out": functools.partial(plain, out=out)}, rounds=setting.rounds)
+    gained = times["new"].times_faster_than(times["out"])
+    return Figure("a fresh result against out=, 51 MB", gained, "×", 0.9, more_is_better=True)
+
+
+def first_result(setting: BenchSetup) -> Figure:
+    """The same where no memory of dead results waits, against a copy of NumPy's, which is as fresh."""
+    x, _ = _plain_arrays()
+    calls: dict[str, Call] = {"new": functools.partial(rs.reorder, x, "nhwc"), "copy": x.copy}
+    times = alternate(calls, rounds=setting.rounds, before={"new": rs.trim})
+    gained = times["new"].times_faster_than(times["copy"])
+    name = "a first result, in memory fresh from the system, against x.copy()"
+    return Figure(name, gained, "×", 1.5, more_is_better=True)
+
+
+def _plain_arrays() -> tuple[Any, Any]:
+    x = np.ones(_PLAIN.dims, np.float32)
+    return x, rs.reorder(x, "nhwc")
+
+
 def memory_tiny(setting: BenchSetup) -> Figure:
     """One `rs.reorder(memory, "nchw")` of 1 KiB in blocks, which allocates its result."""
     held = rs.reorder(np.ones(_TINY.dims, np.float32), "nChw16c")
@@ -181,6 +207,8 @@ FIGURES: dict[str, Callable[[BenchSetup], Figure]] = {
     "execute": execute_tiny,
     "array": array_tiny,
     "memory": memory_tiny,
+    "fresh": fresh_result,
+    "first": first_result,
     "region": open_region,
     "compile": compile_new,
     "disk": load_cached,

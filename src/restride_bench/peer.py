@@ -23,11 +23,19 @@ class PeerMissing(Exception):
     """The peer is not installed; the text says how to get it."""
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 class PreparedCall(NamedTuple):
-    """A function to be timed, and the name of the kernel behind it ("" where the peer has no names)."""
+    """A function to be timed, and the name of the kernel behind it ("" where the peer has no names).
+
+    `finish`, untimed, brings the last answer to where answers are looked for.
+    """
 
     call: Call
     kernel: str = ""
+    finish: Call = nothing
 
 
 class Peer(Protocol):

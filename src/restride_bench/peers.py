@@ -13,6 +13,7 @@ from restride import DataType, Error
 
 from .arithmetic import mask_of
 from .array_peers import NumPy, Torch
+from .fresh import FreshResult
 from .onednn import OneDNN, OneDNNDesc
 from .onednn_attr import OneDNNAttributes
 from .onednn_library import INSTALL
@@ -137,6 +138,7 @@ class OneDNNPeer:
 
 PEERS: dict[str, Callable[[int], Peer]] = {
     "restride": Restride,
+    "fresh result": FreshResult,
     "oneDNN": OneDNNPeer,
     "torch": Torch,
     "NumPy": NumPy,

@@ -109,14 +109,18 @@ _QUICK = (
     "^f32 nchw→nChw16c .* tails",
     "^shuffle f32 nchw ",
 )
+# Where networks live: 64 KB to 16 MB moved.
+_CACHED = ((1, 256, 14, 14), (4, 64, 56, 56))
+_CACHED_SHUFFLES = (((4, 144, 56, 56), 12), ((8, 244, 14, 14), 2))
+_SHUFFLED_TYPES = ("f32", "bf16", "u8")
 _SHUFFLED = ("nchw", "nhwc", "nChw16c", "nChw8c")
 
 
 def suite(*, least: int = LARGE) -> list[PeerProblem]:
-    """Every row, its first extent doubled until it moves `least` bytes; "small weights" as they are."""
+    """Every row, its first extent doubled until it moves `least` bytes; those in the caches as they are."""
     computed = [*_conversions(), *_uncommon(), *_quantised(), *_apart()]
     grown = [*_moves(), *computed, *_tails(), *_weights("weights"), *_shuffles()]
-    return [*(row.of_at_least(least) for row in grown), *_weights("small weights")]
+    return [*(row.of_at_least(least) for row in grown), *_in_caches(), *_weights("small weights")]
 
 
 def quick(rows: Sequence[PeerProblem]) -> list[PeerProblem]:
@@ -146,10 +150,31 @@ def _weights(group: str) -> list[PeerProblem]:
     return [*convolution, *(_problem(group, t, "ab", t, tag, (1024, 1024)) for t, tag in _MATMUL)]
 
 
-def _conversions() -> list[PeerProblem]:
-    images = [_problem("convert", *row, (8, 3, 224, 224)) for row in _IMAGES]
+def _in_caches() -> list[PeerProblem]:
+    moves = [
+        _problem("in the caches", data_type, src, data_type, dst, dims)
+        for data_type in _TYPES
+        for dims in _CACHED
+        for src, dst in _LAYOUTS
+    ]
+    shuffles = [
+        _shuffle("shuffles in the caches", data_type, dims, group_size, tag)
+        for data_type in _SHUFFLED_TYPES
+        for dims, group_size in _CACHED_SHUFFLES
+        for tag in _SHUFFLED
+    ]
+    images, activations = (4, 3, 224, 224), (4, 64, 56, 56)
+    return [*moves, *_conversions("types in the caches", images, activations), *shuffles]
+
+
+def _conversions(
+    group: str = "convert",
+    pictures: tuple[int, ...] = (8, 3, 224, 224),
+    activations: tuple[int, ...] = (8, 256, 56, 56),
+) -> list[PeerProblem]:
+    images = [_problem(group, *row, pictures) for row in _IMAGES]
     return images + [
-        replace(_problem("convert", s, src, d, dst, (8, 256, 56, 56)), arithmetic=PeerArithmetic(scale))
+        replace(_problem(group, s, src, d, dst, activations), arithmetic=PeerArithmetic(scale))
         for s, src, d, dst, scale in _CONVERSIONS
     ]
 
@@ -201,13 +226,16 @@ def _tails() -> list[PeerProblem]:
 
 def _shuffles() -> list[PeerProblem]:
     return [
-        replace(
-            _problem("shuffle", t, tag, t, tag, dims), name=f"shuffle {t} {tag} g{group}", group_size=group
-        )
-        for t in ("f32", "bf16", "u8")
-        for dims, group in _SHUFFLES
+        _shuffle("shuffle", t, dims, group_size, tag)
+        for t in _SHUFFLED_TYPES
+        for dims, group_size in _SHUFFLES
         for tag in _SHUFFLED
     ]
+
+
+def _shuffle(group: str, t: str, dims: tuple[int, ...], group_size: int, tag: str) -> PeerProblem:
+    row = _problem(group, t, tag, t, tag, dims)
+    return replace(row, name=f"shuffle {t} {tag} g{group_size}", group_size=group_size)
 
 
 def _problem(
