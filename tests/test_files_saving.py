@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
@@ -68,6 +68,7 @@ def test_every_type_and_layout_comes_back_with_every_byte(end: str, data_type: A
     assert bytes(found.data.view(np.uint8)) == bytes(memory.data.view(np.uint8))
 
 
+@settings(max_examples=40)
 @given(st.data())
 def test_random_layouts_come_back(data: st.DataObject) -> None:
     dims = data.draw(shapes(max_ndims=5, most=200))

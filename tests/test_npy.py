@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import resource
@@ -16,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.cli import npy
 from restride.cli.main import main
-from restride.files.whole import Replacement
+from restride.files import npy
+from restride.files.stored import array_of
 from support.descriptors import shapes, tags
 
 _SHAPE = (2, 17, 3, 5)
@@ -40,7 +39,7 @@ def run(*arguments: str) -> None:
 
 def head_of(desc: rs.MemoryDesc) -> bytes:
     """The bytes before the data."""
-    ((_, head),) = npy.image_of(desc).pieces
+    ((_, head),) = npy.npy_image([array_of("x", desc)], {}).pieces
     return head
 
 
@@ -188,17 +187,6 @@ def test_out_may_be_in() -> None:
     assert np.array_equal(np.load("a.npy"), ramp())
 
 
-def test_large_files_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npy, "_PIECE", 100)
-    np.save("a.npy", ramp())
-    memory = npy.read("a.npy")
-    assert memory.readonly
-    run("a.npy", "a.npy", "--dst", "nhwc")
-    assert np.array_equal(memory.to_numpy(), ramp())
-    run("a.npy", "b.npy", "--dst", "nchw")
-    assert np.array_equal(np.load("b.npy"), ramp())
-
-
 @given(st.data())
 def test_headers_of_random_layouts_read_back(data: st.DataObject) -> None:
     dims = data.draw(shapes(max_ndims=12, most=2000))
@@ -206,7 +194,7 @@ def test_headers_of_random_layouts_read_back(data: st.DataObject) -> None:
     desc = rs.MemoryDesc(dims, dtype, data.draw(tags(dims)))
     Path("h.npy").write_bytes(head_of(desc) + bytes(desc.size))
     assert npy.read_desc("h.npy") == desc
-    assert npy.read("h.npy").desc == desc
+    assert rs.load("h.npy").desc == desc
     assert np.load("h.npy").shape == desc.physical_shape
 
 
@@ -385,13 +373,6 @@ def test_headers_are_small_and_aligned_for_the_widest_descriptor() -> None:
     Path("wide.npy").write_bytes(encoded + bytes(desc.size))
     assert npy.read_desc("wide.npy") == desc
     assert np.load("wide.npy").ndim == 24
-
-
-def test_write_takes_an_empty_memory() -> None:
-    desc = rs.MemoryDesc((0, 3), "f32")
-    npy.write(Replacement("e.npy"), rs.Memory(desc, rs.Engine("cpu")))
-    assert np.load("e.npy").shape == (0, 3)
-    assert np.load(io.BytesIO(Path("e.npy").read_bytes())).dtype == np.float32
 
 
 @pytest.mark.parametrize("data_type", ["f8_e5m2", "f8_e4m3", "bf16"])

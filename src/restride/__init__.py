@@ -1,8 +1,8 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
 Arrays: `reorder`, `empty`, `concat`, `add_n`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`,
-`channel_shuffle`, `plan`, `openvino.read_ir`. Files: `save`, `load`. Descriptors: `MemoryDesc`, `FormatTag`,
-`DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`,
+`channel_shuffle`, `plan`, `openvino.read_ir`. Files: `save`, `load`, `convert`. Descriptors: `MemoryDesc`,
+`FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`,
 `ShuffleBackward`, `Concat`, `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
 """
 
@@ -76,6 +76,7 @@ if _typing.TYPE_CHECKING:
     from . import openvino, sycl_interop
     from .about import show_versions
     from .activations import softmax
+    from .files.convert import convert
     from .files.saving import load, save
     from .joining import add_n, concat
     from .planned import Measured, Plan, Prediction, plan
@@ -193,6 +194,7 @@ __all__ = [
     "cache_info",
     "channel_shuffle",
     "concat",
+    "convert",
     "dequantize",
     "e8m0",
     "empty",
@@ -235,6 +237,7 @@ _LATER = {
     "sycl_interop": "sycl_interop",
     "show_versions": "about",
     "softmax": "activations",
+    "convert": "files.convert",
     "load": "files.saving",
     "save": "files.saving",
     "add_n": "joining",

@@ -16,26 +16,22 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.cli import memory_limit, npy
 from restride.cli.main import main
-from restride.files import whole
+from restride.files import convert, tiles, whole
 from restride.files.whole import Replacement
 
 _OLD = b"the old content"
-# Writes half of an output, says so, and waits to be interrupted or killed.
+# Writes a part of an output, says so, and waits to be interrupted or killed.
 _STALLED = """
 import signal, sys, time
-from restride.cli import npy
+from restride.cli.converting import Watcher
 from restride.cli.main import main
 
-def stall(replacement, memory):
-    with replacement.open(100) as file:
-        file.write(b"half")
-        file.flush()
-        print("half", flush=True)
-        time.sleep(600)
+def stall(watcher, progress):
+    print("half", flush=True)
+    time.sleep(600)
 
-npy.write = stall
+Watcher.tell = stall
 # Who is started in the background has Ctrl-C ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main(["reorder", "a.npy", "out.npy", "--dtype", "s8", "--force"]))
@@ -70,7 +66,7 @@ def test_places_that_take_no_file_are_refused_before_any_work(
     Path("folder").mkdir()
     Path("file").write_bytes(_OLD)
     os.mkfifo("pipe")
-    monkeypatch.setattr(npy, "read", None)
+    monkeypatch.setattr(convert, "do_tiles", None)
     for place in ("nowhere/out.npy", "folder", "pipe", "file/out.npy", "", "zero\0.npy", "a" * 300 + ".npy"):
         assert "\n  why: " in refused(capsys, "a.npy", place, "--dst", "ba") or not place
     assert names() == ["a.npy", "file", "folder", "pipe"]
@@ -161,8 +157,9 @@ def test_output_may_be_input_by_any_name() -> None:
         assert np.array_equal(np.load(name), x)
 
 
-def test_output_may_be_an_input_of_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npy, "_PIECE", 7)
+def test_output_may_be_an_input_of_many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "_LEAST_BYTES", 16)
+    monkeypatch.setattr(tiles, "_LONG_RUN", 1)
     x = np.load("a.npy")
     assert main(["reorder", "a.npy", "a.npy", "--dst", "ba", "--dtype", "s8", "--force"]) == 0
     assert np.array_equal(np.load("a.npy"), x.T)
@@ -259,17 +256,17 @@ def test_what_a_kill_left_behind_is_in_nobodys_way() -> None:
 # Shrinks its input, of 64 MiB and more, once its length is known: to less, and to nothing.
 _SHRINKING = """
 import os, sys
-from restride.cli import npy
 from restride.cli.main import main
+from restride.files import sources
 
-read_npy = npy.read_npy
+read_npy = sources.read_npy
 
 def shrinking(*args):
     contents = read_npy(*args)
     os.truncate("a.npy", int(sys.argv[1]))
     return contents
 
-npy.read_npy = shrinking
+sources.read_npy = shrinking
 sys.exit(main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]))
 """
 
@@ -283,34 +280,4 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error(rows: int, length: int
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 1, ran
     assert "it got shorter while it was read" in ran.stderr
-    assert names() == ["a.npy"]
-
-
-_SHRINKING_LATER = """
-import os
-import numpy as np
-from restride.cli import npy
-
-memory = npy.read("a.npy")
-os.truncate("a.npy", 0)
-assert (memory.to_numpy() == 1).all()
-"""
-
-
-def test_a_file_that_shrinks_after_it_was_read_changes_nothing() -> None:
-    np.save("a.npy", np.ones((20_000, 1000), np.float32))
-    ran = subprocess.run([sys.executable, "-c", _SHRINKING_LATER], capture_output=True, text=True)
-    assert ran.returncode == 0, ran
-
-
-def test_a_file_larger_than_memory_is_refused_before_it_is_read(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(memory_limit, "_physical_bytes", lambda: 40)
-        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 1
-        assert "the file does not fit into memory" in capsys.readouterr().err
-        patch.setattr(memory_limit, "_physical_bytes", lambda: 80)
-        assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 1
-        assert "source and result do not fit into memory" in capsys.readouterr().err
     assert names() == ["a.npy"]

@@ -23,6 +23,9 @@ COMMANDS = {
         "restride_bench.demo.main", "the main job on real data, checked, beside NumPy and memcpy"
     ),
     "reorder": Command("restride.cli.reorder", "a .npy file into another memory format or data type"),
+    "convert": Command(
+        "restride.cli.convert", "checkpoints and arrays of any size into other formats and types, by rules"
+    ),
     "show": Command("restride.cli.show", "a layout drawn, in text, as a picture or as a page"),
     "explain": Command(
         "restride.cli.explain", "a layout in words, with its offset formula; or the code of an error"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from . import npy
+from ..files.npy import read_desc
 from .named_files import PIPE, input_file
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
 
@@ -45,7 +45,7 @@ def described(options: argparse.Namespace) -> NamedDesc:
         if options.dtype is not None:
             raise wrong_usage("--dtype with a file", why="the file says what its elements are")
         with input_file(options.format, ".npy") as name:
-            return NamedDesc(npy.read_desc(name), "")
+            return NamedDesc(read_desc(name), "")
     tag = typed(parse_format, options.format)
     if options.dims is None:
         raise wrong_usage("DIMS is missing", why="a tag says nothing of extents", hint="for example 1x17x2x2")

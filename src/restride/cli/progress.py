@@ -72,6 +72,11 @@ class Progress:
         self._length = 0
 
     @property
+    def shows(self) -> bool:
+        """True where there is a terminal to draw on."""
+        return self._shows
+
+    @property
     def done(self) -> int:
         """What is done of `total`."""
         return self._done

@@ -18,16 +18,16 @@ all; what had its name stays until then.
 from __future__ import annotations
 
 import argparse
-import time
 
-from ..arrays import reorder, target_desc
 from ..desc.memory_desc import MemoryDesc
-from ..files.whole import Replacement, shown
-from ..runtime.memory import Memory
+from ..files.convert import ConversionReport, run_conversion
+from ..files.npy import Meaning, read_desc
+from ..files.rules import ConversionRule
+from ..files.whole import shown
+from ..frontend.formats import target_desc
 from ..view.names import aligned, counted
 from ..view.units import duration
-from . import npy
-from .memory_limit import check_fits
+from .converting import Watcher
 from .named_files import PIPE, add_force, check_output, input_file, output_file
 from .output import Answer, tell
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
@@ -58,36 +58,35 @@ def run(options: argparse.Namespace) -> Answer:
     if options.json and options.target == PIPE:
         raise wrong_usage("--json with the array on standard output", hint="name a file for OUT")
     with input_file(options.source, ".npy") as read, output_file(options.target, ".npy") as written:
-        replacement = Replacement(written)
-        source = npy.read(read, npy.Meaning(options.src, options.dims, options.src_dtype))
-        target, seconds = _reordered(source, options)
-        npy.write(replacement, target)
-    answer = _answer(options, source.desc, target.desc, seconds)
+        answer = _reordered(options, read, written)
     if options.target != PIPE:
         return answer
     tell(answer.text)
     return Answer("")
 
 
-def _reordered(source: Memory, options: argparse.Namespace) -> tuple[Memory, float]:
-    """The result, and how long the reorder took in seconds, compiling included."""
-    desc = target_desc(source.desc, options.dst, options.dtype)
-    check_fits("source and result do not fit into memory", source.desc.size + desc.size, str(desc))
-    target = Memory(desc, source.engine)
-    factors = {"scale": options.scale, "zero_point": options.zero_point or None}
-    start = time.perf_counter()
-    reorder(source, desc, out=target, **factors)
-    return target, time.perf_counter() - start
+def _reordered(options: argparse.Namespace, read: str, written: str) -> Answer:
+    """Convert the file `read` into the file `written`."""
+    meaning = Meaning(options.src, options.dims, options.src_dtype)
+    source = read_desc(read, meaning)
+    target = target_desc(source, options.dst, options.dtype)
+    rule = ConversionRule("*", options.dst, options.dtype, options.scale, options.zero_point)
+    with Watcher(options.json) as watcher:
+        report = run_conversion(read, written, [rule], meaning=meaning, progress=watcher.tell)
+    return _answer(options, source, target, report)
 
 
-def _answer(options: argparse.Namespace, src: MemoryDesc, dst: MemoryDesc, seconds: float) -> Answer:
+def _answer(
+    options: argparse.Namespace, src: MemoryDesc, dst: MemoryDesc, report: ConversionReport
+) -> Answer:
     files = [(options.source, src), (options.target, dst)]
     rows = [(shown(path), desc, counted(desc.size, "byte")) for path, desc in files]
     values = [
         {"path": path, "text": str(desc), "desc": desc.to_dict(), "bytes": desc.size} for path, desc in files
     ]
+    seconds = report.seconds or 0.0
     return Answer(
-        "\n".join([*aligned(rows, "<<<"), f"reordered in {duration(seconds)}, compiling included"]),
+        "\n".join([*aligned(rows, "<<<"), f"reordered in {duration(seconds)}, files included"]),
         {"source": values[0], "target": values[1], "seconds": seconds},
     )
 

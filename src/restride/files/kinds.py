@@ -23,6 +23,15 @@ _IMAGES: dict[str, MakeImage] = {
 }
 
 
+FILE_ENDS = tuple(_IMAGES)
+"""The ends of names that files are written with."""
+
+
+def is_file_name(path: str) -> bool:
+    """True for a name that says a format, and is no folder's."""
+    return os.path.splitext(path)[1].lower() in _IMAGES and not os.path.isdir(path)
+
+
 def image_maker(path: str) -> MakeImage:
     """What makes the image of a file of this name. Raises InvalidArguments for a name of no known end."""
     found = _IMAGES.get(os.path.splitext(path)[1].lower())

@@ -100,10 +100,13 @@ def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | Array:
     """A stored tensor over the bytes of its file."""
     array = tensor.array
     content = whole[tensor.start : tensor.start + array.nbytes]
-    if array.desc is not None:
+    if array.desc is not None and array.kind.data_type is not None:
         return Memory(array.desc, _CPU, content)
     if array.kind.numpy is None:
         return content
+    if array.desc is not None:
+        # In logical order: nothing of NumPy's says how blocks lie.
+        return Memory(array.desc, _CPU, content).to_numpy().view(array.kind.numpy)
     return content.view(array.kind.numpy).reshape(array.shape)
 
 

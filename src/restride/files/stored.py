@@ -41,7 +41,10 @@ class Scaling(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """The physical array of a tensor: its name, its elements, its shape, and the length in bytes."""
+    """The physical array of a tensor: its name, its elements, its shape, and the length in bytes.
+
+    `desc` is of the elements' data type, or of one as wide for kinds that have none.
+    """
 
     name: str
     kind: ElementKind
@@ -152,6 +155,8 @@ def _check_desc(path: str, array: StoredArray, desc: MemoryDesc) -> None:
     try:
         stored = array_of(array.name, desc)
         forms = [(form.kind, form.shape) for form in (stored, as_bytes(stored))]
+        if array.kind.data_type is None and array.kind.carrier is desc.data_type:
+            forms.append((array.kind, stored.shape))
         fits = desc.format_kind == "blocked" and (array.kind, array.shape) in forms
     except Error:
         fits = False

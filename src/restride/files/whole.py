@@ -58,11 +58,11 @@ class Replacement:
                 hint="name a file",
             )
         try:
-            self._target = os.path.realpath(path)
-            self._mode = _mode_of(self._target)
-            folder = os.stat(os.path.dirname(self._target))
+            self.target = os.path.realpath(path)
+            self.mode = _mode_of(self.target)
+            folder = os.stat(os.path.dirname(self.target))
         except OSError as error:
-            raise _cannot_write(path, error) from None
+            raise cannot_write(path, error) from None
         except ValueError:
             raise RuntimeFailure(
                 f"cannot write {shown(path)}",
@@ -77,7 +77,7 @@ class Replacement:
                 why="its folder is no folder",
                 hint="name another folder",
             )
-        if self._mode is not None and not _may_replace(self._target):
+        if self.mode is not None and not _may_replace(self.target):
             why = "a folder or a device has that name, or a file that you may not write"
             raise RuntimeFailure(
                 f"cannot write {shown(path)}", code="RS-F02", why=why, hint="choose another name"
@@ -92,27 +92,27 @@ class Replacement:
         try:
             yield from self._open(nbytes)
         except OSError as error:
-            raise _cannot_write(self.path, error) from None
+            raise cannot_write(self.path, error) from None
 
     def _open(self, nbytes: int) -> Iterator[BinaryIO]:
-        folder, name = os.path.split(self._target)
+        folder, name = os.path.split(self.target)
         temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(6)}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         handle = os.open(temporary, flags, 0o666)
         try:
             with os.fdopen(handle, "w+b") as file:
-                _reserve(file.fileno(), nbytes)
-                if self._mode is not None:
-                    os.fchmod(file.fileno(), self._mode)
+                reserve(file.fileno(), nbytes)
+                if self.mode is not None:
+                    os.fchmod(file.fileno(), self.mode)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, self._target)
+            os.replace(temporary, self.target)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        _sync_folder(folder)
+        sync_folder(folder)
 
 
 def _mode_of(path: str) -> int | None:
@@ -127,7 +127,7 @@ def _may_replace(path: str) -> bool:
     return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.W_OK)
 
 
-def _reserve(handle: int, nbytes: int) -> None:
+def reserve(handle: int, nbytes: int) -> None:
     """Take the space now: a full disk is known before the work of filling it."""
     if not hasattr(os, "posix_fallocate") or not nbytes:
         return
@@ -138,7 +138,7 @@ def _reserve(handle: int, nbytes: int) -> None:
             raise
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Force the new name to the disk. The content is safe already, so a system that cannot is no error."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -148,5 +148,6 @@ def _sync_folder(folder: str) -> None:
             os.close(handle)
 
 
-def _cannot_write(path: str, error: OSError) -> RuntimeFailure:
+def cannot_write(path: str, error: OSError) -> RuntimeFailure:
+    """The error for what the system refused while the file at `path` was written."""
     return system_error("write", path, error, _HINTS.get(error.errno or 0, ""))

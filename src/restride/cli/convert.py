@@ -1,0 +1,111 @@
+"""Convert tensors of files: other layouts and types by rules, in bounded memory, whole or not at all.
+
+  restride convert model.safetensors out.safetensors --rule '*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax'
+  restride convert checkpoint/ packed/ --rule '*_proj.weight=ba,s8,group=32,scale=absmax' --verify
+  restride convert weights.npz weights.safetensors --rule '*=bf16' --dry-run
+
+SRC is a .npy, .npz or .safetensors file, a folder of them, as a checkpoint in shards, or its index. The end
+of DST's name says the format; a folder becomes a folder. The first rule whose glob fits a tensor's name wins,
+what fits none is copied byte for byte. Rules name a format, a type, or both, and how to scale:
+
+  scale=0.5        multiply by a number        scale=absmax   find symmetric scales from the data
+  zero_point=3     then add it                 scale=minmax   find scales and zero points
+  axis=0           a scale for each index      group=32       a scale for so many along the axis, or the last
+
+Scales are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and scales
+back from the file's own metadata; every other program reads the physical arrays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from ..files.convert import ConversionReport, ConvertedTensor, run_conversion
+from ..files.kinds import FILE_ENDS
+from ..files.rules import parse_rules
+from ..files.whole import shown
+from ..view.names import aligned, counted
+from ..view.units import data_size, duration
+from .converting import Watcher
+from .named_files import add_force, check_output
+from .output import Answer
+from .usage import Parser, typed
+
+_MOST_ROWS = 40
+
+
+def add_arguments(parser: Parser) -> None:
+    """SRC DST, rules, and how to go about it."""
+    add = parser.add_argument
+    add("source", metavar="SRC", help="a file of tensors, or a folder of them")
+    add("target", metavar="DST", help="the file or folder to write")
+    add("--rule", action="append", default=[], metavar="RULE", help="GLOB=FORMAT,TYPE,...; may be repeated")
+    add("--memory", default="1GiB", metavar="SIZE", help="what tiles may take, as 512MiB; default 1GiB")
+    add("--dry-run", action="store_true", help="only say what would be done")
+    add(
+        "--resume", action="store_true", help="go on with what was left, and leave what is done if this fails"
+    )
+    add("--verify", action="store_true", help="read back and compare before DST gets its name")
+    add_force(parser)
+    add("--jobs", type=_jobs, metavar="N", help="tiles at a time; default the number of threads")
+    add("--follow-links", action="store_true", help="read links that lead out of the folder")
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Convert, and say what became of what."""
+    rules = typed(parse_rules, options.rule)
+    if not options.dry_run and os.path.isfile(options.target):
+        check_output("restride convert", options.target, FILE_ENDS, options.force)
+    with Watcher(options.json) as watcher:
+        report = run_conversion(
+            options.source,
+            options.target,
+            rules,
+            memory=options.memory,
+            dry_run=options.dry_run,
+            resume=options.resume,
+            verify=options.verify,
+            jobs=options.jobs,
+            follow_links=options.follow_links,
+            progress=watcher.tell,
+        )
+    return Answer("\n".join(_lines(options, report)), _values(options, report))
+
+
+def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:
+    changed = [tensor for tensor in report.tensors if tensor.rule]
+    copied = len(report.tensors) - len(changed)
+    lines = aligned([_row(tensor) for tensor in changed[:_MOST_ROWS]], "<<<") if changed else []
+    if len(changed) > _MOST_ROWS:
+        lines = [
+            *lines,
+            f"and {counted(len(changed) - _MOST_ROWS, 'tensor')} more by rules: --json tells all",
+        ]
+    if copied:
+        lines = [*lines, f"{counted(copied, 'tensor')} copied byte for byte"]
+    sizes = f"{data_size(report.nbytes_read)} -> {data_size(report.nbytes_written)}"
+    if report.seconds is None:
+        memory = data_size(report.tile_memory)
+        return [*lines, f"dry run: {sizes}, tiles of at most {memory}; nothing was written"]
+    words = f"{shown(options.target)}: {sizes} in {duration(report.seconds)}"
+    words += f", resumed at {data_size(report.resumed_at)}" if report.resumed_at else ""
+    words += f", {data_size(report.verified)} verified" if report.verified else ""
+    return [*lines, words]
+
+
+def _row(tensor: ConvertedTensor) -> tuple[str, str, str]:
+    sizes = f"{data_size(tensor.nbytes_read)} -> {data_size(tensor.nbytes_written)}"
+    return shown(tensor.name), f"{tensor.source} -> {tensor.target}", sizes
+
+
+def _values(options: argparse.Namespace, report: ConversionReport) -> dict[str, object]:
+    return {"source": options.source, "target": options.target, "dry_run": options.dry_run, **asdict(report)}
+
+
+def _jobs(text: str) -> int:
+    if text.isdecimal() and text.isascii() and len(text) < 6:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text[:60]!r} is no number of threads")

@@ -1,0 +1,353 @@
+"""`rs.convert`: tensors of files into other layouts and types, in bounded memory, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ..desc.parse import parse_bool, parse_int, short_repr
+from ..errors import InvalidArguments, RuntimeFailure
+from ..runtime.pool import get_num_threads
+from .conversion import Conversion, PlacedStep, plan_conversion
+from .draft import Draft
+from .npy import Meaning, npy_image
+from .places import FilePlace, Workspace
+from .rules import parse_rules
+from .sources import ConversionSource, open_source
+from .whole import shown
+from .work import Tally, do_tiles
+
+__all__ = ["convert"]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", "t"), 1)}
+# What a process takes that has loaded the compiler: no tiles come from this.
+_PROCESS_BYTES = 256 << 20
+_LEAST_MEMORY = 64 << 20
+_MOST_JOBS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionProgress:
+    """How far a conversion is: bytes of the source that are done, of how many, and the tensor at work."""
+
+    stage: str
+    done: int
+    total: int
+    seconds: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedTensor:
+    """What becomes of a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes."""
+
+    name: str
+    rule: str
+    source: str
+    target: str
+    nbytes_read: int
+    nbytes_written: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """What was done, or with `dry_run` would be: all tensors, bytes of files, and the memory for tiles.
+
+    `seconds`: how long it took; of a dry run None. `resumed_at`: bytes of the source that an earlier run had
+    done. `verified`: bytes of the source that were compared with what was written.
+    """
+
+    tensors: tuple[ConvertedTensor, ...]
+    nbytes_read: int
+    nbytes_written: int
+    tile_memory: int
+    seconds: float | None
+    resumed_at: int = 0
+    verified: int = 0
+
+
+def convert(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    rules: Sequence[Any] = (),
+    *,
+    memory: str | int = "1GiB",
+    dry_run: bool = False,
+    resume: bool = False,
+    verify: bool = False,
+    jobs: int | None = None,
+    progress: Callable[[ConversionProgress], None] | None = None,
+    follow_links: bool = False,
+) -> ConversionReport:
+    """Convert tensors of files: into other layouts and types by rules, the first that fits a name wins.
+
+    src     a .npy, .npz or .safetensors file; a folder of them, such as a checkpoint in shards, or its index
+    dst     the file or folder to write; the end of a file's name says its format
+    rules   texts such as "*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax", or tuples of their words; what fits
+            none is copied byte for byte. `scale`: a number that multiplies, "absmax", or "minmax" for ranges
+            with a zero point; found scales are for the tensor, each index of `axis`, or each `group` of so
+            many along it, and are written beside it as NAME_scale and NAME_zero_point
+    memory  what the conversion may take, whatever the size of the files: bytes, or text such as "512MiB"
+    dry_run   only say what would be done
+    resume    go on with what an earlier run has left, and leave what is done where this one fails
+    verify    read back what was written, and compare: moves are exact, quantised values within half a step
+    jobs      how many tiles are worked on at a time; as many as threads, unless given
+    progress  a function that is called with a `ConversionProgress` several times a second, by this thread
+    follow_links  read links that lead out of a folder
+
+    The result takes its name when it is whole and on the disk, in one step; until then what had the name
+    stays. Raises InvalidArguments for damaged files and rules that do not fit, RuntimeFailure where the
+    system refuses or the source changes meanwhile, OutOfMemory where `memory` does not suffice.
+
+    >>> import numpy as np, restride as rs, tempfile, os
+    >>> folder = tempfile.mkdtemp()
+    >>> src, dst = (os.path.join(folder, name) for name in ("a.safetensors", "b.safetensors"))
+    >>> rs.save({"conv.weight": np.ones((32, 16, 3, 3), "f4"), "conv.bias": np.ones(32, "f4")}, src)
+    >>> report = rs.convert(src, dst, ["*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax"])
+    >>> [(tensor.name, tensor.target) for tensor in report.tensors]
+    [('conv.weight', 's8 32x16x3x3 ABcd4b16a4b'), ('conv.bias', 'F32 (32,)')]
+    >>> rs.load(dst)["conv.weight_scale"].desc.dims
+    (32,)
+    """
+    return run_conversion(
+        _path("src", src),
+        _path("dst", dst),
+        rules,
+        memory=memory,
+        dry_run=parse_bool("convert: dry_run", dry_run),
+        resume=parse_bool("convert: resume", resume),
+        verify=parse_bool("convert: verify", verify),
+        jobs=jobs,
+        progress=progress,
+        follow_links=parse_bool("convert: follow_links", follow_links),
+    )
+
+
+def run_conversion(
+    src: str,
+    dst: str,
+    rules: Sequence[Any],
+    *,
+    memory: str | int = "1GiB",
+    dry_run: bool = False,
+    resume: bool = False,
+    verify: bool = False,
+    jobs: int | None = None,
+    progress: Callable[[ConversionProgress], None] | None = None,
+    follow_links: bool = False,
+    meaning: Meaning | None = None,
+) -> ConversionReport:
+    """As `convert`; with a `meaning` both files are .npy, and it says of the source what that cannot say."""
+    checked = parse_rules(rules)
+    workers = _jobs(jobs)
+    most = _tile_memory(_bytes(memory), workers)
+    started = time.perf_counter()
+    source = open_source(src, meaning, follow_links=follow_links)
+    try:
+        _check_apart(source, dst)
+        work = plan_conversion(source, dst, checked, most, None if meaning is None else npy_image)
+        if dry_run:
+            return _report(work, source, workers, None)
+        draft = Draft(dst, is_folder=work.is_folder)
+        try:
+            first = draft.open(work.files, work.origin, resume=resume)
+            run = _Run(source, work, draft, progress, started)
+            do_tiles(work.tiles, first, workers, run.tile, run.note, run.watcher("converting", first))
+            draft.complete(work.files)
+            _check_unchanged(source)
+            if verify:
+                draft.forget_cached()
+                do_tiles(work.tiles, 0, workers, run.check, None, run.watcher("verifying", 0))
+            draft.publish()
+        except BaseException as error:
+            draft.abandon(keep=resume and not _is_spoilt(error, source))
+            raise
+        seconds = time.perf_counter() - started
+        verified = work.nbytes_read if verify else 0
+        return _report(work, source, workers, seconds, work.weight_before(first), verified)
+    finally:
+        source.close()
+
+
+class _Run:
+    """A conversion at work."""
+
+    def __init__(
+        self,
+        source: ConversionSource,
+        work: Conversion,
+        draft: Draft,
+        progress: Callable[[ConversionProgress], None] | None,
+        started: float,
+    ) -> None:
+        self._source, self._work, self._draft = source, work, draft
+        self._progress, self._started = progress, started
+
+    def tile(self, number: int, space: Workspace) -> int:
+        """Do a tile; its weight."""
+        placed, tile = self._work.at(number)
+        read, written = self._places(placed)
+        placed.step.run(tile, read, written, space)
+        return placed.step.weight(tile)
+
+    def check(self, number: int, space: Workspace) -> int:
+        """Compare a tile with what was written; its weight."""
+        placed, tile = self._work.at(number)
+        read, written = self._places(placed)
+        if not placed.step.check(tile, read, written, space):
+            raise RuntimeFailure(
+                f"{placed.step.source.array.name[:120]!r} was not written as it should be",
+                code="RS-F09",
+                where=str(placed.step.rule),
+                why="read back, it is not what the source converts to",
+                hint="try again, and test the disk and the memory of this machine",
+            )
+        return placed.step.weight(tile)
+
+    def note(self, done: int, is_safe: bool) -> None:
+        """Write to the journal."""
+        self._draft.note(done, safe=is_safe)
+
+    def watcher(self, stage: str, first: int) -> Callable[[Tally], None] | None:
+        """What tells the caller of the progress."""
+        tell = self._progress
+        if tell is None:
+            return None
+        before, total = self._work.weight_before(first), self._work.nbytes_read
+
+        def watch(tally: Tally) -> None:
+            done = min(before + tally.weight, total)
+            at = min(tally.tile, self._work.tiles - 1)
+            name = self._work.at(at)[0].step.source.array.name if self._work.tiles else ""
+            tell(ConversionProgress(stage, done, total, time.perf_counter() - self._started, name))
+
+        return watch
+
+    def _places(self, placed: PlacedStep) -> tuple[FilePlace, list[FilePlace]]:
+        found = self._source.files[placed.source]
+        read = FilePlace(found.file.fileno(), found.path, placed.step.source.start)
+        return read, [self._draft.place(file, start) for file, start in placed.targets]
+
+
+def _check_apart(source: ConversionSource, dst: str) -> None:
+    """Refuse to write into the folder that is read, or around it."""
+    if not source.is_folder:
+        return
+    read, written = os.path.realpath(source.path), os.path.realpath(dst)
+    if os.path.commonpath((read, written)) in (read, written):
+        raise InvalidArguments(
+            f"cannot write {shown(dst)}",
+            code="RS-F08",
+            where=f"source {shown(source.path)}",
+            why="one of the two is inside the other",
+            hint="choose a folder beside the source",
+        )
+
+
+def _check_unchanged(source: ConversionSource) -> None:
+    path = source.changed()
+    if path is not None:
+        raise RuntimeFailure(
+            f"{shown(path)} changed while it was read",
+            code="RS-F08",
+            why="its length, its time or the file itself is another one",
+            hint="wait for its writer, then convert it again",
+        )
+
+
+def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
+    """True where what is done is worth nothing: of another source, or not what it should be."""
+    codes = ("RS-F08", "RS-F09")
+    if getattr(error, "code", "") in codes:
+        return not isinstance(error, InvalidArguments)
+    with suppress(Exception):
+        return source.changed() is not None
+    return True
+
+
+def _report(
+    work: Conversion,
+    source: ConversionSource,
+    jobs: int,
+    seconds: float | None,
+    resumed_at: int = 0,
+    verified: int = 0,
+) -> ConversionReport:
+    tensors = []
+    for placed in work.steps:
+        array, result = placed.step.source.array, placed.step.results[0]
+        is_copy = placed.step.rule is None
+        was, now = (
+            f"{one.kind.word} {one.shape}" if one.desc is None or is_copy else str(one.desc)
+            for one in (array, result)
+        )
+        written = sum(one.nbytes for one in placed.step.results)
+        file = source.files[placed.source].name
+        rule = "" if placed.step.rule is None else str(placed.step.rule)
+        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file))
+    sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
+    return ConversionReport(tuple(tensors), *sizes, seconds, resumed_at, verified)
+
+
+def _path(name: str, value: object) -> str:
+    try:
+        found = os.fspath(value)  # type: ignore[call-overload]
+    except Exception:  # a foreign __fspath__ may raise anything
+        found = None
+    if isinstance(found, str):
+        return found
+    raise InvalidArguments(
+        f"convert: {name} is no name of a file",
+        code="RS-V08",
+        where=short_repr(value),
+        why=f"it is {type(value).__name__}",
+        hint='pass text: rs.convert("a.safetensors", "b.safetensors", rules)',
+    )
+
+
+def _bytes(memory: object) -> int:
+    """Bytes as a number, or as text with a unit."""
+    if isinstance(memory, str):
+        found = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower())
+        if found:
+            return int(found[1]) * _UNITS[found[2] or ""]
+        raise InvalidArguments(
+            f"convert: memory is {short_repr(memory)}",
+            code="RS-V08",
+            why="it is a whole number of bytes, with or without a unit",
+            hint='for example "1GiB" or "512MiB"',
+        )
+    return parse_int(memory, "convert: memory")
+
+
+def _tile_memory(memory: int, jobs: int) -> int:
+    """What a tile may take of all the memory: each job has some three times as much."""
+    if memory < _LEAST_MEMORY:
+        raise InvalidArguments(
+            f"convert: memory is {memory} bytes",
+            code="RS-V08",
+            why=f"less than {_LEAST_MEMORY >> 20} MiB is not enough for the tiles",
+            hint='allow more, as "1GiB"',
+        )
+    return max(memory - _PROCESS_BYTES, memory // 4) // (3 * jobs)
+
+
+def _jobs(jobs: object) -> int:
+    if jobs is None:
+        return min(get_num_threads(), _MOST_JOBS)
+    found = parse_int(jobs, "convert: jobs")
+    if 1 <= found <= _MOST_JOBS:
+        return found
+    raise InvalidArguments(
+        f"convert: jobs is {short_repr(found)}",
+        code="RS-V08",
+        why=f"it is a number of threads, from 1 to {_MOST_JOBS}",
+        hint="leave it out for one per thread of restride",
+    )

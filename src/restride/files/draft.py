@@ -1,0 +1,306 @@
+"""What is written under another name in the same folder until it is whole, and which parts of it are done.
+
+    .NAME.restride-part       the files, at their full length from the start: a full disk is known at once
+    .NAME.restride-journal    what they are made from, and how many tiles are done
+
+The journal is locked while somebody works, so that two never write one draft. Its lines say how many tiles
+are written ("done"), and for how many of them the disk has said so ("safe"). After a kill the system still
+has what was written; after a power cut, which the system's boot tells, only what is safe counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..errors import InvalidArguments, RuntimeFailure
+from .image import FileImage
+from .places import FilePlace
+from .whole import Replacement, cannot_write, reserve, shown, sync_folder
+
+_VERSION = 1
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_MOST_JOURNAL = 64 << 20
+_LONG_NAME = 200
+
+
+class Origin(NamedTuple):
+    """What a draft is made from and what is made of it, as hashes."""
+
+    source: str
+    plan: str
+
+
+class DraftFile(NamedTuple):
+    """A file of a draft: its name below the draft, and what it is."""
+
+    name: str
+    image: FileImage
+
+
+class Draft:
+    """A file, or with `is_folder` a folder of them, that will stand under `path` when it is whole.
+
+    Making one checks the place, and locks it. Raises RuntimeFailure where nothing can be put there, or where
+    another conversion writes there.
+    """
+
+    def __init__(self, path: str, *, is_folder: bool) -> None:
+        self.path, self.is_folder = path, is_folder
+        self._replacement = None if is_folder else Replacement(path)
+        target = (
+            os.path.realpath(path) if is_folder or self._replacement is None else self._replacement.target
+        )
+        if is_folder:
+            _check_folder(path, target)
+        parent, name = os.path.split(target)
+        self._target, self._parent = target, parent
+        if len(os.fsencode(name)) > _LONG_NAME:
+            name = hashlib.sha256(os.fsencode(name)).hexdigest()
+        self._part = os.path.join(parent, f".{name}.restride-part")
+        self._journal = os.path.join(parent, f".{name}.restride-journal")
+        self._places: list[FilePlace] = []
+        self._lock = self._locked()
+
+    def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
+        """Make the files, or take those up that are there; return how many tiles are done.
+
+        Raises InvalidArguments where there is a draft of another source, or of other rules.
+        """
+        try:
+            done = self._done_before(origin) if resume else None
+            if done is not None and self._take_up(files):
+                return done
+            self._start(files, origin)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+        return 0
+
+    def place(self, file: int, start: int) -> FilePlace:
+        """Where bytes of a file of the draft go."""
+        found = self._places[file]
+        return found._replace(start=start)
+
+    def note(self, done: int, *, safe: bool = False) -> None:
+        """Say in the journal that the tiles below `done` are written; `safe`: once the disk says so."""
+        try:
+            if safe:
+                for place in self._places:
+                    os.fdatasync(place.handle)
+            os.write(self._lock, f"{'safe' if safe else 'done'} {done}\n".encode())
+            if safe:
+                os.fdatasync(self._lock)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def complete(self, files: Sequence[DraftFile]) -> None:
+        """Write what depends on the tiles, and force all to the disk."""
+        try:
+            for file, place in zip(files, self._places, strict=True):
+                if file.image.finish is not None:
+                    file.image.finish(place.handle)
+                os.fsync(place.handle)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def forget_cached(self) -> None:
+        """Let the next reads come from the disk, where the system can be told so."""
+        for place in self._places:
+            with contextlib.suppress(OSError, AttributeError):
+                os.posix_fadvise(place.handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def publish(self) -> None:
+        """Give the whole draft its name, in one step. Where that fails, there is still the draft."""
+        try:
+            self._close()
+            if self.is_folder:
+                for folder, _, _ in os.walk(self._part):
+                    sync_folder(folder)
+                os.rename(self._part, self._target)
+            else:
+                mode = None if self._replacement is None else self._replacement.mode
+                if mode is not None:
+                    os.chmod(self._part, mode)
+                os.replace(self._part, self._target)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+        sync_folder(self._parent)
+        with contextlib.suppress(OSError):
+            os.unlink(self._journal)
+        os.close(self._lock)
+
+    def abandon(self, *, keep: bool) -> None:
+        """Leave without a result; `keep` what is done for the next time."""
+        self._close()
+        if not keep:
+            self._remove_part()
+            with contextlib.suppress(OSError):
+                os.unlink(self._journal)
+        os.close(self._lock)
+
+    def _close(self) -> None:
+        for place in self._places:
+            with contextlib.suppress(OSError):
+                os.close(place.handle)
+        self._places = []
+
+    def _locked(self) -> int:
+        """The handle of the locked journal, which nobody has unlinked meanwhile."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        while True:
+            try:
+                handle = os.open(self._journal, flags, 0o600)
+            except OSError as error:
+                raise cannot_write(self.path, error) from None
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found = os.fstat(handle)
+                _check_owner(self.path, found)
+                if os.path.samestat(found, os.stat(self._journal, follow_symlinks=False)):
+                    return handle
+            except FileNotFoundError:
+                pass
+            except BlockingIOError:
+                os.close(handle)
+                raise RuntimeFailure(
+                    f"cannot write {shown(self.path)}",
+                    code="RS-F08",
+                    why="another conversion writes it at this moment",
+                    hint="wait for its end, or choose another name",
+                ) from None
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+
+    def _done_before(self, origin: Origin) -> int | None:
+        """How many tiles of the draft that is there are done; None where there is none to go on with."""
+        text = os.pread(self._lock, _MOST_JOURNAL, 0)
+        lines = text.split(b"\n")[:-1]
+        if not lines:
+            return None
+        try:
+            head = json.loads(lines[0])
+            found = Origin(str(head["source"]), str(head["plan"]))
+            is_same_boot = head["version"] == _VERSION and head["boot"] == _boot()
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        if found.source != origin.source:
+            raise _other_draft(self.path, "the source has changed since that was begun")
+        if found.plan != origin.plan:
+            raise _other_draft(self.path, "rules or options were others when that was begun")
+        counts = [0]
+        for line in lines[1:]:
+            word, _, number = line.partition(b" ")
+            if number.isdigit() and (word == b"safe" or (word == b"done" and is_same_boot)):
+                counts.append(int(number))
+        return max(counts)
+
+    def _take_up(self, files: Sequence[DraftFile]) -> bool:
+        """Open the files that are there. False where they are not what they must be."""
+        try:
+            for file in files:
+                handle = os.open(self._file_path(file), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                self._places.append(FilePlace(handle, self.path, 0))
+                found = os.fstat(handle)
+                _check_owner(self.path, found)
+                if found.st_size != file.image.nbytes:
+                    raise FileNotFoundError
+        except FileNotFoundError:
+            self._close()
+            return False
+        return True
+
+    def _start(self, files: Sequence[DraftFile], origin: Origin) -> None:
+        self._remove_part()
+        os.ftruncate(self._lock, 0)
+        if self.is_folder:
+            os.mkdir(self._part, 0o777)
+        for file in files:
+            path = self._file_path(file)
+            if self.is_folder:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self._places.append(FilePlace(handle, self.path, 0))
+            reserve(handle, file.image.nbytes)
+            os.ftruncate(handle, file.image.nbytes)
+            for start, piece in file.image.pieces:
+                os.pwrite(handle, piece, start)
+            os.fdatasync(handle)
+        head = {"version": _VERSION, **origin._asdict(), "boot": _boot()}
+        os.write(self._lock, json.dumps(head).encode() + b"\n")
+        os.fdatasync(self._lock)
+
+    def _file_path(self, file: DraftFile) -> str:
+        return os.path.join(self._part, file.name) if self.is_folder else self._part
+
+    def _remove_part(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISDIR(os.lstat(self._part).st_mode):
+                shutil.rmtree(self._part)
+            else:
+                os.unlink(self._part)
+
+
+def _check_folder(path: str, target: str) -> None:
+    """Refuse a folder that holds something: it would be lost, or mixed."""
+    try:
+        if not os.path.isdir(os.path.dirname(target)):
+            raise RuntimeFailure(
+                f"cannot write {shown(path)}",
+                code="RS-F02",
+                why="the folder that it would be in is not there",
+                hint="make it first",
+            )
+        if os.path.lexists(target) and (not os.path.isdir(target) or next(_names(target), None)):
+            raise RuntimeFailure(
+                f"cannot write {shown(path)}",
+                code="RS-F02",
+                why="there is something of that name already",
+                hint="choose another name, or move it away",
+            )
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def _names(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
+
+
+def _check_owner(path: str, found: os.stat_result) -> None:
+    """Refuse what somebody else has put in the way."""
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink <= 1:
+        return
+    raise RuntimeFailure(
+        f"cannot write {shown(path)}",
+        code="RS-F02",
+        why="a file in the same folder has the name of the draft, and is not yours",
+        hint="remove it, or write to another folder",
+    )
+
+
+def _other_draft(path: str, why: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"cannot go on with what was begun of {shown(path)}",
+        code="RS-F08",
+        why=why,
+        hint="leave --resume out to start anew",
+    )
+
+
+def _boot() -> str:
+    """What tells one run of the system from another."""
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:
+        return ""

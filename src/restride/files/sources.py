@@ -1,0 +1,201 @@
+"""What a conversion reads: a file, or a folder of files that is a checkpoint in parts.
+
+Every file of a folder has its like in the result: tensor files are converted, the index of shards is made
+anew, all others are copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from ..errors import InvalidArguments
+from .elements import BYTES
+from .image import FileImage
+from .npy import Meaning, read_npy
+from .opening import FileState, bad_file, opened, read_at, state_of
+from .reading import contents_of_file
+from .safetensors import parse_object
+from .stored import Contents, StoredArray, StoredTensor
+from .whole import shown
+
+INDEX_END = ".safetensors.index.json"
+_TENSOR_ENDS = (".safetensors", ".npy", ".npz", ".gguf")
+_MOST_INDEX = 100_000_000
+_MOST_FILES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that is read: its name below the source, its contents where it holds tensors, its state."""
+
+    name: str
+    path: str
+    file: BinaryIO
+    state: FileState
+    contents: Contents | None = None
+    index: dict[str, Any] | None = None
+
+    @property
+    def tensors(self) -> tuple[StoredTensor, ...]:
+        """The tensors; of a file that holds none, its bytes as one."""
+        if self.contents is not None:
+            return self.contents.tensors
+        if self.index is not None:
+            return ()
+        nbytes = self.state.nbytes
+        return (StoredTensor(StoredArray(self.name, BYTES, (nbytes,), nbytes), self.path, 0),)
+
+    @property
+    def is_changed(self) -> bool:
+        """True where the file is no longer what it was when it was opened."""
+        try:
+            return state_of(self.file) != self.state or os.stat(self.path).st_ino != self.state.inode
+        except OSError:
+            return True
+
+
+@dataclass(slots=True)
+class ConversionSource:
+    """All files that are read. `is_folder`: there may be several, and the result is a folder too."""
+
+    path: str
+    is_folder: bool
+    files: list[SourceFile] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for found in self.files:
+            found.file.close()
+
+    def changed(self) -> str | None:
+        """The path of a file that has changed since it was opened."""
+        return next((found.path for found in self.files if found.is_changed), None)
+
+
+def open_source(path: str, meaning: Meaning | None = None, *, follow_links: bool = False) -> ConversionSource:
+    """A file, a folder, or a folder named by the index of its shards.
+
+    Raises InvalidArguments for damaged files, shards that are missing, links that lead out of the folder
+    unless they are followed, RuntimeFailure where the system refuses.
+    """
+    if os.path.isdir(path) or path.endswith(INDEX_END):
+        folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+        return _open_folder(folder, follow_links)
+    source = ConversionSource(path, is_folder=False)
+    file = opened(path)
+    try:
+        contents = contents_of_file(file, path) if meaning is None else read_npy(file, path, meaning)
+    except BaseException:
+        file.close()
+        raise
+    source.files.append(SourceFile(os.path.basename(path), path, file, state_of(file), contents))
+    return source
+
+
+def _open_folder(folder: str, follow_links: bool) -> ConversionSource:
+    source = ConversionSource(folder, is_folder=True)
+    try:
+        for name in sorted(_names(folder, "", follow_links)):
+            source.files.append(_opened_file(folder, name))
+            if len(source.files) > _MOST_FILES:
+                raise bad_file(folder, f"it holds more than {_MOST_FILES} files", "name a file in it")
+        _check_shards(source)
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def _names(folder: str, below: str, follow_links: bool) -> Iterator[str]:
+    """The names of all files in the folder and those in it."""
+    here = os.path.join(folder, below)
+    try:
+        entries = list(os.scandir(here))
+    except OSError as error:
+        raise bad_file(here, os.strerror(error.errno or 0), "name a folder that can be read") from None
+    for entry in entries:
+        name = os.path.join(below, entry.name)
+        if entry.is_symlink() and not follow_links:
+            _check_link(folder, name)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _names(folder, name, follow_links)
+        elif entry.is_dir():
+            why = "a link to a folder is not followed"
+            raise bad_file(os.path.join(folder, name), why, "convert that folder itself")
+        else:
+            yield name
+
+
+def _check_link(folder: str, name: str) -> None:
+    """Refuse a link that leads out of the folder."""
+    root, target = os.path.realpath(folder), os.path.realpath(os.path.join(folder, name))
+    if os.path.commonpath((root, target)) != root:
+        why = f"it is a link to {shown(target)[:200]}, which is not in the folder"
+        hint = "follow links with --follow-links (follow_links=True), or copy the file"
+        raise bad_file(os.path.join(folder, name), why, hint)
+
+
+def _opened_file(folder: str, name: str) -> SourceFile:
+    path = os.path.join(folder, name)
+    file = opened(path)
+    try:
+        state = state_of(file)
+        contents = index = None
+        if name.lower().endswith(_TENSOR_ENDS):
+            contents = contents_of_file(file, path)
+        elif name.endswith(INDEX_END):
+            index = _index_of(file, path, state.nbytes)
+        return SourceFile(name, path, file, state, contents, index)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _index_of(file: BinaryIO, path: str, nbytes: int) -> dict[str, Any]:
+    """The index of a sharded checkpoint: an object with the names of files by those of tensors."""
+    if nbytes > _MOST_INDEX:
+        raise bad_file(path, f"an index of {nbytes} bytes", "get it again")
+    found = parse_object(path, read_at(file, path, 0, nbytes))
+    shards = found.get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
+        raise bad_file(path, "it has no weight_map of names by names", "get it again")
+    for shard in set(shards.values()):
+        if not shard or shard in (".", "..") or "/" in shard or "\\" in shard or "\0" in shard:
+            why = f"it names the shard {shard[:80]!r}, which is no name of a file beside it"
+            raise bad_file(path, why, "get it again, from someone you trust")
+    return found
+
+
+def _check_shards(source: ConversionSource) -> None:
+    """Every tensor that an index names is in its shard, and in no other file of that index."""
+    for index in source.files:
+        if index.index is None:
+            continue
+        folder = os.path.dirname(index.name)
+        shards = {
+            os.path.basename(found.name): {tensor.array.name for tensor in found.tensors}
+            for found in source.files
+            if found.contents is not None and os.path.dirname(found.name) == folder
+        }
+        for name, shard in index.index["weight_map"].items():
+            if shard not in shards:
+                raise bad_file(index.path, f"the shard {shard[:80]!r} is missing", "get it again")
+            if name not in shards[shard]:
+                why = f"it says that {name[:80]!r} is in {shard[:80]!r}, which it is not"
+                raise bad_file(index.path, why, "get it again")
+        seen: set[str] = set()
+        for shard in set(index.index["weight_map"].values()):
+            if twice := seen & shards[shard]:
+                why = f"{min(twice)[:80]!r} is in two of its shards"
+                raise InvalidArguments(
+                    f"cannot read {shown(index.path)}", code="RS-F01", why=why, hint="get it again"
+                )
+            seen |= shards[shard]
+
+
+def raw_image(array: StoredArray) -> FileImage:
+    """A file that is the bytes of one array."""
+    return FileImage((array,), (0,), (), array.nbytes)

@@ -1,0 +1,172 @@
+"""Steps of a conversion: what a rule makes of a tensor, in tiles that can be done in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments, OutOfMemory
+from ..frontend.formats import target_desc
+from ..quantising import quantize
+from .moves import CopyStep, MoveStep
+from .places import FilePlace, Workspace
+from .rules import ConversionRule
+from .scaled import QuantiseStep
+from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense
+from .tiles import plan_tiles
+
+_HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
+
+
+class ConversionStep(Protocol):
+    """What is done for one tensor."""
+
+    @property
+    def source(self) -> StoredTensor:
+        """The tensor that is read."""
+
+    @property
+    def results(self) -> tuple[StoredArray, ...]:
+        """The arrays that are written; the first one has the tensor's name."""
+
+    @property
+    def rule(self) -> ConversionRule | None:
+        """The rule that fits the tensor."""
+
+    @property
+    def tiles(self) -> int:
+        """How many tiles there are."""
+
+    @property
+    def tile_bytes(self) -> int:
+        """The memory that one tile takes."""
+
+    def weight(self, tile: int) -> int:
+        """The bytes of the source that a tile stands for."""
+
+    def run(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> None:
+        """Do one tile."""
+
+    def check(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> bool:
+        """Whether a tile that was written holds what it must."""
+
+
+def plan_step(tensor: StoredTensor, rule: ConversionRule | None, most_bytes: int) -> ConversionStep:
+    """What a rule makes of a tensor, in tiles of at most about `most_bytes`.
+
+    Raises an error that names the tensor and the rule where they do not fit.
+    """
+    if rule is None or rule.is_copy:
+        return CopyStep(tensor, (tensor.array,), rule)
+    try:
+        step = _planned(tensor, rule, most_bytes)
+    except Error as error:
+        why = f"{error.what}: {error.why}" if error.why else error.what
+        hint = error.hint if isinstance(error, OutOfMemory) else _HINT
+        what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
+        where = f"{tensor.array.kind.word} {tensor.array.shape}"
+        raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
+    if step.tile_bytes > 2 * most_bytes:
+        raise OutOfMemory(
+            f"{tensor.array.name[:120]!r} cannot be cut into tiles that fit into the memory",
+            code="RS-D01",
+            where=str(rule),
+            why=f"a tile takes {step.tile_bytes} bytes, and there are {2 * most_bytes} for each job",
+            hint="allow more memory, or fewer jobs",
+        )
+    return step
+
+
+def _planned(tensor: StoredTensor, rule: ConversionRule, most_bytes: int) -> ConversionStep:
+    array = tensor.array
+    src = array.moved_as
+    if src is None:
+        raise _misfit("it has no axes, or elements of an odd width", "RS-F07")
+    if (rule.data_type, rule.scale, rule.zero_point) != (None, None, None):
+        src = _convertible(array)
+    if rule.is_found:
+        return _quantising(tensor, src, rule, most_bytes)
+    dst = target_desc(src, rule.format, rule.data_type)
+    scaling = (rule.scale, rule.zero_point)
+    if dst == src and dst.layout == src.layout and scaling == (None, None):
+        return CopyStep(tensor, (array,), rule)
+    result = replace(array_of(array.name, dst, array.scaling), unknown=array.unknown)
+    if array.kind.data_type is None:
+        result = replace(result, kind=array.kind)
+    flat = _as_line(src, dst)
+    grid = plan_tiles(flat or (src, dst), most_bytes)
+    return MoveStep(tensor, (result,), rule, *(flat or (src, dst)), grid)
+
+
+def _convertible(array: StoredArray) -> MemoryDesc:
+    """The descriptor of elements that can be converted."""
+    if array.desc is not None and array.kind.data_type is not None:
+        return array.desc
+    raise _misfit(f"elements of {array.kind.word} are moved, and never converted", "RS-F07")
+
+
+def _as_line(src: MemoryDesc, dst: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc] | None:
+    """Both as one axis, where only the type changes: all such tensors run the same kernels."""
+    if src.layout != dst.layout or not (is_dense(src) and is_dense(dst)) or 0 in src.dims:
+        return None
+    line = (prod(src.physical_shape),)
+    return MemoryDesc(line, src.data_type), MemoryDesc(line, dst.data_type)
+
+
+def _quantising(
+    tensor: StoredTensor, src: MemoryDesc, rule: ConversionRule, most_bytes: int
+) -> ConversionStep:
+    array, data_type = tensor.array, rule.data_type
+    assert data_type is not None
+    if array.scaling is not None:
+        raise _misfit("it is quantised already", "RS-F07")
+    axis = _axis_of(rule, src)
+    dst = target_desc(src, rule.format, data_type)
+    shape = _scale_shape(src, axis, rule.group)
+    has_zero = rule.scale == "minmax" or data_type.kind == "uint"
+    names = (f"{array.name}_scale", f"{array.name}_zero_point" if has_zero else "")
+    scaling = Scaling(*names, axis, rule.group)
+    values = replace(array_of(array.name, dst, scaling), unknown=array.unknown)
+    kinds = (DataType.f32, DataType.s32)[: 1 + has_zero]
+    scales = tuple(array_of(name, MemoryDesc(shape, kind)) for name, kind in zip(names, kinds, strict=False))
+    # A tile has all that shares a scale.
+    if axis is None:
+        units = src.dims
+    elif rule.group is None:
+        units = tuple(1 if d == axis else n for d, n in enumerate(src.dims))
+    else:
+        units = tuple(rule.group if d == axis else 1 for d in range(src.ndims))
+    grid = plan_tiles((src, dst), most_bytes, tuple(max(n, 1) for n in units))
+    step = QuantiseStep(tensor, (values, *scales), rule, src, dst, grid, axis)
+    # Finds mistakes in type and axis before anything is written.
+    quantize(np.zeros((1, 1), np.float32), data_type, 0, rule.scale == "absmax")
+    return step
+
+
+def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
+    """The axis of the scales, from 0; None for one scale."""
+    if rule.axis is None:
+        return None if rule.group is None else src.ndims - 1
+    if -src.ndims <= rule.axis < src.ndims:
+        return rule.axis % src.ndims
+    raise _misfit(f"axis {rule.axis} of {src.ndims}", "RS-A10")
+
+
+def _scale_shape(src: MemoryDesc, axis: int | None, group: int | None) -> tuple[int, ...]:
+    if axis is None:
+        return (1,)
+    if group is None:
+        return (src.dims[axis],)
+    if src.dims[axis] % group:
+        raise _misfit(f"groups of {group} do not divide the {src.dims[axis]} of axis {axis}", "RS-F07")
+    return tuple(n // group if d == axis else n for d, n in enumerate(src.dims))
+
+
+def _misfit(why: str, code: str) -> InvalidArguments:
+    return InvalidArguments(why, code=code, why="", hint=_HINT)

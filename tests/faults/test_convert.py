@@ -1,0 +1,465 @@
+"""Conversions that are killed, refused by the disk or cheated: whole under the name, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import restride as rs
+from restride.files import draft, tiles, work
+from restride.files.moves import MoveStep
+
+_OLD = b"the old content"
+_RULES = ["a=ba,s8,axis=0,scale=absmax", "b=BA16a4b"]
+# Some two hundred tiles of a few milliseconds each, and a journal that follows closely.
+_SLOW = """
+import sys, time
+import restride as rs
+from restride.files import tiles, work
+from restride.files.convert import _Run
+
+tiles._LEAST_BYTES, tiles._LONG_RUN, work._NOTE_S, work._SAFE_S = 2000, 1, 0.004, 0.3
+do = _Run.tile
+
+def slowly(run, number, space):
+    time.sleep(0.01)
+    return do(run, number, space)
+
+_Run.tile = slowly
+rules = sys.argv[1].split(";")
+print("begun", flush=True)
+report = rs.convert("a.safetensors", "b.safetensors", rules, resume=True, verify=True, jobs=2)
+print(report.resumed_at)
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    made = {"a": rng.normal(size=(256, 96)), "b": rng.normal(size=(200, 300)), "c": rng.normal(size=(5,))}
+    rs.save({name: x.astype(np.float32) for name, x in made.items()}, "a.safetensors")
+    return tmp_path
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "_LEAST_BYTES", 2000)
+    monkeypatch.setattr(tiles, "_LONG_RUN", 1)
+
+
+def begun(rules: list[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", _SLOW, ";".join(rules)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    return process
+
+
+def names() -> list[str]:
+    return sorted(os.listdir())
+
+
+def killed_and_resumed(seed: int) -> int:
+    """Kill at random moments until it is done; how many bytes the last run found done."""
+    moments = random.Random(seed)
+    Path("b.safetensors").write_bytes(_OLD)
+    for _ in range(3):
+        process = begun(_RULES)
+        time.sleep(moments.uniform(0, 1.5))
+        process.kill()
+        process.communicate()
+        assert Path("b.safetensors").read_bytes() in (_OLD, Path("c.safetensors").read_bytes())
+    process = begun(_RULES)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    return int(out)
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_what_was_killed_goes_on_and_gives_the_same_bytes(seed: int) -> None:
+    rs.convert("a.safetensors", "c.safetensors", _RULES)
+    killed_and_resumed(seed)
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+    assert names() == ["a.safetensors", "b.safetensors", "c.safetensors"]
+
+
+@pytest.mark.slow
+def test_what_was_killed_at_fifty_moments_goes_on_each_time() -> None:
+    rs.convert("a.safetensors", "c.safetensors", _RULES)
+    found = [killed_and_resumed(100 + seed) for seed in range(50)]
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+    assert max(found) > 0
+
+
+def stopped(how: signal.Signals = signal.SIGKILL) -> None:
+    """A conversion that was stopped in the middle."""
+    process = begun(_RULES)
+    journal = Path(".b.safetensors.restride-journal")
+    while process.poll() is None:
+        if journal.exists() and journal.read_bytes().count(b"\n") > 4:
+            break
+        time.sleep(0.002)
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+
+
+def test_a_resumed_conversion_does_only_what_is_left() -> None:
+    stopped()
+    process = begun(_RULES)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert int(out) > 0
+    assert names() == ["a.safetensors", "b.safetensors"]
+
+
+def test_ctrl_c_keeps_what_is_done_for_who_resumes() -> None:
+    stopped(signal.SIGINT)
+    assert ".b.safetensors.restride-part" in names()
+    assert not Path("b.safetensors").exists()
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_without_resume_it_starts_anew() -> None:
+    stopped()
+    assert len(names()) == 3
+    rs.convert("a.safetensors", "b.safetensors", ["c=keep"])
+    assert Path("b.safetensors").read_bytes() == Path("a.safetensors").read_bytes()
+    assert names() == ["a.safetensors", "b.safetensors"]
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("change", ["rules", "content", "header"])
+def test_a_draft_of_something_else_is_not_gone_on_with(change: str) -> None:
+    stopped()
+    rules = _RULES
+    if change == "rules":
+        rules = ["[ab]=ba"]
+    elif change == "content":
+        with open("a.safetensors", "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\0")
+    else:
+        rs.save({"a": np.ones((256, 96), np.float32)}, "a.safetensors")
+        rules = rules[:1]
+    with pytest.raises(rs.InvalidArguments, match="cannot go on") as caught:
+        rs.convert("a.safetensors", "b.safetensors", rules, resume=True)
+    assert caught.value.code == "RS-F08"
+    assert "--resume" in caught.value.hint
+    assert not Path("b.safetensors").exists()
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    "journal",
+    [b"", b"\n", b"no JSON\n", b"[]\n", b"{}\ndone 5\n", b"\xff" * 100 + b"\n", b"[" * 9999 + b"\n"],
+)
+def test_a_damaged_journal_is_started_over(journal: bytes) -> None:
+    stopped()
+    Path(".b.safetensors.restride-journal").write_bytes(journal)
+    rs.convert("a.safetensors", "b.safetensors", _RULES, resume=True, verify=True)
+    assert names() == ["a.safetensors", "b.safetensors"]
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_after_a_power_cut_only_what_the_disk_has_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rs.convert("a.safetensors", "c.safetensors", _RULES)
+    stopped()
+    journal = Path(".b.safetensors.restride-journal")
+    lines = [line for line in journal.read_text().splitlines() if not line.startswith("safe")]
+    journal.write_text("\n".join([*lines[:2], "safe 1", *lines[2:], "done 3"]) + "\nsafe 9999")
+    monkeypatch.setattr(draft, "_boot", lambda: "another")
+    # What the disk has not said that it has is lost.
+    with open(".b.safetensors.restride-part", "r+b") as file:
+        size = os.path.getsize(file.name)
+        file.seek(size // 2)
+        file.write(bytes(size - size // 2))
+    report = rs.convert("a.safetensors", "b.safetensors", _RULES, resume=True)
+    assert 0 < report.resumed_at < 10_000
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+
+
+# Others, meanwhile
+
+
+def slow_tiles(monkeypatch: pytest.MonkeyPatch, meanwhile: Any) -> None:
+    """Let something happen when the second tile is done."""
+    do, count = MoveStep.run, [0]
+
+    def run(step: MoveStep, *args: Any) -> None:
+        count[0] += 1
+        if count[0] == 2:
+            meanwhile()
+        do(step, *args)
+
+    monkeypatch.setattr(MoveStep, "run", run)
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_two_conversions_never_write_one_destination(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[rs.Error] = []
+
+    def other() -> None:
+        for resume in (False, True):
+            with pytest.raises(rs.RuntimeFailure, match="another conversion") as caught:
+                rs.convert("a.safetensors", "b.safetensors", resume=resume)
+            errors.append(caught.value)
+
+    slow_tiles(monkeypatch, other)
+    rs.convert("a.safetensors", "b.safetensors", _RULES, verify=True)
+    assert [error.code for error in errors] == ["RS-F08"] * 2
+
+
+def test_many_conversions_to_one_destination_leave_one_whole_file() -> None:
+    rs.convert("a.safetensors", "c.safetensors", _RULES)
+    done: list[object] = []
+
+    def convert() -> None:
+        try:
+            done.append(rs.convert("a.safetensors", "b.safetensors", _RULES))
+        except rs.RuntimeFailure as error:
+            done.append(error.code)
+
+    threads = [threading.Thread(target=convert) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {one for one in done if isinstance(one, str)} <= {"RS-F08"}
+    assert len(done) == 8
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+    assert names() == ["a.safetensors", "b.safetensors", "c.safetensors"]
+
+
+def touched() -> None:
+    os.utime("a.safetensors", (1, 1))
+
+
+def rewritten() -> None:
+    shutil.copy("a.safetensors", "other")
+    os.replace("other", "a.safetensors")
+
+
+def removed() -> None:
+    os.unlink("a.safetensors")
+
+
+def cut() -> None:
+    os.truncate("a.safetensors", 1000)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("change", [touched, rewritten, removed, cut])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_source_that_changes_underway_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, change: Any, resume: bool
+) -> None:
+    Path("b.safetensors").write_bytes(_OLD)
+    slow_tiles(monkeypatch, change)
+    with pytest.raises(rs.Error, match=r"changed while it was read|got shorter"):
+        rs.convert("a.safetensors", "b.safetensors", ["*=f16"], resume=resume)
+    assert Path("b.safetensors").read_bytes() == _OLD
+    assert [name for name in names() if name.startswith(".")] == []
+
+
+# Disks
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 200 KB, where one can be made."""
+    folder = Path("disk")
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)]
+    made = shutil.which("mount") and subprocess.run(command, capture_output=True).returncode == 0
+    if not made:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("can_reserve", [True, False])
+def test_a_full_disk_leaves_the_old_file_whole(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch, can_reserve: bool
+) -> None:
+    if not can_reserve:
+        monkeypatch.delattr(os, "posix_fallocate")
+    (small_disk / "b.safetensors").write_bytes(_OLD)
+    with pytest.raises(rs.RuntimeFailure, match="No space left") as caught:
+        rs.convert("a.safetensors", small_disk / "b.safetensors", ["[ab]=ba"])
+    assert "free space" in caught.value.hint
+    assert os.listdir(small_disk) == ["b.safetensors"]
+    assert (small_disk / "b.safetensors").read_bytes() == _OLD
+
+
+@pytest.mark.parametrize("step", ["posix_fallocate", "pwrite", "fdatasync", "fsync", "replace", "ftruncate"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_any_step_that_fails_leaves_the_old_file_whole(
+    monkeypatch: pytest.MonkeyPatch, step: str, code: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    Path("b.safetensors").write_bytes(_OLD)
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(rs.RuntimeFailure, match=os.strerror(code)):
+        rs.convert("a.safetensors", "b.safetensors", _RULES)
+    assert Path("b.safetensors").read_bytes() == _OLD
+    assert names() == ["a.safetensors", "b.safetensors"]
+
+
+def test_a_file_that_fails_to_be_read_leaves_the_old_file_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    Path("b.safetensors").write_bytes(_OLD)
+    monkeypatch.setattr(os, "preadv", fail)
+    with pytest.raises(rs.RuntimeFailure, match="cannot read"):
+        rs.convert("a.safetensors", "b.safetensors", _RULES)
+    assert Path("b.safetensors").read_bytes() == _OLD
+
+
+def test_what_a_disk_spoils_is_seen_when_it_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.pwrite
+
+    def spoil(handle: int, content: Any, start: int) -> int:
+        spoilt = bytearray(content)
+        if len(spoilt) > 20_000:
+            spoilt[10_000] ^= 0x40
+        return write(handle, spoilt, start)
+
+    monkeypatch.setattr(os, "pwrite", spoil)
+    for rules in ([], ["*=f16"], ["b=ba"], ["*=s8,scale=absmax"], ["b=s8,axis=0,scale=absmax"]):
+        with pytest.raises(rs.RuntimeFailure, match="not written as it should be") as caught:
+            rs.convert("a.safetensors", "b.safetensors", rules, verify=True)
+        assert caught.value.code == "RS-F09"
+        assert names() == ["a.safetensors"]
+
+
+def test_the_content_is_on_the_disk_before_it_gets_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def told(name: str) -> Any:
+        do = getattr(os, name)
+
+        def call(*args: Any) -> Any:
+            calls.append(name)
+            return do(*args)
+
+        return call
+
+    for name in ("pwrite", "fsync", "replace"):
+        monkeypatch.setattr(os, name, told(name))
+    rs.convert("a.safetensors", "b.safetensors", _RULES)
+    written = len(calls) - 1 - calls[::-1].index("pwrite")
+    # The file, then its name, then the folder.
+    assert calls[written + 1 :] == ["fsync", "replace", "fsync"]
+
+
+@pytest.mark.parametrize("put", ["link", "folder", "hard link"])
+def test_what_somebody_put_in_the_way_of_the_draft_is_not_written_to(here: Path, put: str) -> None:
+    Path("victim").write_bytes(_OLD)
+    part, journal = Path(".b.safetensors.restride-part"), Path(".b.safetensors.restride-journal")
+    if put == "folder":
+        part.mkdir()
+        (part / "x").write_bytes(b"x")
+    elif put == "link":
+        part.symlink_to("victim")
+    else:
+        os.link("victim", journal)
+    try:
+        rs.convert("a.safetensors", "b.safetensors", _RULES)
+    except rs.RuntimeFailure:
+        assert put == "hard link"
+    assert Path("victim").read_bytes() == _OLD
+    journal.unlink(missing_ok=True)
+    journal.symlink_to("victim")
+    with pytest.raises(rs.RuntimeFailure):
+        rs.convert("a.safetensors", "b.safetensors", _RULES)
+    assert Path("victim").read_bytes() == _OLD
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folders_that_may_not_be_written_are_refused() -> None:
+    Path("closed").mkdir(0o555)
+    with pytest.raises(rs.RuntimeFailure, match="Permission"):
+        rs.convert("a.safetensors", "closed/b.safetensors", _RULES)
+
+
+# Memory
+
+_BOUNDED = """
+import resource, sys
+import restride as rs
+report = rs.convert("big.npy", "out.npy", ["*=ba,f16"], memory="64MiB", jobs=2)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_file() -> None:
+    found = []
+    for rows in (500, 50_000):
+        header = np.lib.format.open_memmap("big.npy", "w+", np.float32, (rows, 2000))
+        del header
+        ran = subprocess.run([sys.executable, "-c", _BOUNDED], capture_output=True, text=True, check=True)
+        found.append(int(ran.stdout) >> 10)
+    assert found[1] - found[0] < 64
+
+
+def test_large_files_need_no_address_space_of_their_own() -> None:
+    # Far below what mapping or reading it whole would take.
+    np.lib.format.open_memmap("big.npy", "w+", np.uint8, (4 << 30,)).flush()
+    rs.convert("a.safetensors", "warm.safetensors", ["b=BA16a4b"])
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(Path("/proc/self/statm").read_text().split()[5]) * 4096
+    resource.setrlimit(resource.RLIMIT_DATA, (used + (1 << 30), before[1]))
+    try:
+        report = rs.convert("big.npy", "out.safetensors", dry_run=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+    assert report.nbytes_read == 4 << 30
+
+
+def test_work_that_fails_ends_all_threads() -> None:
+    before = threading.active_count()
+
+    def fail(tile: int, space: object) -> int:
+        if tile == 3:
+            raise ValueError("mine")
+        return 1
+
+    with pytest.raises(ValueError, match="mine"):
+        work.do_tiles(100, 0, 4, fail, lambda done, safe: None)
+    assert threading.active_count() == before
+
+
+def test_tiles_are_done_once_and_counted_in_order() -> None:
+    seen: list[int] = []
+    notes: list[int] = []
+
+    def run(tile: int, space: object) -> int:
+        seen.append(tile)
+        return 2
+
+    weights: list[int] = []
+    work.do_tiles(
+        50, 7, 3, run, lambda done, safe: notes.append(done), lambda tally: weights.append(tally.weight)
+    )
+    assert sorted(seen) == list(range(7, 50))
+    assert notes[-1] == 50
+    assert weights[-1] == 86

@@ -1,0 +1,465 @@
+"""Conversions of files: every element where the descriptors say, and nothing changed that no rule fits."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import restride as rs
+from restride.cli.main import main
+from restride.files import tiles
+from restride.files.convert import ConversionProgress
+from restride.files.reading import contents_of
+from support.descriptors import shapes, tags
+
+_SHAPE = (48, 20, 3, 3)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of a few hundred bytes, so that small tensors have many."""
+    monkeypatch.setattr(tiles, "_LEAST_BYTES", 600)
+    monkeypatch.setattr(tiles, "_LONG_RUN", 1)
+
+
+def random(shape: tuple[int, ...] = _SHAPE, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(dtype)
+
+
+def checkpoint(name: str = "a.safetensors") -> dict[str, Any]:
+    tensors = {
+        "conv.weight": random(),
+        "conv.bias": random((48,)),
+        "fc.weight": random((64, 96), ml_dtypes.bfloat16),
+        "steps": np.arange(7),
+        "scalar": np.float32(2),
+        "none": np.zeros((0, 3), np.float16),
+    }
+    rs.save(tensors, name, metadata={"format": "pt", "made": "here"})
+    return tensors
+
+
+# What is moved
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    ("end", "format", "data_type"),
+    [
+        ("npy", "nhwc", "f32"),
+        ("npy", "OIhw4i16o4i", "s4"),
+        ("npz", "dcba", "bf16"),
+        ("safetensors", "OIhw4i16o4i", "f32"),
+        ("safetensors", "hwio", "bf16"),
+        ("safetensors", "dcba", "s4"),
+    ],
+)
+def test_elements_are_where_the_descriptor_says(end: str, format: str, data_type: str) -> None:
+    x = np.rint(3 * random())
+    rs.save(x, f"a.{end}")
+    rs.convert(f"a.{end}", f"b.{end}", [f"*={format},{data_type}"], verify=True)
+    found = rs.load(f"b.{end}")
+    memory = found["x"] if isinstance(found, dict) else found
+    assert memory.desc == rs.MemoryDesc(_SHAPE, data_type, format)
+    expected = np.clip(x, -8, 7) if data_type == "s4" else x
+    assert np.array_equal(memory.to_numpy().astype(np.float32), expected)
+    whole = rs.reorder(x, memory.desc)
+    made = whole if isinstance(whole, rs.Memory) else rs.Memory.from_numpy(whole)
+    assert bytes(memory.data.view(np.uint8)) == bytes(made.data.view(np.uint8))
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_random_layouts_are_converted_tile_by_tile(data: st.DataObject) -> None:
+    dims = data.draw(shapes(max_ndims=4, most=400))
+    src, dst = (data.draw(tags(dims, most=2000)) for _ in range(2))
+    x = np.arange(int(np.prod(dims)), dtype=np.int32).reshape(dims)
+    rs.save(rs.Memory.from_numpy(x).to(src), "a.safetensors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "_LEAST_BYTES", 256)
+        patch.setattr(tiles, "_LONG_RUN", 1)
+        rs.convert("a.safetensors", "b.safetensors", [("*", str(dst))], verify=True)
+    found = rs.load("b.safetensors")["x"]
+    assert found.desc == rs.MemoryDesc(dims, "s32", dst)
+    assert np.array_equal(found.to_numpy(), x)
+
+
+def test_what_no_rule_fits_is_copied_byte_for_byte() -> None:
+    tensors = checkpoint()
+    report = rs.convert("a.safetensors", "b.safetensors", ["conv.weight=nhwc"], verify=True)
+    before, after = contents_of("a.safetensors"), contents_of("b.safetensors")
+    assert [t.array.name for t in after.tensors] == list(tensors)
+    assert after.metadata == before.metadata == {"format": "pt", "made": "here"}
+    assert [tensor.rule != "" for tensor in report.tensors] == [True, False, False, False, False, False]
+    found = rs.load("b.safetensors")
+    for name in ("conv.bias", "fc.weight", "steps", "scalar", "none"):
+        assert np.asarray(found[name]).tobytes() == np.asarray(tensors[name]).tobytes()
+
+
+def test_without_rules_a_file_is_copied() -> None:
+    checkpoint()
+    rs.convert("a.safetensors", "b.safetensors")
+    assert Path("b.safetensors").read_bytes() == Path("a.safetensors").read_bytes()
+
+
+def test_types_that_restride_lacks_are_moved_and_never_converted() -> None:
+    x = np.arange(60, dtype=np.uint16).reshape(3, 4, 5)
+    rs.save({"x": x}, "a.safetensors")
+    rs.convert("a.safetensors", "b.safetensors", ["*=cab"], verify=True)
+    content, tensor = Path("b.safetensors").read_bytes(), contents_of("b.safetensors").tensors[0]
+    assert tensor.array.kind.word == "U16"
+    assert tensor.array.shape == (5, 3, 4)
+    assert content[tensor.start :] == np.ascontiguousarray(x.transpose(2, 0, 1)).tobytes()
+    assert np.array_equal(rs.load("b.safetensors")["x"], x)
+    rs.convert("b.safetensors", "a.npz", ["*=abc"], verify=True)
+    assert np.array_equal(np.load("a.npz")["x"], x)
+    with pytest.raises(rs.InvalidArguments, match="never converted"):
+        rs.convert("a.safetensors", "c.safetensors", ["*=f32"])
+
+
+@pytest.mark.parametrize("ends", [("safetensors", "npz"), ("npz", "safetensors"), ("npz", "npz")])
+def test_files_change_their_format(ends: tuple[str, str]) -> None:
+    x = {"a": random(), "b": random((5, 7), ml_dtypes.bfloat16), "c": np.arange(3)}
+    rs.save(x, f"a.{ends[0]}")
+    rs.convert(f"a.{ends[0]}", f"b.{ends[1]}", ["a=nChw16c"], verify=True)
+    found = rs.load(f"b.{ends[1]}")
+    assert found["a"].desc.tag == "aBcd16b"
+    assert all(
+        np.array_equal(f.to_numpy() if isinstance(f, rs.Memory) else f, x[n]) for n, f in found.items()
+    )
+
+
+def test_a_number_that_multiplies() -> None:
+    rs.save({"x": np.float32([[0.5, -2.0], [3.0, 100.0]])}, "a.safetensors")
+    rs.convert("a.safetensors", "b.safetensors", ["*=ba,s8,scale=2,zero_point=1"], verify=True)
+    assert rs.load("b.safetensors")["x"].to_numpy().tolist() == [[2, -3], [7, 127]]
+
+
+# What is quantised
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("format", ["", "OIhw4i16o4i"])
+@pytest.mark.parametrize(
+    ("words", "data_type"),
+    [("scale=absmax", "s8"), ("axis=0,scale=absmax", "u4"), ("axis=1,scale=minmax", "u8")],
+)
+def test_quantised_values_are_those_of_the_whole_tensor(format: str, words: str, data_type: str) -> None:
+    x = random()
+    rs.save({"w": x}, "a.safetensors")
+    rs.convert("a.safetensors", "b.safetensors", [f"*={format},{data_type},{words}"], verify=True)
+    axis = int(words[5]) if "axis" in words else None
+    q, scale, zero = rs.quantize(x, data_type, axis, "absmax" in words)
+    found = rs.load("b.safetensors")
+    expected = q.to_numpy() if isinstance(q, rs.Memory) else q
+    assert np.array_equal(found["w"].to_numpy(), expected)
+    assert np.array_equal(found["w_scale"].to_numpy(), np.atleast_1d(scale))
+    has_zero = "minmax" in words or data_type[0] == "u"
+    assert ("w_zero_point" in found) == has_zero
+    if has_zero:
+        assert np.array_equal(found["w_zero_point"].to_numpy(), np.atleast_1d(zero))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize(("source", "format"), [("abc", ""), ("abc", "bAc16a"), ("cab", "abc")])
+def test_groups_share_a_scale(axis: int, source: str, format: str) -> None:
+    x = random((32, 48, 16))
+    rs.save({"w": rs.Memory.from_numpy(x).to(source)}, "a.safetensors")
+    rule = f"*={format},s8,group=8,axis={axis},scale=absmax"
+    rs.convert("a.safetensors", "b.safetensors", [rule], verify=True)
+    found = rs.load("b.safetensors")
+    last = np.moveaxis(x, axis, -1)
+    groups = np.ascontiguousarray(last).reshape(-1, 8)
+    q, scale, _ = rs.quantize(groups, "s8", 0)
+    expected = np.moveaxis(q.reshape(last.shape), -1, axis)
+    scales = np.moveaxis(scale.reshape(*last.shape[:-1], -1), -1, axis)
+    assert np.array_equal(found["w"].to_numpy(), expected)
+    assert np.array_equal(found["w_scale"].to_numpy(), scales)
+    assert contents_of("b.safetensors").tensors[0].array.scaling == ("w_scale", "", axis % 3, 8)
+
+
+def test_scales_are_read_back_without_being_told() -> None:
+    rs.save({"w": random((4, 8))}, "a.npz")
+    rs.convert("a.npz", "b.npz", ["*=u8,axis=0,scale=minmax"], verify=True)
+    rs.convert("b.npz", "c.safetensors", ["w=ba"], verify=True)
+    for name in ("b.npz", "c.safetensors"):
+        (w, *_) = contents_of(name).tensors
+        assert w.array.scaling == ("w_scale", "w_zero_point", 0, None)
+
+
+def test_values_that_are_no_numbers_do_not_hinder() -> None:
+    x = np.float32([[np.nan, np.inf, -np.inf, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    rs.save({"w": x}, "a.safetensors")
+    rs.convert("a.safetensors", "b.safetensors", ["*=s8,axis=0,scale=absmax"], verify=True)
+    assert rs.load("b.safetensors")["w"].to_numpy().tolist() == [[0, 127, -128, 127], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("conv.weight=ba", "axes"),
+        ("*=nchw", "axes"),
+        ("steps=f32", "never converted"),
+        ("scalar=a", "no axes"),
+        ("conv.weight=s32,scale=absmax", "quantised to"),
+        ("conv.weight=f8_e4m3,scale=minmax", "no zero point"),
+        ("conv.weight=s8,axis=4,scale=absmax", "axis 4"),
+        ("fc.weight=s8,group=7,scale=absmax", "do not divide"),
+        ("conv.weight=nChw1000000000c", "memory"),
+    ],
+)
+def test_rules_that_do_not_fit_a_tensor_are_refused_before_anything_is_written(
+    here: Path, rule: str, words: str
+) -> None:
+    checkpoint()
+    with pytest.raises(rs.Error, match=words) as caught:
+        rs.convert("a.safetensors", "b.safetensors", [rule])
+    assert caught.value.hint
+    assert os.listdir(here) == ["a.safetensors"]
+
+
+def test_a_quantised_tensor_is_not_quantised_again() -> None:
+    rs.save({"w": random((4, 8))}, "a.safetensors")
+    rs.convert("a.safetensors", "b.safetensors", ["w=f8_e4m3,scale=absmax"])
+    with pytest.raises(rs.InvalidArguments, match="already"):
+        rs.convert("b.safetensors", "c.safetensors", ["w=s8,scale=absmax"])
+
+
+def test_names_of_scales_that_are_taken_are_refused() -> None:
+    rs.save({"w": random((4, 8)), "w_scale": np.ones(1, np.float32)}, "a.safetensors")
+    with pytest.raises(rs.InvalidArguments, match="w_scale"):
+        rs.convert("a.safetensors", "b.safetensors", ["w=s8,scale=absmax"])
+
+
+# Folders
+
+
+def sharded(folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    parts = {"1": {"a": random((16, 8)), "n": np.arange(5)}, "2": {"b": random((8, 4))}}
+    weights = {}
+    for part, tensors in parts.items():
+        name = f"model-0000{part}-of-00002.safetensors"
+        rs.save(tensors, folder / name, metadata={"format": "pt"})
+        weights |= dict.fromkeys(tensors, name)
+    index = {"metadata": {"total_size": 9, "by": "me"}, "weight_map": weights, "more": [1]}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "config.json").write_text('{"x": 1}')
+    (folder / "sub").mkdir()
+    (folder / "sub" / "empty.txt").write_text("")
+    return parts["1"] | parts["2"]
+
+
+@pytest.mark.parametrize("source", ["in", "in/model.safetensors.index.json", "in/"])
+def test_a_sharded_checkpoint_becomes_one(here: Path, source: str) -> None:
+    tensors = sharded(here / "in")
+    rs.convert(source, "out", ["a=s8,axis=0,scale=absmax"], verify=True)
+    index = json.loads(Path("out/model.safetensors.index.json").read_text())
+    assert index["weight_map"] == {
+        "a": "model-00001-of-00002.safetensors",
+        "a_scale": "model-00001-of-00002.safetensors",
+        "n": "model-00001-of-00002.safetensors",
+        "b": "model-00002-of-00002.safetensors",
+    }
+    assert index["metadata"] == {"total_size": 16 * 8 + 16 * 4 + 40 + 128, "by": "me"}
+    assert index["more"] == [1]
+    assert Path("out/config.json").read_text() == '{"x": 1}'
+    assert Path("out/sub/empty.txt").read_text() == ""
+    found = rs.load("out/model-00002-of-00002.safetensors")
+    assert np.array_equal(found["b"].to_numpy(), tensors["b"])
+    assert sorted(os.listdir(here)) == ["in", "out"]
+
+
+def test_a_sharded_checkpoint_becomes_one_file(here: Path) -> None:
+    tensors = sharded(here / "in")
+    rs.convert("in", "out.safetensors", ["b=ba"], verify=True)
+    found = rs.load("out.safetensors")
+    assert list(found) == ["a", "n", "b"]
+    assert np.array_equal(found["b"].to_numpy(), tensors["b"])
+
+
+def damaged_index(**changes: Any) -> str:
+    index = {"weight_map": {"a": "m.safetensors"}, **changes}
+    return json.dumps(index)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (damaged_index(weight_map={"a": "../in/m.safetensors"}), "no name of a file beside it"),
+        (damaged_index(weight_map={"a": "/etc/passwd"}), "no name of a file beside it"),
+        (damaged_index(weight_map={"a": ".."}), "no name of a file beside it"),
+        (damaged_index(weight_map={"a": ""}), "no name of a file beside it"),
+        (damaged_index(weight_map={"a": "x\0"}), "no name of a file beside it"),
+        (damaged_index(weight_map={"a": "other.safetensors"}), "is missing"),
+        (damaged_index(weight_map={"b": "m.safetensors"}), "which it is not"),
+        (damaged_index(weight_map=["a"]), "no weight_map"),
+        (damaged_index(weight_map={"a": 1}), "no weight_map"),
+        ("[]", "no JSON object"),
+        ("{", "no JSON"),
+        ("[" * 100_000, "nested"),
+        ('{"weight_map":{"a":"m.safetensors","a":"m.safetensors"}}', "twice"),
+    ],
+)
+def test_damaged_indexes_are_refused(here: Path, text: str, words: str) -> None:
+    Path("in").mkdir()
+    rs.save({"a": random((2, 3))}, "in/m.safetensors")
+    Path("in/model.safetensors.index.json").write_text(text)
+    with pytest.raises(rs.InvalidArguments, match=words):
+        rs.convert("in", "out")
+    assert os.listdir(here) == ["in"]
+
+
+def test_a_tensor_in_two_shards_is_refused() -> None:
+    Path("in").mkdir()
+    for name in ("1", "2"):
+        rs.save({"a": random((2, 3)), name: random((2,))}, f"in/{name}.safetensors")
+    index = {"weight_map": {"a": "1.safetensors", "2": "2.safetensors"}}
+    Path("in/model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(rs.InvalidArguments, match="two of its shards"):
+        rs.convert("in", "out")
+
+
+def test_links_out_of_the_folder_are_followed_only_when_told() -> None:
+    Path("in").mkdir()
+    rs.save({"a": random((2, 3))}, "a.safetensors")
+    Path("in/a.safetensors").symlink_to("../a.safetensors")
+    Path("in/b.safetensors").symlink_to("a.safetensors")
+    with pytest.raises(rs.InvalidArguments, match="link"):
+        rs.convert("in", "out")
+    rs.convert("in", "out", follow_links=True)
+    assert not Path("out/a.safetensors").is_symlink()
+    assert Path("out/b.safetensors").read_bytes() == Path("a.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("dst", ["in", "in/out", "in/sub", "."])
+def test_a_folder_is_never_written_into_or_around_itself(here: Path, dst: str) -> None:
+    sharded(here / "in")
+    with pytest.raises(rs.Error, match=r"inside the other|already"):
+        rs.convert("in", dst)
+    assert sorted(os.listdir("in")) == [
+        "config.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+        "sub",
+    ]
+
+
+def test_a_folder_that_holds_something_is_not_replaced(here: Path) -> None:
+    sharded(here / "in")
+    Path("out").mkdir()
+    Path("out/mine").write_text("mine")
+    with pytest.raises(rs.RuntimeFailure, match="already"):
+        rs.convert("in", "out")
+    assert os.listdir("out") == ["mine"]
+
+
+# What is said
+
+
+def test_a_dry_run_writes_nothing_and_says_all(here: Path) -> None:
+    checkpoint()
+    rules = ["conv.weight=OIhw4i16o4i,s8,axis=0,scale=absmax"]
+    report = rs.convert("a.safetensors", "b.safetensors", rules, dry_run=True)
+    assert report.seconds is None
+    assert os.listdir(here) == ["a.safetensors"]
+    done = rs.convert("a.safetensors", "b.safetensors", rules)
+    assert done.tensors == report.tensors
+    assert done.nbytes_written == report.nbytes_written == os.path.getsize("b.safetensors")
+    first = report.tensors[0]
+    assert (first.name, first.nbytes_read) == ("conv.weight", 48 * 20 * 9 * 4)
+    assert first.nbytes_written == 48 * 32 * 9 + 48 * 4
+
+
+def test_progress_is_told_from_the_beginning_to_the_end() -> None:
+    checkpoint()
+    seen: list[ConversionProgress] = []
+    rs.convert("a.safetensors", "b.safetensors", ["*.bias=f16"], verify=True, progress=seen.append)
+    assert [p.stage for p in seen] == sorted(p.stage for p in seen)
+    last = seen[-1]
+    assert last.done == last.total == contents_bytes("a.safetensors")
+    assert all(a.done <= b.done for a, b in pairwise(seen) if a.stage == b.stage)
+
+
+def contents_bytes(name: str) -> int:
+    return sum(tensor.array.nbytes for tensor in contents_of(name).tensors)
+
+
+def test_an_error_in_the_progress_function_ends_the_conversion(here: Path) -> None:
+    checkpoint()
+
+    def fail(_: ConversionProgress) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        rs.convert("a.safetensors", "b.safetensors", progress=fail)
+    assert os.listdir(here) == ["a.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"memory": "much"},
+        {"memory": "1MiB"},
+        {"memory": -1},
+        {"memory": 1.5},
+        {"jobs": 0},
+        {"jobs": 1000},
+        {"jobs": "2"},
+        {"dry_run": 1},
+        {"rules": "*=ba"},
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(options: dict[str, Any]) -> None:
+    checkpoint()
+    with pytest.raises(rs.InvalidArguments):
+        rs.convert("a.safetensors", "b.safetensors", **options)
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "1gb", "2 GiB", "100000000", 1 << 30])
+def test_memory_has_units(memory: Any) -> None:
+    checkpoint()
+    rs.convert("a.safetensors", "b.safetensors", memory=memory, jobs=3)
+
+
+def test_the_command_line_converts(capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint()
+    command = ["convert", "a.safetensors", "b.safetensors", "--rule", "conv.weight=nhwc,bf16", "--force"]
+    assert main([*command, "--dry-run"]) == 0
+    assert "dry run" in capsys.readouterr().out
+    assert main([*command, "--verify", "--json", "--jobs", "1"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["tensors"][0]["target"] == "bf16 48x20x3x3 acdb"
+    assert out["verified"] == contents_bytes("a.safetensors")
+    assert main([*command, "--rule", "nonsense"]) == 2
+    assert main([*command, "--jobs", "x"]) == 2
+    assert main(["convert", "nowhere.npy", "b.npy"]) == 1
+    assert "RS-F02" in capsys.readouterr().err
+
+
+def test_a_source_that_is_no_file_of_tensors_is_refused(here: Path) -> None:
+    Path("a.txt").write_text("hello, this is no tensor")
+    Path("empty").mkdir()
+    for source in ("a.txt", "empty/x.npy"):
+        with pytest.raises(rs.Error):
+            rs.convert(source, "b.safetensors")
+    with pytest.raises(rs.InvalidArguments, match="no file of tensors"):
+        rs.convert("empty", "b.safetensors")

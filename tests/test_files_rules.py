@@ -1,0 +1,90 @@
+"""Rules of conversions: what they say, which one wins, and what is wrong with those that do not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import restride as rs
+from restride.files.rules import ConversionRule, parse_rules, rule_for
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("*.weight=OIhw4i16o4i", ConversionRule("*.weight", "OIhw4i16o4i")),
+        ("*=bf16", ConversionRule("*", None, rs.bf16)),
+        ("*=ba,s8", ConversionRule("*", "ba", rs.s8)),
+        ("*=s8,ba", ConversionRule("*", "ba", rs.s8)),
+        ("a=b=ba", ConversionRule("a=b", "ba")),
+        ("a=b=ba,s8,scale=2", ConversionRule("a=b", "ba", rs.s8, 2.0)),
+        ("*=,s8,group=32,scale=absmax", ConversionRule("*", None, rs.s8, "absmax", None, None, 32)),
+        ("*=u8 , axis=-1 , scale=minmax", ConversionRule("*", None, rs.u8, "minmax", None, -1)),
+        ("*=s8,scale=0.5,zero_point=-3", ConversionRule("*", None, rs.s8, 0.5, -3)),
+        ("*=keep", ConversionRule("*")),
+        (("*", "ba", rs.s8), ConversionRule("*", "ba", rs.s8)),
+        (
+            ("*", None, "s8", {"scale": "absmax", "axis": 0}),
+            ConversionRule("*", None, rs.s8, "absmax", None, 0),
+        ),
+        (ConversionRule("*", "ba"), ConversionRule("*", "ba")),
+    ],
+)
+def test_rules_say(rule: Any, expected: ConversionRule) -> None:
+    assert parse_rules([rule]) == (expected,)
+    assert parse_rules([str(expected)]) == (expected,)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "ba",
+        "=ba",
+        "*=nchw16",
+        "*=any",
+        "*=undef",
+        "*=ba,ab",
+        "*=s8,u8",
+        "*=s8,scale=",
+        "*=s8,scale=nan",
+        "*=s8,scale=inf",
+        "*=s8,scale=most",
+        "*=s8,group=0,scale=absmax",
+        "*=s8,group=1.5,scale=absmax",
+        "*=s8,group=32",
+        "*=s8,axis=0,scale=2",
+        "*=ba,scale=absmax",
+        "*=s8,scale=absmax,zero_point=3",
+        "*=s8,speed=9",
+        "*=keep,s8",
+        ("*", 3),
+        (3, "ba"),
+        (),
+        None,
+        3,
+        ("*", "s8", {"speed": 9}),
+        ("*", "s8", {"axis": True, "scale": "absmax"}),
+    ],
+    ids=str,
+)
+def test_rules_that_do_not_hold_are_refused(rule: Any) -> None:
+    with pytest.raises(rs.InvalidArguments) as caught:
+        parse_rules([rule])
+    assert caught.value.why
+    assert len(caught.value.message) < 600
+
+
+@pytest.mark.parametrize("rules", ["*=ba", None, 3, ConversionRule("*", "ba")], ids=str)
+def test_rules_are_a_list(rules: Any) -> None:
+    with pytest.raises(rs.InvalidArguments):
+        parse_rules(rules)
+
+
+def test_the_first_rule_that_fits_wins() -> None:
+    rules = parse_rules(["*.bias=keep", "a.*=f16", "*=bf16"])
+    fits = [rule_for(name, rules) for name in ("a.bias", "a.weight", "b.weight")]
+    assert fits == list(rules)
+    assert rule_for("b", rules[:2]) is None
+    assert rule_for("A.weight", rules[1:2]) is None
