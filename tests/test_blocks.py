@@ -51,16 +51,16 @@ def test_blocks_write_what_the_interpreter_writes(name: str, start: int) -> None
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_boxes_that_do_not_all_stream_are_poured_in_blocks(name: str) -> None:
+def test_boxes_that_do_not_all_stream_are_flushed_in_blocks(name: str) -> None:
     lowered = cpu.lower(_nest(*CASES[name]), Isa.for_name("avx512"), _SMALL)
     assert lowered.blocks is not None
     assert lowered.blocks.scratch_elements
     assert lowered.steps == lowered.blocks.count
-    assert not lowered.streams, "pouring asks for no aligned destination"
-    assert "poured in runs" in str(lowered)
+    assert not lowered.streams, "flushing asks for no aligned destination"
+    assert "flushed in runs" in str(lowered)
 
 
-def test_what_gains_nothing_is_not_poured_in_blocks() -> None:
+def test_what_gains_nothing_is_not_flushed_in_blocks() -> None:
     isa = Isa.for_name("avx512")
     weights = _nest(*CASES["bytes"])
     assert cpu.lower(weights, isa, CacheSizes()).blocks is None, "it stays in the caches"

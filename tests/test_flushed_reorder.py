@@ -17,7 +17,7 @@ _SMALL = CacheSizes(l1d=1 << 12, l2=1 << 13, l3=1 << 14)
 @pytest.mark.parametrize(
     ("src", "dst", "order"), [("abcd", "acdb", (0, 2, 3, 1)), ("acdb", "abcd", (0, 3, 1, 2))]
 )
-def test_images_of_odd_size_are_poured(
+def test_images_of_odd_size_are_flushed(
     images: int, data_type: type, src: str, dst: str, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu, "host_caches", lambda: _SMALL)

@@ -31,7 +31,7 @@ _each = pytest.mark.parametrize("name", CASES)
 
 @_each
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
-@pytest.mark.parametrize("caches", [COMMON, SMALL], ids=["near", "poured"])
+@pytest.mark.parametrize("caches", [COMMON, SMALL], ids=["near", "flushed"])
 def test_one_pass_writes_the_reorder_and_its_sums(name: str, isa: Isa, caches: CacheSizes) -> None:
     case = CASES[name]
     src_md, dst_md = case.descs
@@ -89,10 +89,10 @@ def test_blocks_of_a_long_prime_axis_are_looked_for_at_once() -> None:
     # To try every length up to a prime would take minutes here.
     prime = 2**31 - 1
     assert Case((prime,), "a", "a", 0).lowered(runnable()[-1]) is None
-    poured = reorder_nest(
+    flushed = reorder_nest(
         MemoryDesc((prime, 17), "u8", "ab"), MemoryDesc((prime, 17), "u8", "aB16b"), linear()
     )
-    assert cpu.lower(poured, runnable()[-1], COMMON).blocks is None
+    assert cpu.lower(flushed, runnable()[-1], COMMON).blocks is None
 
 
 def test_blocks_read_runs_of_a_kilobyte() -> None:

@@ -18,7 +18,7 @@ from restride.targets.cpu_kernels import lower_interleaved
 from restride.targets.isa import CacheSizes, host_isa
 from support.by_offset import positions
 
-STORED, POURED = CacheSizes(l2=1 << 10, l3=1 << 30), CacheSizes(l2=1 << 10, l3=1 << 12)
+STORED, FLUSHED = CacheSizes(l2=1 << 10, l3=1 << 30), CacheSizes(l2=1 << 10, l3=1 << 12)
 _POISON, _ROOM = 0xA5, 192
 
 Sources = tuple[MemoryDesc, ...]
@@ -65,7 +65,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("start", [0, 4])
-@pytest.mark.parametrize("caches", [STORED, POURED], ids=["stored", "poured"])
+@pytest.mark.parametrize("caches", [STORED, FLUSHED], ids=["stored", "flushed"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_element_is_in_its_place(name: str, caches: CacheSizes, start: int) -> None:
     mds, tag = CASES[name]
@@ -116,42 +116,42 @@ def _expect(room: np.ndarray, dst: MemoryDesc, mds: Sources, held: list[np.ndarr
 
 def test_blocks_stay_in_the_first_cache_and_are_even_parts() -> None:
     mds = sources([(2, 20, 64, 64)] * 3, "f32", "acdb")
-    plan = planned(mds, joined_desc(mds, "acdb"), POURED)
+    plan = planned(mds, joined_desc(mds, "acdb"), FLUSHED)
     assert plan is not None
     # A row of 64 pixels of 60 floats is 15360 bytes.
     assert (plan.along.extent, plan.block, [axis.extent for axis in plan.outer]) == (64, 1, [2])
     assert plan.steps == 128
     assert plan.flush is not None
     assert plan.flush.length == 64 * 60
-    assert "poured in runs of 3840" in str(plan)
+    assert "flushed in runs of 3840" in str(plan)
 
 
-def test_only_unbroken_blocks_of_large_work_are_poured() -> None:
+def test_only_unbroken_blocks_of_large_work_are_flushed() -> None:
     pixels, blocks = CASES["pixels"], CASES["cut blocks"]
-    for (mds, tag), caches, is_poured in (
-        (pixels, POURED, True),
+    for (mds, tag), caches, is_flushed in (
+        (pixels, FLUSHED, True),
         (pixels, STORED, False),
-        (blocks, POURED, False),
+        (blocks, FLUSHED, False),
     ):
         plan = planned(mds, joined_desc(mds, tag), caches)
         assert plan is not None
-        assert (plan.flush is not None) == is_poured
+        assert (plan.flush is not None) == is_flushed
 
 
 def test_nests_that_share_no_line_are_run_one_by_one() -> None:
     mds = sources([(2, 64, 32, 32), (2, 128, 32, 32)], "u8", "acdb")
-    assert planned(mds, joined_desc(mds, "acdb"), POURED) is None
+    assert planned(mds, joined_desc(mds, "acdb"), FLUSHED) is None
 
 
 @pytest.mark.parametrize(
     ("shapes", "types", "tag", "axis", "caches"),
     [
-        ([(2, 20, 31, 31)], "u8", "acdb", 1, POURED),
-        ([(2, 20, 31, 31), (2, 8, 31, 31)], "u4", "acdb", 1, POURED),
-        ([(90001,), (60001,)], "u8", "a", 0, POURED),
-        ([(20, 300, 31), (7, 300, 31)], "f32", "abc", 0, POURED),
+        ([(2, 20, 31, 31)], "u8", "acdb", 1, FLUSHED),
+        ([(2, 20, 31, 31), (2, 8, 31, 31)], "u4", "acdb", 1, FLUSHED),
+        ([(90001,), (60001,)], "u8", "a", 0, FLUSHED),
+        ([(20, 300, 31), (7, 300, 31)], "f32", "abc", 0, FLUSHED),
         ([(2, 20, 31, 31), (2, 7, 31, 31)], "u8", "acdb", 1, CacheSizes()),
-        ([(2, 99001), (2, 99001)], "u8", "ab", 1, POURED),
+        ([(2, 99001), (2, 99001)], "u8", "ab", 1, FLUSHED),
     ],
     ids=["one source", "4 bits", "one axis", "the outermost axis", "small", "long rows"],
 )
@@ -164,12 +164,12 @@ def test_there_are_no_blocks_of(
 
 def test_crowded_destinations_are_written_by_each_source() -> None:
     mds = sources([(3, 4, 3, 3, 3, 3), (3, 1, 3, 3, 3, 3)], "f32", "abcdef")
-    assert planned(mds, joined_desc(mds, "ABCDEF2a2b2c2d2e2f"), POURED) is None
+    assert planned(mds, joined_desc(mds, "ABCDEF2a2b2c2d2e2f"), FLUSHED) is None
 
 
 def test_too_many_sources_are_run_one_by_one() -> None:
     mds = sources([(2, 3, 31, 31)] * 70, "u8", "acdb")
-    assert planned(mds, joined_desc(mds, "acdb"), POURED) is None
+    assert planned(mds, joined_desc(mds, "acdb"), FLUSHED) is None
 
 
 # --- primitives ---------------------------------------------------------------------------------------------

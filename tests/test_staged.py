@@ -1,4 +1,4 @@
-"""Work in stages writes what the nest means: chunk by chunk, through scratch, poured out or not."""
+"""Work in stages writes what the nest means: chunk by chunk, through scratch, flushed out or not."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_lowered_chain_says_what_it_does() -> None:
     assert lowered.staged is not None
     assert lowered.steps == 8 * lowered.staged.chunks
     assert str(lowered).startswith("staged (groups cut blocks")
-    assert "pour runs of" in str(lowered)
+    assert "flush runs of" in str(lowered)
     nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
     lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
     assert "streaming stores in the last" in str(lowered)

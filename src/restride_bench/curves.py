@@ -82,7 +82,7 @@ def _draw_sizes(axis: Any, points: Sequence[Point]) -> None:
         low, high = ([p.moved / end(p) / 1e9 for p in of] for end in (_slowest, _fastest))
         axis.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
         _draw_foretold(axis, of, colour)
-    axis.plot([], [], ":", color=_GREY, label="foretold")
+    axis.plot([], [], ":", color=_GREY, label="predicted")
     axis.set_xscale("log")
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
     axis.set_xlabel("bytes moved")

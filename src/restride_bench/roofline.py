@@ -1,6 +1,6 @@
 """Speed over size: four kernels and memcpy from 4 KB to 4 GB moved, on one thread and on all.
 
-Each is timed beside what the cost model foretold. Answers are checked on the first, the middle and the last
+Each is timed beside what the cost model predicted. Answers are checked on the first, the middle and the last
 image. What does not fit in memory is left out, with the reason.
 """
 
@@ -42,7 +42,7 @@ _FURTHER = 4
 
 @dataclass(frozen=True)
 class Point:
-    """One kernel at one size: bytes moved, seconds as quartiles, and seconds foretold (None for memcpy)."""
+    """One kernel at one size: bytes moved, seconds as quartiles, and seconds predicted (None for memcpy)."""
 
     kernel: str
     threads: int

@@ -104,7 +104,7 @@ def _roofline(found: Roofline) -> str:
     error = roofline.mean_error(found.points)
     if error:
         parts.append(
-            f"GB/s, and in brackets what was foretold. Predictions are off by a factor of {error:.2f}."
+            f"GB/s, and in brackets what was predicted. Predictions are off by a factor of {error:.2f}."
         )
     return "\n\n".join(parts)
 
@@ -125,8 +125,8 @@ def _by_size(points: Sequence[Point], kernels: int) -> list[Sequence[Point]]:
 
 
 def _cell(point: Point) -> str:
-    foretold = f" ({point.moved / point.predicted / 1e9:.0f})" if point.predicted else ""
-    return f"{point.rate / 1e9:.1f}{foretold}" if not point.wrong else "**wrong**"
+    predicted = f" ({point.moved / point.predicted / 1e9:.0f})" if point.predicted else ""
+    return f"{point.rate / 1e9:.1f}{predicted}" if not point.wrong else "**wrong**"
 
 
 def size_words(nbytes: float) -> str:

@@ -137,7 +137,7 @@ def _bytes(data: bytes) -> Bytes:
 
 
 def run_staged(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> None:
-    """Work in stages reads the source alone and writes the destination alone, poured out or not."""
+    """Work in stages reads the source alone and writes the destination alone, flushed out or not."""
     data, before, wanted = _shuffled(case)
     for way in ways(case, isa):
         source, target = Guarded(data.size, at_end=at_end), Guarded(before.size, at_end=at_end)

@@ -154,11 +154,11 @@ def _run_chunk(
     if not through_scratch:
         interpret(replace(nests[-1], src_base=first, dst_base=to), read, dst)
         return
-    pour = chain.flush(count)
-    for place in product(*(range(axis.extent) for axis in pour.loops)):
-        start = sum(a.src_offset(i) for a, i in zip(pour.loops, place, strict=True))
-        end = to + sum(a.dst_offset(i) for a, i in zip(pour.loops, place, strict=True))
-        dst[end : end + pour.length] = read[start : start + pour.length]
+    flush = chain.flush(count)
+    for place in product(*(range(axis.extent) for axis in flush.loops)):
+        start = sum(a.src_offset(i) for a, i in zip(flush.loops, place, strict=True))
+        end = to + sum(a.dst_offset(i) for a, i in zip(flush.loops, place, strict=True))
+        dst[end : end + flush.length] = read[start : start + flush.length]
 
 
 def can_pour(case: ShuffleCase, machine: Machine | None = None) -> bool:
@@ -176,7 +176,7 @@ def can_stream(case: ShuffleCase, machine: Machine) -> bool:
 def ways(case: ShuffleCase, isa: Isa) -> list[str]:
     """How the last stage of a case may write."""
     machine = cpu.machine_of(isa, COMMON)
-    return ["stored", *["poured"] * can_pour(case, machine), *["streamed"] * can_stream(case, machine)]
+    return ["stored", *["flushed"] * can_pour(case, machine), *["streamed"] * can_stream(case, machine)]
 
 
 class StagedKernel(Kernel):
@@ -187,7 +187,7 @@ class StagedKernel(Kernel):
         assert chain is not None
         is_streamed = way == "streamed"
         staged = (
-            stream(chain, machine) if is_streamed else stage(chain, machine, through_scratch=way == "poured")
+            stream(chain, machine) if is_streamed else stage(chain, machine, through_scratch=way == "flushed")
         )
         assert staged is not None
         self._take(cpu.LoweredNest(case.nest, isa, COMMON, (), "staged", staged.why, staged.steps, staged))

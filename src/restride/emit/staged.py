@@ -56,24 +56,24 @@ class FlushWriter:
         return self.b.advance(pointer, self.b.op("mul", place, i64(stride * self.width)))
 
     def _flush(
-        self, pour: Flush, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
+        self, flush: Flush, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value
     ) -> None:
         b = self.b
         if not loops:
-            self._flush_run(pour, at, offset)
+            self._flush_run(flush, at, offset)
             return
         axis, (src, dst, ahead) = loops[0], at
         assert isinstance(axis.src, int)
         with b.loop(i64(0), i64(axis.extent)) as place:
             moved = b.op("add", offset, b.op("mul", place, i64(axis.src * self.width)))
-            self._flush(pour, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
+            self._flush(flush, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
 
-    def _flush_run(self, pour: Flush, at: tuple[Value, Value, Value], offset: Value) -> None:
+    def _flush_run(self, flush: Flush, at: tuple[Value, Value, Value], offset: Value) -> None:
         """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
         b, (scratch, dst, ahead) = self.b, at
         src = b.advance(scratch, offset)
         address = b.value("i64", f"ptrtoint {dst} to i64")
-        head, length = b.op("and", b.op("sub", i64(0), address), i64(LINE - 1)), pour.length * self.width
+        head, length = b.op("and", b.op("sub", i64(0), address), i64(LINE - 1)), flush.length * self.width
         if length < LINE:
             # A last chunk may end before the first line does.
             is_less = b.value("i1", f"icmp ult {head}, {length}")
@@ -85,13 +85,13 @@ class FlushWriter:
         with b.loop(i64(0), lines) as line:
             asked = b.op("mul", line, i64(LINE))
             place = b.op("add", head, asked)
-            self._prefetch(pour.ahead, ahead, b.op("add", offset, asked))
+            self._prefetch(flush.ahead, ahead, b.op("add", offset, asked))
             value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
             b.line(f"store {value}, {b.advance(dst, place)}, align {LINE}, !nontemporal !0")
         asked = b.op("mul", lines, i64(LINE))
         with b.when("ult", asked, i64(length)):
             # Pieces at both ends are of one more line.
-            self._prefetch(pour.ahead, ahead, b.op("add", offset, asked))
+            self._prefetch(flush.ahead, ahead, b.op("add", offset, asked))
         self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(LINE - 1)))
 
     def _prefetch(self, runs: tuple[StridedRun, ...], ahead: Value, offset: Value) -> None:

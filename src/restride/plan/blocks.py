@@ -74,7 +74,7 @@ class Blocks:
     def __str__(self) -> str:
         lines = [
             f"in {self.count} blocks"
-            + (f", poured in runs of {self.scratch_elements}" if self.scratch_elements else "")
+            + (f", flushed in runs of {self.scratch_elements}" if self.scratch_elements else "")
         ]
         for section in self.sections:
             lines += [f"blocks {section.first} to {section.end - 1}", *map(str, section.plans)]

@@ -1,4 +1,4 @@
-"""How long a move will take, foretold from its size and the kind of its kernel: a roofline.
+"""How long a move will take, predicted from its size and the kind of its kernel: a roofline.
 
     seconds = CALL + REGION where threads share the work + the longer of
         the bytes over the bandwidth of where they lie,
@@ -9,7 +9,7 @@ The rates were measured once, on two cores of an AMD EPYC of family 26 (Zen 5; 1
 like it a prediction may be wrong by a factor of 1.5, on another by 3; between one size class of caches and
 the next the step is sharp here, and a slope there. Conversions count as moves: of doubles and of 4-bit types,
 and where a tensor goes through bytes of its own, they may take ten times as long. What knows better is
-`Plan.measure`; and the roofline of the standing benchmark shows what was foretold beside what was measured.
+`Plan.measure`; and the roofline of the standing benchmark shows what was predicted beside what was measured.
 """
 
 from __future__ import annotations

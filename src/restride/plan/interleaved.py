@@ -60,8 +60,8 @@ class InterleavedNests:
         return prod(axis.extent for axis in self.outer) * self.blocks
 
     def __str__(self) -> str:
-        poured = f", poured in runs of {self.flush.length}" if self.flush else ""
-        return f"joined: {self.steps} blocks of {self.block} from {len(self.plans)} nests{poured}"
+        flushed = f", flushed in runs of {self.flush.length}" if self.flush else ""
+        return f"joined: {self.steps} blocks of {self.block} from {len(self.plans)} nests{flushed}"
 
 
 def interleave(nests: Sequence[LoopNest], machine: Machine) -> InterleavedNests | None:

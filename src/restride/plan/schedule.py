@@ -100,7 +100,7 @@ _AHEAD_BYTES = 128
 _AHEAD_IN_RUN_BYTES = 4096
 # In shorter runs most of that would lie behind the end.
 _LONG_RUN_BYTES = 4 * _AHEAD_IN_RUN_BYTES
-# Rows that are dealt out to fewer places are as good as one.
+# Rows that go to fewer places are as good as one.
 _FEWEST_SCATTERED = 4
 
 
@@ -172,7 +172,7 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 
 
 def scatters_rows(plan: Schedule, machine: Machine) -> bool:
-    """True where rows of the source are dealt out to several places of the destination.
+    """True where rows of the source go to several places of the destination.
 
     Then short runs far apart reach memory as they come. Longer ones are better put together first: measured
     on ab to BA16a64b4a, 62 GB/s against 41.

@@ -93,7 +93,7 @@ class StagedNest:
 class ChunkStages:
     """A chunk's stages, each of some schedules, and how the last one's result is flushed.
 
-    Without pouring, `ahead` is what the stages ask for of the next chunk, if anything.
+    Without flushing, `ahead` is what the stages ask for of the next chunk, if anything.
     """
 
     stages: tuple[tuple[Schedule, ...], ...]
@@ -141,9 +141,9 @@ class StagedSchedule:
 
     def __str__(self) -> str:
         stages = "\n".join(f"  {plan}" for plans in self.whole.stages for plan in plans)
-        pour = f"\n  pour runs of {self.whole.flush.length}" if self.whole.flush else ""
-        pour = "\n  streaming stores in the last" if self.streams else pour
-        return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{pour}"
+        flush = f"\n  flush runs of {self.whole.flush.length}" if self.whole.flush else ""
+        flush = "\n  streaming stores in the last" if self.streams else flush
+        return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{flush}"
 
 
 def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> StagedSchedule | None:
@@ -269,7 +269,7 @@ def _chunked(box: LoopNest, inner: list[int], along: int, more: list[int]) -> St
         )
         return (replace(box, axes=axes, src_base=0, dst_base=0),)
 
-    def pour(positions: int) -> Flush:
+    def flush(positions: int) -> Flush:
         loops = [replace(box.axes[i], src=stride) for i, stride in zip(more, strides(positions), strict=True)]
         inside = [StridedRun(box.axes[i].extent, as_int(box.axes[i].src)) for i in (*more, *inner)]
         ahead = runs_of((*inside, StridedRun(positions, as_int(box.axes[along].src))))
@@ -277,4 +277,4 @@ def _chunked(box: LoopNest, inner: list[int], along: int, more: list[int]) -> St
 
     row = run * prod(box.axes[i].extent for i in more)
     why = "runs of the destination begin between two lines"
-    return StagedNest(box, outer, box.axes[along], row, run, nests, pour, why)
+    return StagedNest(box, outer, box.axes[along], row, run, nests, flush, why)

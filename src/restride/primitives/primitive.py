@@ -104,7 +104,7 @@ class Primitive:
         return f"restride.{self.kind}({self._pd!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Machine code does not travel: the copy is made of the descriptor, and finds or compiles its own.
+        # Machine code is not pickled: the copy is made of the descriptor, and finds or compiles its own.
         return type(self), ((self._pd,) if self else ())
 
     def get_primitive_desc(self) -> Any:

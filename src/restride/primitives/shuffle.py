@@ -1,4 +1,4 @@
-"""Shuffle, forward and backward: channels dealt out to groups, and put back (seed 000; S01 to S20)."""
+"""Shuffle, forward and backward: channels exchanged between groups, and put back (seed 000; S01 to S20)."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ class Memory(ArrayNames):
         return bool(self._desc)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An address means nothing elsewhere: the bytes travel.
+        # An address means nothing in another process: the bytes are pickled.
         held = None if self._buffer is None else self._copied("pickle").bytes()
         return (_rebuilt, (self._desc, self._engine, held)) if self else (Memory, ())
 
