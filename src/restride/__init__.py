@@ -20,7 +20,10 @@ from .desc.arguments import (
     ARG_BIAS,
     ARG_DIFF_BIAS,
     ARG_DIFF_DST,
+    ARG_DIFF_SCALE,
+    ARG_DIFF_SHIFT,
     ARG_DIFF_SRC,
+    ARG_DIFF_SRC_1,
     ARG_DIFF_WEIGHTS,
     ARG_DST,
     ARG_DST_0,
@@ -80,9 +83,13 @@ if _typing.TYPE_CHECKING:
     from .files.saving import load, save
     from .joining import add_n, concat
     from .planned import Measured, Plan, Prediction, plan
+    from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
     from .primitives.binary import Binary
     from .primitives.concat import Concat
     from .primitives.eltwise import EltwiseBackward, EltwiseForward
+    from .primitives.group_normalization import GroupNormalizationBackward, GroupNormalizationForward
+    from .primitives.layer_normalization import LayerNormalizationBackward, LayerNormalizationForward
+    from .primitives.normalization import NormalizationFlags
     from .primitives.prelu import PReLUBackward, PReLUForward
     from .primitives.recommended import recommended_desc
     from .primitives.reduction import Reduction
@@ -123,7 +130,10 @@ __all__ = [
     "ARG_BIAS",
     "ARG_DIFF_BIAS",
     "ARG_DIFF_DST",
+    "ARG_DIFF_SCALE",
+    "ARG_DIFF_SHIFT",
     "ARG_DIFF_SRC",
+    "ARG_DIFF_SRC_1",
     "ARG_DIFF_WEIGHTS",
     "ARG_DST",
     "ARG_DST_0",
@@ -150,6 +160,8 @@ __all__ = [
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
+    "BatchNormalizationBackward",
+    "BatchNormalizationForward",
     "Binary",
     "CacheInfo",
     "Concat",
@@ -161,10 +173,15 @@ __all__ = [
     "Error",
     "Event",
     "FormatTag",
+    "GroupNormalizationBackward",
+    "GroupNormalizationForward",
     "InvalidArguments",
+    "LayerNormalizationBackward",
+    "LayerNormalizationForward",
     "Measured",
     "Memory",
     "MemoryDesc",
+    "NormalizationFlags",
     "OutOfMemory",
     "PReLUBackward",
     "PReLUForward",
@@ -253,6 +270,13 @@ _LATER = {
     "PReLUBackward": "primitives.prelu",
     "PReLUForward": "primitives.prelu",
     "recommended_desc": "primitives.recommended",
+    "BatchNormalizationBackward": "primitives.batch_normalization",
+    "BatchNormalizationForward": "primitives.batch_normalization",
+    "GroupNormalizationBackward": "primitives.group_normalization",
+    "GroupNormalizationForward": "primitives.group_normalization",
+    "LayerNormalizationBackward": "primitives.layer_normalization",
+    "LayerNormalizationForward": "primitives.layer_normalization",
+    "NormalizationFlags": "primitives.normalization",
     "Reduction": "primitives.reduction",
     "ShuffleBackward": "primitives.shuffle",
     "ShuffleForward": "primitives.shuffle",

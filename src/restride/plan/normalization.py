@@ -1,0 +1,223 @@
+"""Normalizations, batch, layer and group, forward and backward: problems and their programs.
+
+    y = (x - mean) * inv * scale + shift,  inv = 1 / sqrt(variance + eps)
+
+They differ in what is folded into a mean and a variance, the **inner** axes, and in what has one of its own,
+the **outer** ones; scale and shift are always of the channels:
+
+    batch   outer c           inner n, spatial
+    layer   outer all others  inner the last
+    group   outer n, group    inner channels of the group, spatial
+
+Backward, with dy the gradient of y, g = dy * scale and h = (x - mean) * inv:
+
+    diff_shift = sum(dy),  diff_scale = sum(dy * h),
+    diff_src = inv * (g - mean(g) - h * mean(g * h)),  or  inv * g  where the statistics were given
+
+A variance is found in two passes over a piece that stays in the caches, and pieces are put together by their
+counts, means and sums of squares: so it is right however far the mean is from zero.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from .expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
+from .program import Place, TreeStep
+from .tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
+
+# Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
+_PIECE = 1 << 10
+
+Index = tuple[Affine, ...]
+
+
+class NormKind(enum.Enum):
+    """What is normalized together."""
+
+    batch = "batch"
+    layer = "layer"
+    group = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class NormAxes:
+    """The loops of a normalization, and how its tensors are indexed by them.
+
+    `at` is the index of a tensor of data, `stats` of a statistic, `channel` of scale and shift.
+    """
+
+    outer: tuple[TreeAxis, ...]
+    inner: tuple[TreeAxis, ...]
+    at: Index
+    stats: Index
+    channel: Index
+
+    @property
+    def count(self) -> int:
+        """How many elements a statistic is of."""
+        return prod(axis.extent for axis in self.inner)
+
+    @property
+    def channels(self) -> tuple[TreeAxis, ...]:
+        """The axes that a scale has a value of its own for."""
+        names = {name for index in self.channel for name, _ in index.terms}
+        return tuple(axis for axis in (*self.outer, *self.inner) if axis.name in names)
+
+    @property
+    def others(self) -> tuple[TreeAxis, ...]:
+        """The axes that a scale is repeated along."""
+        own = self.channels
+        return tuple(axis for axis in (*self.outer, *self.inner) if axis not in own)
+
+
+def norm_axes(kind: NormKind, dims: Sequence[int], groups: int = 1) -> NormAxes:
+    """The axes of a normalization of data of these dims: batch, channels, spatial dims, or rows."""
+    axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dims))
+    if kind is NormKind.layer:
+        return NormAxes(axes[:-1], axes[-1:], index_of(*axes), index_of(*axes[:-1]), index_of(axes[-1]))
+    n, c, *spatial = axes
+    if kind is NormKind.batch:
+        return NormAxes((c,), (n, *spatial), index_of(*axes), index_of(c), index_of(c))
+    size = dims[1] // groups
+    group, place = TreeAxis("group", groups), TreeAxis("place", size)
+    channel = group * size + place
+    at = index_of(n, channel, *spatial)
+    return NormAxes((n, group), (place, *spatial), at, index_of(n, group), (channel,))
+
+
+def stat_dims(kind: NormKind, dims: Sequence[int], groups: int = 1) -> tuple[int, ...]:
+    """The dims of mean and variance."""
+    return tuple(axis.extent for axis in norm_axes(kind, dims, groups).outer)
+
+
+def step_of(
+    loops: Sequence[Each],
+    tensors: Mapping[str, TreeTensor],
+    places: Mapping[str, Place],
+    work_bytes: int,
+    scalars: int = 0,
+) -> TreeStep:
+    """A step of loops, with those of the tensors that they use."""
+    tree = LoopTree(tuple(tensors.values()), tuple(loops), scalars)
+    names = {load.tensor for load in tree.loads} | {store.tensor for store in tree.stores}
+    used = tuple(tensor for name, tensor in tensors.items() if name in names)
+    tree = replace(tree, tensors=used).verify()
+    return TreeStep(tree, tuple(places[tensor.name] for tensor in used), work_bytes, (0, scalars))
+
+
+def dense(name: str, sizes: Sequence[int]) -> TreeTensor:
+    """A temporary of f32."""
+    return TreeTensor.row_major(name, tuple(sizes))
+
+
+# --- statistics --------------------------------------------------------------------------------------------
+
+
+def statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]:
+    """The items that find `mean` and `variance` of one position of the outer axes; a root mean square has no
+    mean.
+    """
+    count = Const(float(axes.count))
+    if is_rms:
+        return (
+            Each(axes.inner, (fold_over("sum", "squares", value * value),)),
+            Let("mean", Const(0.0)),
+            Let("variance", Ref("squares") / count),
+        )
+    return (
+        Each(axes.inner, (fold_over("sum", "total", value),)),
+        Let("mean", Ref("total") / count),
+        Each(axes.inner, (*_distance(value, "mean"), fold_over("sum", "squares", Ref("d") * Ref("d")))),
+        Let("variance", Ref("squares") / count),
+    )
+
+
+def _distance(value: Expr, mean: str) -> tuple[Let, ...]:
+    return (Let("d", value - Ref(mean)),)
+
+
+def pieces_of(axes: NormAxes) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], dict[str, Affine]]:
+    """The inner axes cut into pieces: axes of pieces, axes within one, and what the old axes have become."""
+    outside: list[TreeAxis] = []
+    inside: list[TreeAxis] = []
+    moved: dict[str, Affine] = {}
+    size = 1
+    for axis in reversed(axes.inner):
+        length = _divisor(axis.extent, max(_PIECE // size, 1))
+        size *= length
+        if length == axis.extent:
+            inside.insert(0, axis)
+        elif length == 1:
+            outside.insert(0, axis)
+        else:
+            piece, rest = TreeAxis(f"{axis.name}.piece", axis.extent // length), TreeAxis(axis.name, length)
+            moved[axis.name] = piece * length + rest
+            outside.insert(0, piece)
+            inside.insert(0, rest)
+    return tuple(outside), tuple(inside), moved
+
+
+def _divisor(number: int, most: int) -> int:
+    return next(each for each in range(min(number, most), 0, -1) if number % each == 0) if number else 1
+
+
+def piece_loops(
+    axes: NormAxes, src: TreeTensor, means: TreeTensor, squares: TreeTensor
+) -> tuple[Each, tuple[Item, ...]]:
+    """The loop that finds the mean and the squares of each piece, and the items that put the pieces of one
+    position together as `mean` and `variance`.
+    """
+    outside, inside, moved = pieces_of(axes)
+    at = tuple(_substituted(index, moved) for index in axes.at)
+    value, count = src.load(*at), prod(axis.extent for axis in inside)
+    place = (*outside, *axes.outer)
+    first = Each(
+        place,
+        (
+            Each(inside, (fold_over("sum", "total", value),)),
+            Let("part", Ref("total") / Const(float(count))),
+            Each(inside, (*_distance(value, "part"), fold_over("sum", "squares", Ref("d") * Ref("d")))),
+            means.store(place, Ref("part")),
+            squares.store(place, Ref("squares")),
+        ),
+    )
+    states = (Const(float(count)), means.load(*place), squares.load(*place))
+    together = (
+        Each(outside, (Fold("moments", ("count", "mean", "squares"), states),)),
+        Let("variance", Ref("squares") / Const(float(axes.count))),
+    )
+    return first, together
+
+
+def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
+    """The extents of what is kept of each piece; empty where there is only one."""
+    outside, _, _ = pieces_of(axes)
+    if prod(axis.extent for axis in outside) < 2:
+        return ()
+    return tuple(axis.extent for axis in (*outside, *axes.outer))
+
+
+def _substituted(index: Affine, by: Mapping[str, Affine]) -> Affine:
+    total = Affine((), index.constant)
+    for name, factor in index.terms:
+        total = total + by.get(name, Affine(((name, 1),))) * factor
+    return total
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+def inverse(variance: Expr) -> Expr:
+    """`1 / sqrt(variance + eps)`; eps is scalar 0."""
+    return 1.0 / apply("sqrt", variance + Scalar(0))
+
+
+def is_provided(md: MemoryDesc) -> bool:
+    """True for a type that is normalized."""
+    return md.data_type in (DataType.f32, DataType.bf16, DataType.f16, DataType.s8, DataType.u8)

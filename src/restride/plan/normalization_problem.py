@@ -1,0 +1,461 @@
+"""The problems of normalizations, forward and backward, and the programs that do them.
+
+What is computed says `plan/normalization.py`.
+
+Batch normalization forward is a program of three steps, where the statistics are found: pieces of each
+channel, these together, and all elements. Rows of layer and group normalization are one step: a row is read
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..desc.arguments import (
+    ARG_DIFF_DST,
+    ARG_DIFF_SCALE,
+    ARG_DIFF_SHIFT,
+    ARG_DIFF_SRC,
+    ARG_DIFF_SRC_1,
+    ARG_DST,
+    ARG_MEAN,
+    ARG_SCALE,
+    ARG_SHIFT,
+    ARG_SRC,
+    ARG_SRC_1,
+    ARG_VARIANCE,
+    ARG_WORKSPACE,
+)
+from ..desc.attr import Attr
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import f32_bits
+from ..desc.tags import Tag
+from ..dtypes import DataType
+from .computation import Computation, computation_of
+from .expression import Const, Expr, Ref, apply
+from .normalization import (
+    NormAxes,
+    NormKind,
+    dense,
+    inverse,
+    norm_axes,
+    piece_loops,
+    piece_sizes,
+    stat_dims,
+    statistics,
+    step_of,
+)
+from .program import Place, Program, Slot, TreeStep
+from .softmax_problem import bytes_of
+from .tree import Each, Item, Let, Store, TreeTensor, fold_over
+from .tree_split import split_folds
+from .tree_steps import operand_loads, operand_tensors, with_steps
+
+
+@dataclass(frozen=True, slots=True)
+class NormFlags:
+    """What a normalization does besides: oneDNN's `normalization_flags`."""
+
+    use_global_stats: bool = False
+    use_scale: bool = False
+    use_shift: bool = False
+    fuse_norm_relu: bool = False
+    fuse_norm_add_relu: bool = False
+    rms_norm: bool = False
+
+    @property
+    def has_relu(self) -> bool:
+        """True where negative results become 0."""
+        return self.fuse_norm_relu or self.fuse_norm_add_relu
+
+
+_NAMES = {
+    ARG_SRC: "src",
+    ARG_DST: "dst",
+    ARG_SRC_1: "added",
+    ARG_MEAN: "mean",
+    ARG_VARIANCE: "variance",
+    ARG_SCALE: "scale",
+    ARG_SHIFT: "shift",
+    ARG_WORKSPACE: "workspace",
+    ARG_DIFF_SRC: "diff_src",
+    ARG_DIFF_SRC_1: "diff_added",
+    ARG_DIFF_DST: "diff_dst",
+    ARG_DIFF_SCALE: "diff_scale",
+    ARG_DIFF_SHIFT: "diff_shift",
+}
+
+
+class _ProgramParts:
+    """Steps, tensors and temporaries of a program while it is written."""
+
+    def __init__(
+        self, args: Mapping[int, MemoryDesc], written: Sequence[int], main: tuple[int, int], scalars: int
+    ) -> None:
+        # What is read first, what is written first, and then the others.
+        order = [*main, *(arg for arg in args if arg not in main)]
+        self.slots = [Slot(arg, arg in written, args[arg].extent_range()) for arg in order]
+        self.tensors = {_NAMES[arg]: TreeTensor.of_desc(_NAMES[arg], args[arg]) for arg in order}
+        self.places = {_NAMES[arg]: Place(i) for i, arg in enumerate(order)}
+        self.scalars = scalars
+        self.temporaries: list[int] = []
+        self.steps: list[TreeStep] = []
+
+    def temporary(self, name: str, sizes: Sequence[int]) -> TreeTensor:
+        """A temporary of f32; a tensor of that name that is there already instead."""
+        if name not in self.tensors:
+            self.tensors[name] = tensor = dense(name, sizes)
+            self.temporaries.append(DataType.f32.nbytes(max(1, _product(tensor.sizes))))
+            self.places[name] = Place(~(len(self.temporaries) - 1))
+        return self.tensors[name]
+
+    def operands(self, tensors: Sequence[TreeTensor], slots: Sequence[Slot]) -> None:
+        """The operands of attributes."""
+        for tensor, slot in zip(tensors, slots, strict=True):
+            self.tensors[tensor.name], self.places[tensor.name] = tensor, Place(len(self.slots))
+            self.slots.append(slot)
+
+    def step(self, each: Each, work_bytes: int) -> None:
+        """One more step."""
+        self.steps.append(step_of([each], self.tensors, self.places, work_bytes, self.scalars))
+
+    def split_step(self, each: Each, work_bytes: int) -> None:
+        """One more step, in pieces where it folds much into little."""
+        step = step_of([each], self.tensors, self.places, work_bytes, self.scalars)
+        steps, more = split_folds(step, len(self.temporaries))
+        self.steps += steps
+        self.temporaries += more
+
+    def program(self) -> Program:
+        return Program(tuple(self.slots), tuple(self.steps), tuple(self.temporaries), self.scalars).verify()
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class NormForwardProblem:
+    """What to normalize: equal problems share an executable.
+
+    `stats` is what mean and variance are like, `weights` what scale and shift are. In training without given
+    statistics these are written. `groups` are of a group normalization.
+    """
+
+    kind: NormKind
+    src: MemoryDesc
+    dst: MemoryDesc
+    stats: MemoryDesc
+    weights: MemoryDesc
+    flags: NormFlags
+    is_training: bool
+    groups: int = 1
+    epsilon: float = field(default=0.0, compare=False)
+    attr: Attr = field(default_factory=Attr)
+    bits: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", f32_bits(self.epsilon))
+
+    def structure(self) -> NormForwardProblem:
+        """The problem without its numbers."""
+        return replace(self, epsilon=0.0, attr=structure_of(self.attr))
+
+    def computation(self) -> Computation:
+        """The epsilon, and then what is done to the result."""
+        after = computation_of(self.attr, self.src, self.dst)
+        return replace(after, scalars=(self.epsilon, *after.scalars), origins=((0, 0), *after.origins))
+
+    def reads(self) -> dict[int, MemoryDesc]:
+        """What is read, by argument."""
+        flags = self.flags
+        wanted = (
+            (ARG_SRC, self.src, True),
+            (ARG_MEAN, self.stats, flags.use_global_stats and not flags.rms_norm),
+            (ARG_VARIANCE, self.stats, flags.use_global_stats),
+            (ARG_SCALE, self.weights, flags.use_scale),
+            (ARG_SHIFT, self.weights, flags.use_shift),
+            (ARG_SRC_1, self.dst, flags.fuse_norm_add_relu),
+        )
+        return {arg: md for arg, md, is_read in wanted if is_read}
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """What is written beside the destination, by argument."""
+        found: dict[int, MemoryDesc] = {}
+        if self.is_training and not self.flags.use_global_stats:
+            found = {} if self.flags.rms_norm else {ARG_MEAN: self.stats}
+            found[ARG_VARIANCE] = self.stats
+        if self.is_training and self.flags.has_relu:
+            found[ARG_WORKSPACE] = workspace_desc(self.dst)
+        return found
+
+    def program(self) -> Program:
+        """The program."""
+        computed, outputs = self.computation(), self.outputs()
+        args = {**self.reads(), ARG_DST: self.dst, **outputs}
+        parts = _ProgramParts(args, (ARG_DST, *outputs), (ARG_SRC, ARG_DST), len(computed.scalars))
+        parts.operands(operand_tensors(computed.tensors, self.dst.dims), computed.slots())
+        axes = norm_axes(self.kind, self.src.dims, self.groups)
+        if self.kind is NormKind.batch:
+            self._batch(parts, axes)
+        else:
+            self._rows(parts, axes)
+        return parts.program()
+
+    def _batch(self, parts: _ProgramParts, axes: NormAxes) -> None:
+        """Statistics of channels, the factor of each, and then all elements."""
+        factor = parts.temporary("factor", self.stats.dims)
+        items: tuple[Item, ...] = self._given(parts, axes)
+        if not self.flags.use_global_stats:
+            for name in ("variance",) if self.flags.rms_norm else ("mean", "variance"):
+                parts.temporary(name, self.stats.dims)
+            items = self._found(parts, axes)
+            items = (*items, *self._stored(parts, axes))
+        value = inverse(Ref("variance"))
+        if self.flags.use_scale:
+            value = value * parts.tensors["scale"].load(*axes.channel)
+        parts.step(Each(axes.outer, (*items, factor.store(axes.stats, value))), self.work_bytes // 2)
+        mean = Const(0.0) if self.flags.rms_norm else parts.tensors["mean"].load(*axes.stats)
+        normal = (parts.tensors["src"].load(*axes.at) - mean) * factor.load(*axes.stats)
+        parts.step(
+            Each((*axes.outer, *axes.inner), self._result(parts, axes, normal, is_scaled=True)),
+            self.work_bytes,
+        )
+
+    def _found(self, parts: _ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
+        """Items that find mean and variance, of pieces where there are some."""
+        src, sizes = parts.tensors["src"], piece_sizes(axes)
+        if not sizes or self.flags.rms_norm:
+            return statistics(axes, src.load(*axes.at), is_rms=self.flags.rms_norm)
+        means, squares = (parts.temporary(name, sizes) for name in ("means", "squares.pieces"))
+        pieces, together = piece_loops(axes, src, means, squares)
+        parts.step(pieces, self.work_bytes)
+        return together
+
+    def _rows(self, parts: _ProgramParts, axes: NormAxes) -> None:
+        """Rows, each with its statistics."""
+        src = parts.tensors["src"].load(*axes.at)
+        items = self._given(parts, axes)
+        if not self.flags.use_global_stats:
+            items = (*statistics(axes, src, is_rms=self.flags.rms_norm), *self._stored(parts, axes))
+        normal = (src - Ref("mean")) * Ref("inverse")
+        body = (
+            *items,
+            Let("inverse", inverse(Ref("variance"))),
+            Each(axes.inner, self._result(parts, axes, normal, is_scaled=False)),
+        )
+        parts.step(Each(axes.outer, body), self.work_bytes)
+
+    def _given(self, parts: _ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
+        if not self.flags.use_global_stats:
+            return ()
+        mean: Expr = Const(0.0) if self.flags.rms_norm else parts.tensors["mean"].load(*axes.stats)
+        return Let("mean", mean), Let("variance", parts.tensors["variance"].load(*axes.stats))
+
+    def _stored(self, parts: _ProgramParts, axes: NormAxes) -> tuple[Store, ...]:
+        names = (name for name in ("mean", "variance") if name in parts.tensors)
+        return tuple(parts.tensors[name].store(axes.stats, Ref(name)) for name in names)
+
+    def _result(
+        self, parts: _ProgramParts, axes: NormAxes, normal: Expr, *, is_scaled: bool
+    ) -> tuple[Item, ...]:
+        """The items that make a result of a normalized element; `is_scaled`: its scale is in it."""
+        flags, tensors, computed = self.flags, parts.tensors, self.computation()
+        if flags.use_scale and not is_scaled:
+            normal = normal * tensors["scale"].load(*axes.channel)
+        if flags.use_shift:
+            normal = normal + tensors["shift"].load(*axes.channel)
+        if flags.fuse_norm_add_relu:
+            normal = normal + tensors["added"].load(*axes.at)
+        items: tuple[Item, ...] = (Let("result", normal),)
+        result: Expr = Ref("result")
+        if flags.has_relu:
+            positive = apply("gt", Ref("result"), 0.0)
+            result = apply("select", positive, Ref("result"), 0.0)
+            if "workspace" in tensors:
+                items = (*items, tensors["workspace"].store(axes.at, positive))
+        operands = [tensors[f"x{i}"] for i in range(len(computed.operands))]
+        old = tensors["dst"].load(*axes.at)
+        made = with_steps(result, computed.compute, operand_loads(operands, axes.at), lambda _: old, 1)
+        return (*items, tensors["dst"].store(axes.at, made))
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, each tensor once."""
+        read = [md for arg, md in self.reads().items() if arg != ARG_SRC]
+        return bytes_of([self.src, *read], self.dst, *self.outputs().values())
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that this takes."""
+        return self.moved_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NormBackwardProblem:
+    """The gradients of a normalization. `has_weights`: those of scale and shift are written too."""
+
+    kind: NormKind
+    src: MemoryDesc
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    stats: MemoryDesc
+    weights: MemoryDesc
+    diff_weights: MemoryDesc
+    flags: NormFlags
+    has_weights: bool
+    groups: int = 1
+    epsilon: float = field(default=0.0, compare=False)
+    attr: Attr = field(default_factory=Attr)
+    bits: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", f32_bits(self.epsilon))
+
+    def structure(self) -> NormBackwardProblem:
+        """The problem without its epsilon."""
+        return replace(self, epsilon=0.0)
+
+    @property
+    def dst(self) -> MemoryDesc:
+        """What is written."""
+        return self.diff_src
+
+    def computation(self) -> Computation:
+        """The epsilon."""
+        nothing = computation_of(Attr(), self.diff_src, self.diff_src)
+        return replace(nothing, scalars=(self.epsilon,), origins=((0, 0),))
+
+    def reads(self) -> dict[int, MemoryDesc]:
+        """What is read, by argument."""
+        wanted = (
+            (ARG_SRC, self.src, True),
+            (ARG_DIFF_DST, self.diff_dst, True),
+            (ARG_MEAN, self.stats, not self.flags.rms_norm),
+            (ARG_VARIANCE, self.stats, True),
+            (ARG_SCALE, self.weights, self.flags.use_scale),
+            (ARG_WORKSPACE, workspace_desc(self.diff_dst), self.flags.has_relu),
+        )
+        return {arg: md for arg, md, is_read in wanted if is_read}
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """What is written beside the gradient of the source, by argument."""
+        wanted = (
+            (ARG_DIFF_SCALE, self.diff_weights, self.has_weights and self.flags.use_scale),
+            (ARG_DIFF_SHIFT, self.diff_weights, self.has_weights and self.flags.use_shift),
+            (ARG_DIFF_SRC_1, self.diff_src, self.flags.fuse_norm_add_relu),
+        )
+        return {arg: md for arg, md, is_written in wanted if is_written}
+
+    def program(self) -> Program:
+        """The program: the inverse deviations, the gradients of scale and shift, and that of the source."""
+        outputs = self.outputs()
+        args = {**self.reads(), ARG_DIFF_SRC: self.diff_src, **outputs}
+        parts = _ProgramParts(args, (ARG_DIFF_SRC, *outputs), (ARG_SRC, ARG_DIFF_SRC), 1)
+        axes = norm_axes(self.kind, self.src.dims, self.groups)
+        inverses = parts.temporary("inverse", stat_dims(self.kind, self.src.dims, self.groups))
+        variance = parts.tensors["variance"].load(*axes.stats)
+        parts.step(Each(axes.outer, (inverses.store(axes.outer, inverse(variance)),)), self.stats.size)
+        sums = self._needs_sums
+        if sums or outputs.keys() & {ARG_DIFF_SCALE, ARG_DIFF_SHIFT}:
+            self._weights(parts, axes, sums=sums)
+        self._data(parts, axes, sums=sums)
+        return parts.program()
+
+    @property
+    def _needs_sums(self) -> bool:
+        """True where the gradients of scale and shift are part of that of the source."""
+        return self.kind is NormKind.batch and not self.flags.use_global_stats
+
+    def _gradient(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
+        gradient: Expr = parts.tensors["diff_dst"].load(*axes.at)
+        return gradient * parts.tensors["workspace"].load(*axes.at) if self.flags.has_relu else gradient
+
+    def _normal(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
+        src: Expr = parts.tensors["src"].load(*axes.at)
+        if not self.flags.rms_norm:
+            src = src - parts.tensors["mean"].load(*axes.stats)
+        return src * parts.tensors["inverse"].load(*axes.outer)
+
+    def _weights(self, parts: _ProgramParts, axes: NormAxes, *, sums: bool) -> None:
+        """The sums of gradients, and of these times normalized elements, of each channel."""
+        gradient, normal = self._gradient(parts, axes), self._normal(parts, axes)
+        items = (
+            Let("dy", gradient),
+            fold_over("sum", "shift_sum", Ref("dy")),
+            fold_over("sum", "scale_sum", Ref("dy") * normal),
+        )
+        stores: list[Item] = []
+        for name, found in (("diff_shift", "shift_sum"), ("diff_scale", "scale_sum")):
+            if name in parts.tensors:
+                stores.append(parts.tensors[name].store(axes.channel, Ref(found)))
+            if sums:
+                stores.append(parts.temporary(found, self.stats.dims).store(axes.channel, Ref(found)))
+        parts.split_step(Each(axes.channels, (Each(axes.others, items), *stores)), self.work_bytes)
+
+    def _data(self, parts: _ProgramParts, axes: NormAxes, *, sums: bool) -> None:
+        """The gradient of the source."""
+        count = Const(float(axes.count))
+        normal, scaled = self._normal(parts, axes), Ref("dy")
+        gradient: Expr = scaled
+        if self.flags.use_scale:
+            gradient = gradient * parts.tensors["scale"].load(*axes.channel)
+        inverses = parts.tensors["inverse"].load(*axes.outer)
+        lets: tuple[Item, ...] = (Let("dy", self._gradient(parts, axes)), Let("g", gradient))
+        if self.flags.use_global_stats:
+            value: Expr = Ref("g") * inverses
+            parts.step(self._each(parts, axes, lets, value, ()), self.work_bytes)
+        elif sums:
+            # The scale of a channel is in none of its sums.
+            scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
+            rest = Ref("dy") - normal * (parts.tensors["scale_sum"].load(*axes.channel) / count)
+            if not self.flags.rms_norm:
+                rest = rest - parts.tensors["shift_sum"].load(*axes.channel) / count
+            lets = (lets[0],)
+            parts.step(self._each(parts, axes, lets, rest * (inverses * scale), ()), self.work_bytes)
+        else:
+            folds = (fold_over("sum", "a", Ref("g")), fold_over("sum", "b", Ref("g") * normal))
+            before = (
+                Each(axes.inner, (*lets, *folds)),
+                Let("ma", Const(0.0) if self.flags.rms_norm else Ref("a") / count),
+                Let("mb", Ref("b") / count),
+            )
+            value = (Ref("g") - Ref("ma") - normal * Ref("mb")) * inverses
+            parts.step(self._each(parts, axes, lets, value, before), self.work_bytes)
+
+    def _each(
+        self,
+        parts: _ProgramParts,
+        axes: NormAxes,
+        lets: tuple[Item, ...],
+        value: Expr,
+        before: tuple[Item, ...],
+    ) -> Each:
+        stores: tuple[Item, ...] = (parts.tensors["diff_src"].store(axes.at, value),)
+        if "diff_added" in parts.tensors:
+            stores = (parts.tensors["diff_added"].store(axes.at, Ref("dy")), *stores)
+        body = (*lets, *stores)
+        if before:
+            return Each(axes.outer, (*before, Each(axes.inner, body)))
+        return Each((*axes.outer, *axes.inner), body)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, each tensor once."""
+        return bytes_of(list(self.reads().values()), self.diff_src, *self.outputs().values())
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that this takes."""
+        return self.moved_bytes
+
+
+def workspace_desc(like: MemoryDesc) -> MemoryDesc:
+    """What a fused relu leaves to the backward step: a byte for each element, 1 where it was above 0."""
+    tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
+    return MemoryDesc(like.dims, DataType.u8, tag)

@@ -1,0 +1,150 @@
+"""Group normalization, forward and backward (X2)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int
+from ..errors import InvalidArguments
+from ..plan.normalization import NormKind
+from .forms import Form, signature
+from .normalization import NormalizationBackwardPrimitiveDesc, NormalizationForwardPrimitiveDesc
+from .pointwise import OneStepPrimitive
+
+__all__ = ["GroupNormalizationBackward", "GroupNormalizationForward"]
+
+
+class _GroupForwardArguments(NamedTuple):
+    """The arguments of a forward primitive descriptor."""
+
+    engine: Any
+    prop_kind: Any
+    src: Any
+    dst: Any
+    groups: Any
+    epsilon: Any
+    flags: Any
+    attr: Any = None
+    allow_empty: bool = False
+
+
+class _GroupBackwardArguments(NamedTuple):
+    """The arguments of a backward primitive descriptor."""
+
+    engine: Any
+    prop_kind: Any
+    diff_src: Any
+    diff_dst: Any
+    src: Any
+    groups: Any
+    epsilon: Any
+    flags: Any
+    attr: Any = None
+    hint_pd: Any = None
+    allow_empty: bool = False
+
+
+class _Groups:
+    """Channels in groups."""
+
+    __slots__ = ()
+
+    def _groups(self, what: str, arguments: Any, src: MemoryDesc) -> int:
+        groups = parse_int(arguments.groups, f"{what}: groups")
+        if groups > 0 and src.dims[1] % groups == 0:
+            return groups
+        raise InvalidArguments(
+            f"{what}: groups is {groups}",
+            code="RS-S05",
+            where=str(src),
+            why=f"it does not divide the {src.dims[1]} channels",
+            hint="1 takes all channels together, as many as there are each by itself",
+        )
+
+
+class GroupNormalizationForwardPrimitiveDesc(_Groups, NormalizationForwardPrimitiveDesc):
+    """Primitive descriptor of a group normalization (`dnnl::group_normalization_forward::primitive_desc`).
+
+    `PrimitiveDesc(engine, prop_kind, src, dst, groups, epsilon, flags, attr=None, allow_empty=False)`;
+    without arguments it is empty and False. Channels are axis 1, which `groups` divides. `dst`: of format
+    "any" it has that of the source. `flags`: `rs.NormalizationFlags`, or words joined by `|`. `attr`: scales,
+    post-ops and the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+
+    Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
+    """
+
+    kind = "GroupNormalizationForward"
+    _norm_kind = NormKind.group
+    form = Form(
+        "GroupNormalizationForward.PrimitiveDesc",
+        signature(
+            *("engine", "prop_kind", "src", "dst", "groups", "epsilon", "flags"),
+            attr=None,
+            allow_empty=False,
+        ),
+        _GroupForwardArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+
+class GroupNormalizationBackwardPrimitiveDesc(_Groups, NormalizationBackwardPrimitiveDesc):
+    """Primitive descriptor of the gradients of a group normalization.
+
+    `PrimitiveDesc(engine, prop_kind, diff_src, diff_dst, src, groups, epsilon, flags, attr=None,
+    hint_pd=None, allow_empty=False)`, or with the hint before the attributes, as C++ has it; without
+    arguments it is empty and False. `prop_kind`: "backward", or "backward_data" without the gradients of
+    scale and shift. Gradients of format "any" have that of the source. `hint_pd`: the forward descriptor, of
+    the same problem, or None.
+
+    Raises InvalidArguments (a TypeError too, for a hint of another kind) and Unimplemented.
+    """
+
+    kind = "GroupNormalizationBackward"
+    _norm_kind = NormKind.group
+    _hint_kind = GroupNormalizationForwardPrimitiveDesc
+    form = Form(
+        "GroupNormalizationBackward.PrimitiveDesc",
+        signature(
+            *("engine", "prop_kind", "diff_src", "diff_dst", "src", "groups", "epsilon", "flags"),
+            attr=None,
+            hint_pd=None,
+            allow_empty=False,
+        ),
+        _GroupBackwardArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+
+class GroupNormalizationForward(OneStepPrimitive):
+    """The group normalization primitive (`dnnl::group_normalization_forward`).
+
+    `GroupNormalizationForward(pd)`; without arguments it is empty, and executing it is an error.
+    `dst = (src - mean) / sqrt(variance + epsilon) * scale + shift`, with the statistics of each
+    group of channels in each element of the batch.
+    Executed with `ARG_SRC`, `ARG_DST`, and as flags and propagation kind ask `ARG_SCALE`, `ARG_SHIFT`,
+    `ARG_MEAN`, `ARG_VARIANCE`. Source and destination may be one memory where both are alike.
+    """
+
+    PrimitiveDesc = GroupNormalizationForwardPrimitiveDesc
+    kind = "GroupNormalizationForward"
+
+    __slots__ = ()
+
+
+class GroupNormalizationBackward(OneStepPrimitive):
+    """The gradients of a group normalization (`dnnl::group_normalization_backward`).
+
+    `GroupNormalizationBackward(pd)`; without arguments it is empty. Executed with `ARG_SRC`,
+    `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE`, and as flags ask `ARG_SCALE`,
+    `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`. The gradients may be one memory.
+    """
+
+    PrimitiveDesc = GroupNormalizationBackwardPrimitiveDesc
+    kind = "GroupNormalizationBackward"
+
+    __slots__ = ()

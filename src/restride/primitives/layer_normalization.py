@@ -1,0 +1,178 @@
+"""Layer normalization, forward and backward (X2)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..plan.normalization import NormKind
+from .any_format import resolved
+from .forms import Form, signature
+from .normalization import NormalizationBackwardPrimitiveDesc, NormalizationForwardPrimitiveDesc
+from .pointwise import OneStepPrimitive, check_open, check_written
+
+__all__ = ["LayerNormalizationBackward", "LayerNormalizationForward"]
+
+
+class _LayerForwardArguments(NamedTuple):
+    """The arguments of a forward primitive descriptor."""
+
+    engine: Any
+    prop_kind: Any
+    src: Any
+    dst: Any
+    stat: Any
+    epsilon: Any
+    flags: Any
+    attr: Any = None
+    allow_empty: bool = False
+    scale_shift_data_type: Any = "f32"
+
+
+class _LayerBackwardArguments(NamedTuple):
+    """The arguments of a backward primitive descriptor."""
+
+    engine: Any
+    prop_kind: Any
+    diff_src: Any
+    diff_dst: Any
+    src: Any
+    stat: Any
+    epsilon: Any
+    flags: Any
+    attr: Any = None
+    hint_pd: Any = None
+    allow_empty: bool = False
+    scale_shift_data_type: Any = "f32"
+    diff_scale_shift_data_type: Any = "f32"
+
+
+class _LayerStatistics:
+    """Statistics that lie in a format of their own."""
+
+    __slots__ = ()
+
+    def _stat_desc(self, what: str, arguments: Any, src: MemoryDesc, groups: int) -> MemoryDesc:
+        dims = src.dims[:-1]
+        if arguments.stat is None:
+            return MemoryDesc(dims, "f32")
+        stat = check_open(what, "stat", arguments.stat)
+        if stat.dims == dims and stat.data_type is DataType.f32:
+            check_written(what, "stat", stat)
+            return resolved(stat, MemoryDesc(dims, "f32"))
+        raise InvalidArguments(
+            f"{what}: stat does not fit src",
+            code="RS-R10",
+            where=f"src {src}; stat {stat}",
+            why=f"statistics are f32 of dims {dims}",
+            hint="leave it out, or pass None",
+        )
+
+
+def _with_stat(
+    place: int, args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Without a descriptor of statistics, as C++ has it too, None stands there."""
+    is_left_out = len(args) > place and not isinstance(args[place], MemoryDesc | None)
+    return ((*args[:place], None, *args[place:]) if is_left_out else args), named
+
+
+class LayerNormalizationForwardPrimitiveDesc(_LayerStatistics, NormalizationForwardPrimitiveDesc):
+    """Primitive descriptor of a layer normalization (`dnnl::layer_normalization_forward::primitive_desc`).
+
+    `PrimitiveDesc(engine, prop_kind, src, dst, stat, epsilon, flags, attr=None, allow_empty=False,
+    scale_shift_data_type="f32")`;
+    without arguments it is empty and False. The last axis is normalized; `stat` describes the statistics, all
+    other dims as f32, row-major where it is None or left out. `dst`: of format "any" it has that of the
+    source. `flags`: `rs.NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops and the
+    scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+
+    Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
+    """
+
+    kind = "LayerNormalizationForward"
+    _norm_kind = NormKind.layer
+    form = Form(
+        "LayerNormalizationForward.PrimitiveDesc",
+        signature(
+            *("engine", "prop_kind", "src", "dst", "stat", "epsilon", "flags"),
+            attr=None,
+            allow_empty=False,
+            scale_shift_data_type="f32",
+        ),
+        _LayerForwardArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _LayerForwardArguments:
+        found: _LayerForwardArguments = self.form.of(*_with_stat(4, args, named))
+        return found
+
+
+class LayerNormalizationBackwardPrimitiveDesc(_LayerStatistics, NormalizationBackwardPrimitiveDesc):
+    """Primitive descriptor of the gradients of a layer normalization.
+
+    `PrimitiveDesc(engine, prop_kind, diff_src, diff_dst, src, stat, epsilon, flags, attr=None, hint_pd=None,
+    allow_empty=False, scale_shift_data_type="f32", diff_scale_shift_data_type="f32")`, or with the hint
+    before the attributes, as C++ has it; without arguments it is empty and False. `prop_kind`: "backward", or
+    "backward_data" without the gradients of scale and shift. Gradients of format "any" have that of the
+    source. `hint_pd`: the forward descriptor, of the same problem, or None.
+
+    Raises InvalidArguments (a TypeError too, for a hint of another kind) and Unimplemented.
+    """
+
+    kind = "LayerNormalizationBackward"
+    _norm_kind = NormKind.layer
+    _hint_kind = LayerNormalizationForwardPrimitiveDesc
+    form = Form(
+        "LayerNormalizationBackward.PrimitiveDesc",
+        signature(
+            *("engine", "prop_kind", "diff_src", "diff_dst", "src", "stat", "epsilon", "flags"),
+            attr=None,
+            hint_pd=None,
+            allow_empty=False,
+            scale_shift_data_type="f32",
+            diff_scale_shift_data_type="f32",
+        ),
+        _LayerBackwardArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+    def _placed(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return _with_stat(5, args, named)
+
+
+class LayerNormalizationForward(OneStepPrimitive):
+    """The layer normalization primitive (`dnnl::layer_normalization_forward`).
+
+    `LayerNormalizationForward(pd)`; without arguments it is empty, and executing it is an error.
+    `dst = (src - mean) / sqrt(variance + epsilon) * scale + shift`, with the statistics of each row
+    along the last axis.
+    Executed with `ARG_SRC`, `ARG_DST`, and as flags and propagation kind ask `ARG_SCALE`, `ARG_SHIFT`,
+    `ARG_MEAN`, `ARG_VARIANCE`. Source and destination may be one memory where both are alike.
+    """
+
+    PrimitiveDesc = LayerNormalizationForwardPrimitiveDesc
+    kind = "LayerNormalizationForward"
+
+    __slots__ = ()
+
+
+class LayerNormalizationBackward(OneStepPrimitive):
+    """The gradients of a layer normalization (`dnnl::layer_normalization_backward`).
+
+    `LayerNormalizationBackward(pd)`; without arguments it is empty. Executed with `ARG_SRC`,
+    `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE`, and as flags ask `ARG_SCALE`,
+    `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`. The gradients may be one memory.
+    """
+
+    PrimitiveDesc = LayerNormalizationBackwardPrimitiveDesc
+    kind = "LayerNormalizationBackward"
+
+    __slots__ = ()

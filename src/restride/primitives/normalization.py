@@ -1,0 +1,309 @@
+"""What batch, layer and group normalization share: flags, statistics, checks (X2)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, ClassVar
+
+from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_MEAN, ARG_SRC, ARG_VARIANCE
+from ..desc.attr_check import check_attr_of
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import one_of, parse_int, parse_type, short_repr, to_f32
+from ..errors import InvalidArguments, Unimplemented
+from ..foreign import plain_text
+from ..plan.normalization import NormKind, is_provided, stat_dims
+from ..plan.normalization_problem import NormBackwardProblem, NormFlags, NormForwardProblem
+from .any_format import resolved
+from .parse import parse_attr
+from .pointwise import (
+    OneStepPrimitiveDesc,
+    check_attributes,
+    check_hint,
+    check_known,
+    check_open,
+    check_same_dims,
+    check_written,
+    hint_moved,
+    parse_forward_kind,
+    parse_hint,
+)
+from .prop_kind import PropKind
+
+_NO_DESC = MemoryDesc()
+_WEIGHT_TYPES = ("f32", "bf16", "f16")
+
+
+class NormalizationFlags(enum.IntFlag):
+    """What a normalization does besides (`dnnl::normalization_flags`); members are joined by `|`.
+
+    Its word does as well: "use_scale".
+    """
+
+    none = 0
+    use_global_stats = 1
+    use_scale = 2
+    use_shift = 4
+    fuse_norm_relu = 8
+    fuse_norm_add_relu = 16
+    rms_norm = 32
+
+    @classmethod
+    def parse(cls, value: object, what: str) -> NormalizationFlags:
+        """The flags of a member, a number or words joined by `|`. Raises InvalidArguments."""
+        word = plain_text(value)
+        if isinstance(word, str):
+            names = [name.strip() for name in word.split("|")]
+            if all(name in cls.__members__ for name in names):
+                return cls(sum(cls[name] for name in dict.fromkeys(names)))
+            hint = one_of(cls.__members__, next(name for name in names if name not in cls.__members__))
+        else:
+            number = parse_int(value, f"{what}: flags")
+            if 0 <= number < 64:
+                return cls(number)
+            hint = one_of(cls.__members__)
+        raise InvalidArguments(
+            f"{what}: flags are {short_repr(value)}", code="RS-V04", why="there are no such flags", hint=hint
+        )
+
+    def values_of(self) -> NormFlags:
+        """The flags as a plan has them."""
+        return NormFlags(*(bool(self & flag) for flag in _FLAGS))
+
+
+_FLAGS = tuple(flag for flag in NormalizationFlags if flag)
+
+
+class NormalizationPrimitiveDesc(OneStepPrimitiveDesc):
+    """What forward and backward normalizations of every kind share."""
+
+    _norm_kind: ClassVar[NormKind]
+
+    __slots__ = ("_norm",)
+    _norm: NormForwardProblem | NormBackwardProblem | None
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._norm = None
+
+    def _problem_of(self) -> NormForwardProblem | NormBackwardProblem:
+        self._implementation()
+        assert self._norm is not None
+        return self._norm
+
+    def get_epsilon(self) -> float:
+        """What is added to the variance, as rounded to f32."""
+        return self._problem_of().epsilon
+
+    def get_flags(self) -> NormalizationFlags:
+        """The flags."""
+        flags = self._problem_of().flags
+        return NormalizationFlags(sum(flag for flag in _FLAGS if getattr(flags, str(flag.name))))
+
+    def mean_desc(self) -> MemoryDesc:
+        """The descriptor of the means; the zero descriptor where there are none."""
+        return self._exec_args().get(ARG_MEAN, _NO_DESC)
+
+    def variance_desc(self) -> MemoryDesc:
+        """The descriptor of the variances; the zero descriptor where there are none."""
+        return self._exec_args().get(ARG_VARIANCE, _NO_DESC)
+
+    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+        found = {name: mds for name, mds in super()._named().items() if name}
+        problem = self._norm
+        if problem is not None and (problem.flags.use_scale or problem.flags.use_shift):
+            found["weights"] = problem.weights
+            if isinstance(problem, NormBackwardProblem) and problem.has_weights:
+                found["diff_weights"] = problem.diff_weights
+        return found
+
+    def _how(self) -> str:
+        problem = self._norm
+        if problem is None:
+            return ""
+        flags = "".join(letter for letter, is_set in _letters(problem.flags) if is_set)
+        groups = f" groups:{problem.groups}" if self._norm_kind is NormKind.group else ""
+        return f"flags:{flags or '-'} eps:{problem.epsilon:g}{groups}"
+
+    def get_kind(self) -> str:
+        """The primitive kind: "batch_normalization", ..."""
+        return f"{self._norm_kind.value}_normalization"
+
+    def _groups(self, what: str, arguments: Any, src: MemoryDesc) -> int:
+        """The groups of the arguments; 1 where there are none."""
+        return 1
+
+    def _parts(self, what: str, arguments: Any, src: MemoryDesc) -> tuple[NormFlags, float, int]:
+        """Flags, epsilon and groups of the arguments, checked."""
+        flags = NormalizationFlags.parse(arguments.flags, what)
+        epsilon = to_f32(arguments.epsilon, f"{what}: epsilon")
+        if not (isfinite(epsilon) and epsilon >= 0):
+            why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
+            raise InvalidArguments(f"{what}: epsilon is {epsilon:g}", code="RS-P06", why=why, hint=hint)
+        _check_data(what, src)
+        _check_flags(what, flags, self._norm_kind)
+        return flags.values_of(), epsilon, self._groups(what, arguments, src)
+
+    def _stat_desc(self, what: str, arguments: Any, src: MemoryDesc, groups: int) -> MemoryDesc:
+        """The descriptor of the statistics."""
+        dims = stat_dims(self._norm_kind, src.dims, groups)
+        return MemoryDesc(dims, "f32") if dims else MemoryDesc((1,), "f32")
+
+    def _weight_desc(self, what: str, arguments: Any, src: MemoryDesc, name: str) -> MemoryDesc:
+        """The descriptor of scale and shift, of the type that argument `name` has."""
+        kind = parse_type(getattr(arguments, name, "f32"))
+        if kind.name not in _WEIGHT_TYPES:
+            raise Unimplemented(
+                f"{what}: {name} is {kind}",
+                code="RS-L02",
+                why=f"scale and shift are {', '.join(_WEIGHT_TYPES)}",
+                hint="leave it out for f32",
+            )
+        return MemoryDesc((src.dims[-1 if self._norm_kind is NormKind.layer else 1],), kind, "a")
+
+
+class NormalizationForwardPrimitiveDesc(NormalizationPrimitiveDesc):
+    """What forward normalizations share."""
+
+    __slots__ = ()
+
+    def _parsed_kind(self, arguments: Any) -> PropKind:
+        return parse_forward_kind(self.form.what, arguments.prop_kind)
+
+    def _problem(self, what: str, arguments: Any) -> tuple[NormForwardProblem, dict[int, MemoryDesc]]:
+        is_training = self._parsed_kind(arguments) is PropKind.forward_training
+        src = check_known(what, "src", arguments.src)
+        dst = resolved(check_open(what, "dst", arguments.dst), src)
+        check_same_dims(what, [("src", src), ("dst", dst)])
+        check_written(what, "dst", dst)
+        flags, epsilon, groups = self._parts(what, arguments, src)
+        _check_data(what, dst)
+        attr = check_attributes(what, parse_attr(what, arguments.attr), "scales", "post_ops")
+        check_attr_of(what, attr, {ARG_SRC: src, ARG_DST: dst})
+        problem = self._norm = NormForwardProblem(
+            self._norm_kind,
+            src,
+            dst,
+            self._stat_desc(what, arguments, src, groups),
+            self._weight_desc(what, arguments, src, "scale_shift_data_type"),
+            flags,
+            is_training,
+            groups,
+            epsilon,
+            attr,
+        )
+        return problem, {**problem.reads(), ARG_DST: dst}
+
+
+class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
+    """What backward normalizations share."""
+
+    _hint_kind: ClassVar[type[NormalizationForwardPrimitiveDesc]]
+
+    __slots__ = ()
+
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return self.form.of(*hint_moved(*self._placed(args, named), self._hint_place()))
+
+    def _placed(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments in the order of the form."""
+        return args, named
+
+    def _hint_place(self) -> int:
+        return list(self.form.shown.parameters).index("hint_pd")
+
+    def _copied(self) -> tuple[Any, ...]:
+        return tuple(self._made_of._replace(attr=self.get_primitive_attr(), hint_pd=None))
+
+    def _parsed_kind(self, arguments: Any) -> PropKind:
+        kind = PropKind.parse(arguments.prop_kind, self.form.what)
+        if kind in (PropKind.backward, PropKind.backward_data):
+            return kind
+        raise InvalidArguments(
+            f"{self.form.what}: prop_kind is {kind}",
+            code="RS-S05",
+            why="a backward normalization is backward or backward_data",
+            hint="backward writes the gradients of scale and shift too",
+        )
+
+    def _problem(self, what: str, arguments: Any) -> tuple[NormBackwardProblem, dict[int, MemoryDesc]]:
+        kind = self._parsed_kind(arguments)
+        src = check_known(what, "src", arguments.src)
+        diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), src)
+        diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), src)
+        check_same_dims(what, [("src", src), ("diff_src", diff_src), ("diff_dst", diff_dst)])
+        check_written(what, "diff_src", diff_src)
+        flags, epsilon, groups = self._parts(what, arguments, src)
+        hint = parse_hint(what, arguments.hint_pd, self._hint_kind)
+        if isinstance(hint, NormalizationForwardPrimitiveDesc):
+            own = (flags, groups, src.dims, PropKind.forward_training)
+            theirs = hint._problem_of()
+            found = theirs.flags, theirs.groups, theirs.src.dims, hint._prop_kind
+            pairs = zip(("flags", "groups", "dims", "prop_kind"), zip(found, own, strict=True), strict=True)
+            check_hint(what, dict(pairs))
+        attr = check_attributes(what, parse_attr(what, arguments.attr))
+        problem = self._norm = NormBackwardProblem(
+            self._norm_kind,
+            src,
+            diff_src,
+            diff_dst,
+            self._stat_desc(what, arguments, src, groups),
+            self._weight_desc(what, arguments, src, "scale_shift_data_type"),
+            self._weight_desc(what, arguments, src, "diff_scale_shift_data_type"),
+            flags,
+            kind is PropKind.backward,
+            groups,
+            epsilon,
+            attr,
+        )
+        return problem, {**problem.reads(), ARG_DIFF_SRC: diff_src}
+
+
+# --- checks -------------------------------------------------------------------------------------------------
+
+
+def _check_data(what: str, md: MemoryDesc) -> None:
+    if not is_provided(md):
+        raise Unimplemented(
+            f"{what}: {md.data_type} is not normalized",
+            code="RS-L02",
+            where=str(md),
+            why="tensors are f32, bf16, f16, s8 or u8",
+            hint="reorder into one of these first",
+        )
+    if md.ndims < 2:
+        why = f"it has {md.ndims} dims, 2 or more are needed"
+        hint = "give it a batch of 1"
+        raise InvalidArguments(
+            f"{what}: a tensor of too few dims", code="RS-R10", where=str(md), why=why, hint=hint
+        )
+
+
+def _check_flags(what: str, flags: NormalizationFlags, kind: NormKind) -> None:
+    fused = NormalizationFlags.fuse_norm_relu | NormalizationFlags.fuse_norm_add_relu
+    if flags & fused == fused:
+        why, hint = "fuse_norm_relu and fuse_norm_add_relu are two ways", "take one of them"
+        raise InvalidArguments(f"{what}: two fused functions", code="RS-V04", why=why, hint=hint)
+    if flags & fused and kind is not NormKind.batch:
+        raise Unimplemented(
+            f"{what}: a fused relu",
+            code="RS-V04",
+            why="batch normalization alone has one",
+            hint="use a post-op: PostOps.append_eltwise('relu')",
+        )
+    if flags & NormalizationFlags.rms_norm and kind is NormKind.batch:
+        why, hint = "layer and group normalization alone have it", "leave it out"
+        raise Unimplemented(f"{what}: rms_norm", code="RS-V04", why=why, hint=hint)
+
+
+def _letters(flags: NormFlags) -> tuple[tuple[str, bool], ...]:
+    """The flags by benchdnn's letters."""
+    return (
+        ("G", flags.use_global_stats),
+        ("C", flags.use_scale),
+        ("H", flags.use_shift),
+        ("R", flags.fuse_norm_relu),
+        ("A", flags.fuse_norm_add_relu),
+        ("M", flags.rms_norm),
+    )
