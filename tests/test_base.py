@@ -154,7 +154,6 @@ IMPOSSIBLE = [
     (CPU, NCHW, CPU, desc((2, 17, 3), "f32", "abc")),
     (CPU, NCHW, CPU, desc((2, 16, 3, 5), "f32", "nchw")),
     (CPU, ANY, CPU, NCHW),
-    (CPU, NCHW, CPU, ANY),
     (CPU, rs.MemoryDesc(), CPU, NCHW),
     (CPU, NCHW, CPU, rs.MemoryDesc()),
     (CPU, NCHW, CPU, rs.MemoryDesc.from_strides(NCHW.dims, "f32", (0, 15, 5, 1))),
@@ -198,7 +197,7 @@ def test_allow_empty_that_is_neither_yes_nor_no_is_refused_whatever_the_problem(
 
 
 def test_allow_empty_may_be_given_by_position():
-    assert not PD(CPU, NCHW, CPU, ANY, None, True)
+    assert not PD(CPU, ANY, CPU, NCHW, None, True)
     assert not PD(rs.Memory(NCHW, CPU), rs.Memory(desc((3,), "f32", "a"), CPU), None, True)
 
 

@@ -176,9 +176,8 @@ JUNK = [
     "nhwc\0",
     "nnhwc",
     "nChw8",
-    "any",
     "undef",
-    rs.FormatTag.any,
+    rs.FormatTag.undef,
     rs.s4,
     0,
     1.5,
@@ -206,7 +205,6 @@ JUNK = [
     Unhashable(),
     Incomparable(),
     rs.MemoryDesc(),
-    rs.MemoryDesc(DIMS, "f32", "any"),
     rs.Memory(),
     rs.PrimitiveAttr(),
 ]

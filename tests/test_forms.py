@@ -16,7 +16,7 @@ PD = {kind.kind: kind.PrimitiveDesc for kind in (rs.Reorder, rs.Concat, rs.Sum)}
 PD |= {kind.kind: kind.PrimitiveDesc for kind in (rs.ShuffleForward, rs.ShuffleBackward)}
 
 SIGNATURES = {
-    "Reorder": "(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False)",
+    "Reorder": "(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False, hint=None)",
     "Concat": "(engine, axis, srcs, dst=None, attr=None, allow_empty=False)",
     "Sum": "(engine, scales, srcs, dst=None, attr=None, allow_empty=False)",
     "ShuffleForward": "(desc, engine, attr=None, allow_empty=False)",
@@ -67,7 +67,7 @@ def test_names_of_arguments_serve_for_every_form():
 def test_errors_of_python_name_what_is_public(kind):
     with pytest.raises(TypeError) as caught:
         kind().execute(STREAM, 1, 2, 3, 4)
-    assert str(caught.value).startswith(f"{kind.kind}.execute() takes from 3 to 4 positional arguments")
+    assert str(caught.value).startswith(f"{kind.kind}.execute() takes from 1 to 4 positional arguments")
     with pytest.raises(TypeError, match=rf"^{kind.kind}\(\) got an unexpected keyword argument 'x'"):
         kind(x=1)
     assert kind.execute.__doc__.startswith("`execute(stream, src")

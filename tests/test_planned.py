@@ -214,7 +214,6 @@ def test_a_physical_array_is_planned_with_src():
 
 WRONG = [
     ((X, "nhw"), {}, rs.InvalidArguments),
-    ((X, "any"), {}, rs.InvalidArguments),
     ((X, (0, 0, 0, 0)), {}, rs.InvalidArguments),
     ((X, {}), {}, rs.InvalidArguments),
     ((X, None), {"dtype": "f31"}, rs.InvalidArguments),

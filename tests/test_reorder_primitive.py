@@ -251,11 +251,37 @@ def test_blocks_that_do_not_nest_have_nothing_to_do_without_elements(engine):
 
 
 def test_any_and_empty_descriptors_are_refused_by_name():
-    for args, name in (((CPU, ANY, CPU, NCHW), "src"), ((CPU, NCHW, CPU, ANY), "dst")):
-        with refused(f"reorder: {name}", "'any'", where=(NCHW, ANY)):
-            PD(*args)
+    with refused("reorder: src", "'any'", where=(NCHW, ANY)):
+        PD(CPU, ANY, CPU, NCHW)
+    with refused("reorder: src", "'any'"):
+        PD(CPU, ANY, CPU, ANY)
     with refused("reorder: src", "it is empty"):
         PD(CPU, rs.MemoryDesc(), CPU, NCHW)
+
+
+@pytest.mark.parametrize("format", ["nchw", "nhwc", "nChw8c", "ABcd4b4a"])
+def test_a_destination_of_any_format_is_that_of_the_source_or_of_the_hint(format):
+    like, open_md = desc((2, 17, 3, 5), "s8", format), desc((2, 17, 3, 5), "s8", "any")
+    src = like.as_type("f32")
+    assert PD(CPU, src, CPU, open_md).dst_desc() == like
+    for hint in (like, src, PD(CPU, src, CPU, NCHW)):
+        assert PD(CPU, NCHW, CPU, open_md, hint=hint).dst_desc() == like
+    assert PD(CPU, NCHW, CPU, like, hint=NCHW).dst_desc() == like
+    with refused("hint is no rs.MemoryDesc"):
+        PD(CPU, NCHW, CPU, open_md, hint="nchw")
+    x = np.arange(510, dtype=np.float32).reshape(2, 17, 3, 5)
+    held = rs.reorder(x, format)
+    for dst in ("any", rs.FormatTag.any, ANY):
+        made = rs.reorder(held, dst)
+        assert (made if isinstance(made, rs.Memory) else rs.Memory.from_numpy(made)).desc == src
+
+
+def test_the_format_of_the_source_is_taken_without_its_gaps():
+    src = rs.MemoryDesc((2, 3), "f32", (1, 5))
+    assert PD(CPU, src, CPU, rs.MemoryDesc((2, 3), "s8", "any")).dst_desc() == desc((2, 3), "s8", "ba")
+    runtime = desc((rs.RUNTIME_DIM, 3), "f32", "ab")
+    with refused("reorder: dst", "'any'"):
+        PD(CPU, runtime, CPU, rs.MemoryDesc((rs.RUNTIME_DIM, 3), "f32", "any"))
 
 
 @pytest.mark.parametrize("strides", [(0, 15, 5, 1), (255, 15, 5, 0), (15, 5, 3, 1), (1, 1, 1, 1)])

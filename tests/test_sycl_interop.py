@@ -271,3 +271,16 @@ def test_one_event_for_deps_is_refused_with_the_way_out(engine, dpctl):
     src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
     with pytest.raises(InvalidArguments, match="SyclEvent is no list"):
         rs.Reorder(src, dst).execute_sycl(rs.Stream(engine), src, dst, deps=dpctl.SyclEvent())
+
+
+def test_the_constructors_and_getters_of_the_first_version_do_the_same(engine):
+    device, context = engine.get_sycl_device(), engine.get_sycl_context()
+    assert (device, context) == (interop.get_device(engine), interop.get_context(engine))
+    assert rs.Engine("sycl", device, context) is rs.Engine(engine.kind, device, context) is engine
+    queue = rs.Stream(engine, "out_of_order").get_sycl_queue()
+    stream = rs.Stream(engine, queue)
+    assert stream.get_sycl_queue() == queue
+    assert stream.flags is rs.StreamFlags.out_of_order
+    for wrong in (lambda: rs.Engine("sycl", 0, context), lambda: rs.Stream(rs.Engine("cpu"), queue)):
+        with pytest.raises(rs.InvalidArguments):
+            wrong()

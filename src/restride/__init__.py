@@ -11,6 +11,7 @@ import typing as _typing
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
 from . import version
 from .arrays import reorder
+from .desc.algorithm import Algorithm, ScratchpadMode
 from .desc.arguments import (
     ARG_ATTR_OUTPUT_SCALES,
     ARG_ATTR_POST_OP_DW,
@@ -57,7 +58,9 @@ from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .frontend.results import empty
 from .loading import load_whole as _load_whole
-from .primitives.prop_kind import PropKind
+from .primitives.base import PrimitiveDescBase as PrimitiveDesc
+from .primitives.primitive import Primitive
+from .primitives.prop_kind import PrimitiveKind, PropKind
 from .primitives.query import Query
 from .primitives.reorder import Reorder
 from .runtime.alloc import NO_DATA
@@ -160,6 +163,7 @@ __all__ = [
     "RUNTIME_DIM",
     "RUNTIME_F32_VAL",
     "RUNTIME_S32_VAL",
+    "Algorithm",
     "BatchNormalizationBackward",
     "BatchNormalizationForward",
     "Binary",
@@ -188,12 +192,16 @@ __all__ = [
     "Plan",
     "PostOps",
     "Prediction",
+    "Primitive",
     "PrimitiveAttr",
+    "PrimitiveDesc",
+    "PrimitiveKind",
     "PropKind",
     "Query",
     "Reduction",
     "Reorder",
     "RuntimeFailure",
+    "ScratchpadMode",
     "ShuffleBackward",
     "ShuffleForward",
     "SoftmaxBackward",

@@ -28,10 +28,9 @@ import ml_dtypes
 import numpy as np
 
 from .desc.parse import parse_int, parse_ints, short_repr
-from .desc.tags import MAX_NDIMS
 from .errors import Error, InvalidArguments
 from .frontend.groups import by_count
-from .frontend.openvino_ir import Port, RawLayer, find_layers, to_int
+from .frontend.openvino_ir import MOST_AXES, Port, RawLayer, find_layers, to_int
 from .frontend.xml_source import opened
 from .runtime.memory import Memory
 from .shuffles import shuffle_channels
@@ -237,12 +236,12 @@ def _parse_shape(shape: object) -> tuple[int, ...]:
             hint = "-1 stands for an extent that is not known"
             why = "an extent is 0 or more, and below 2**63"
             raise InvalidArguments(f"shape[{i}] is {short_repr(n)}", code="RS-O01", why=why, hint=hint)
-    if 1 <= len(dims) <= MAX_NDIMS:
+    if 1 <= len(dims) <= MOST_AXES:
         return dims
     raise InvalidArguments(
         f"the tensor has {len(dims)} axes",
         code="RS-O01",
-        why=f"its shape is expected to be of 1 to {MAX_NDIMS} dims",
+        why=f"its shape is expected to be of 1 to {MOST_AXES} dims",
         hint="" if dims else "a model whose ranks are not known: reshape it before it is saved",
     )
 

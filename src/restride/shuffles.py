@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from time import perf_counter
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.memory_desc import MemoryDesc
-from .desc.tags import Tag
+from .desc.tags import MAX_NDIMS, Tag
 from .errors import Error, InvalidArguments
 from .foreign import is_masked
 from .frontend.array_key import read_from, write_to
@@ -26,6 +27,7 @@ from .primitives.checks import check_destination, check_memory, share_bytes
 from .primitives.implementation import Implementation
 from .primitives.primitive import run
 from .primitives.shuffle_pd import describe_shuffle, find_shuffle
+from .runtime.alloc import Array
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -116,6 +118,8 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
             raise told_to_owner(x if is_foreign(x) else out, error) from None
         return back_to(x, made) if out is None else written(out)
     x = as_array(x, f"{rule.call}: x")
+    if _is_array(x) and x.ndim > MAX_NDIMS:
+        return _of_many_axes(rule, x, axis, number, out)
     engine = engine_of(x, out, None)
     # A memory has one of our types: bits of others have no place there.
     has_bits = _is_array(x) and (out is None or _is_array(out))
@@ -137,6 +141,25 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
     if out is not None:
         return out
     return target if dtype is None else of_bits(np.asarray(target), dtype)
+
+
+def _of_many_axes(rule: Rule, x: Array, axis: int, number: int, out: Any) -> Any:
+    """An array of more axes than a descriptor has: those before the axis as one, and those after it (O04)."""
+    at, _ = rule.split(x.shape, axis, number)
+    rows = prod(x.shape[:at]), x.shape[at], prod(x.shape[at + 1 :])
+    made = _shuffled(rule, np.asarray(x).reshape(rows), 1, number, None).reshape(x.shape)
+    if out is None:
+        return made
+    if not _is_array(out) or out.shape != x.shape or out.dtype != x.dtype or not out.flags.writeable:
+        raise InvalidArguments(
+            f"{rule.call}: out will not do",
+            code="RS-A07",
+            where=f"x {x.shape} {x.dtype}",
+            why=f"beyond {MAX_NDIMS} axes it is a writable array of the shape and the type of x",
+            hint="leave out out",
+        )
+    out[...] = made
+    return out
 
 
 def _is_array(value: object) -> bool:

@@ -15,8 +15,14 @@ from .runtime.alloc import extent
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.stream import Stream
-from .runtime.sycl import USM_KINDS, SyclDevice, device_in, why_none
-from .runtime.sycl_sdk import Sdk, find_sdk
+from .runtime.sycl import (
+    USM_KINDS,
+    SyclDevice,
+    checked_device,
+    checked_queue,
+    no_sycl_device,
+    sycl_device,
+)
 
 __all__ = [
     "execute",
@@ -36,18 +42,7 @@ def make_engine(device: Any, context: Any) -> Engine:
     `device`: a `dpctl.SyclDevice`; `context`: a `dpctl.SyclContext` that holds it. Raises InvalidArguments
     for a device that is not in the context (P08), or without dpctl.
     """
-    sdk = _sdk("make_engine")
-    _check_is("make_engine", "device", device, sdk.dpctl.SyclDevice)
-    _check_is("make_engine", "context", context, sdk.dpctl.SyclContext)
-    if device not in context.get_devices():
-        raise InvalidArguments(
-            "sycl_interop.make_engine: the device is not in the context",
-            code="RS-P08",
-            where=f"device {device.name}",
-            why=f"the context holds {[held.name for held in context.get_devices()]} (P08)",
-            hint="pass dpctl.SyclContext(device)",
-        )
-    return Engine.of_device(device_in(sdk, device, context))
+    return Engine.of_device(checked_device("sycl_interop.make_engine", device, context))
 
 
 def get_device(engine: Engine) -> Any:
@@ -66,17 +61,7 @@ def make_stream(engine: Engine, queue: Any) -> Stream:
     Raises InvalidArguments for a queue whose device or context is not the engine's.
     """
     device = _device("make_stream", engine)
-    _check_is("make_stream", "queue", queue, device.sdk.dpctl.SyclQueue)
-    same = (queue.sycl_device == device.device, queue.sycl_context == device.context)
-    if all(same):
-        return Stream.of_queue(engine, queue)
-    raise InvalidArguments(
-        "sycl_interop.make_stream: the queue is not the engine's",
-        code="RS-P08",
-        where=f"engine {engine}",
-        why=f"its {'context' if same[0] else 'device'} is another (P08)",
-        hint="pass a queue of get_context(engine) and get_device(engine), or make the engine of the queue's",
-    )
+    return Stream.of_queue(engine, checked_queue("sycl_interop.make_stream", device, queue))
 
 
 def get_queue(stream: Stream) -> Any:
@@ -121,27 +106,10 @@ def execute(prim: Any, stream: Stream, args: Mapping[int, Memory], deps: Iterabl
     raise _wrong("execute", f"{type(prim).__name__} is no primitive")
 
 
-def _sdk(what: str) -> Sdk:
-    sdk = find_sdk()
-    if sdk is not None:
-        return sdk
-    why, hint = why_none()
-    raise InvalidArguments(f"sycl_interop.{what}: there is no SYCL", code="RS-P08", why=why, hint=hint)
-
-
 def _device(what: str, engine: object) -> SyclDevice:
-    if isinstance(engine, Engine) and isinstance(engine.device, SyclDevice):
-        return engine.device
-    why = f"{engine} runs on the host" if isinstance(engine, Engine) else f"{type(engine).__name__} is none"
-    hint = 'use rs.Engine("gpu"), rs.Engine("sycl") or make_engine(device, context)'
-    raise InvalidArguments(
-        f"sycl_interop.{what}: the engine is no SYCL device", code="RS-P08", why=f"{why} (P08)", hint=hint
-    )
-
-
-def _check_is(what: str, name: str, given: object, kind: type) -> None:
-    if not isinstance(given, kind):
-        raise _wrong(what, f"{name} is {type(given).__name__}, no dpctl.{kind.__name__}")
+    if isinstance(engine, Engine):
+        return sycl_device(f"sycl_interop.{what}", engine.device)
+    raise no_sycl_device(f"sycl_interop.{what}", f"{type(engine).__name__} is none")
 
 
 def _wrong(what: str, why: str) -> InvalidArguments:

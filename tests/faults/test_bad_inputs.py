@@ -393,7 +393,7 @@ def test_26_empty_things_and_any_are_refused_by_what_is_missing(engine):
     with refused("format 'any' is a placeholder"):
         rs.Memory(rs.MemoryDesc(DIMS, "f32", "any"), engine)
     with refused("'any'"):
-        rs.reorder(X, "any")
+        rs.Reorder.PrimitiveDesc(engine, rs.MemoryDesc(DIMS, "f32", "any"), engine, src.desc)
     with refused("zero descriptor"):
         rs.Memory(rs.MemoryDesc(), engine)
     check_untouched(dst.data)

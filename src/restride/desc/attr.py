@@ -12,6 +12,7 @@ from typing import Any
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
+from .algorithm import ScratchpadMode
 from .attr_value import ARG_SRC, Attr, Compensation, Factor, common_scale, is_neutral, without_neutral
 from .factor_parse import (
     RUNTIME_F32_VAL,
@@ -132,7 +133,7 @@ def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
 # --- attr --------------------------------------------------------------------
 # Primitive attributes: scales, zero points, post-ops, scratchpad mode (R22–R33).
 
-SCRATCHPAD_MODES = ("library", "user")
+SCRATCHPAD_MODES = tuple(mode.value for mode in ScratchpadMode)
 
 
 class PrimitiveAttr(ModeAttr):
@@ -283,17 +284,17 @@ class PrimitiveAttr(ModeAttr):
         wanted = self._compensation
         return None if wanted is None else (wanted.mask, wanted.s8s8, wanted.zero_point)
 
-    def set_scratchpad_mode(self, mode: str) -> None:
-        """Who owns the scratchpad: `"library"` or `"user"` (R33)."""
+    def set_scratchpad_mode(self, mode: ScratchpadMode | str) -> None:
+        """Who owns the scratchpad: a `ScratchpadMode`, or its word, "library" or "user" (R33)."""
         mode = plain_text(mode)
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
             what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"
             raise InvalidArguments(what, code="RS-V04", why="it must be 'library' or 'user'", hint=hint)
         self._scratchpad = mode
 
-    def get_scratchpad_mode(self) -> str:
-        """`"library"` or `"user"`."""
-        return self._scratchpad
+    def get_scratchpad_mode(self) -> ScratchpadMode:
+        """What was set, which equals its word; "library" at first."""
+        return ScratchpadMode(self._scratchpad)
 
 
 def _values_of(factor: Factor) -> list[Any]:

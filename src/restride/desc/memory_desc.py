@@ -9,7 +9,7 @@ from typing import Any
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from . import derive, text_forms
-from .array_names import ArrayNames
+from .accessors import Accessors
 from .build import Format, check_range, equality_key, parse_arguments, size_in_bytes
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, index_of, is_injective
 from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type, renamed
@@ -17,7 +17,7 @@ from .text_forms import describe, matching_tag, verbose
 from .viewer import ViewMethods
 
 
-class MemoryDesc(ViewMethods, ArrayNames):
+class MemoryDesc(ViewMethods, Accessors):
     """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, a list of inner
@@ -42,8 +42,8 @@ class MemoryDesc(ViewMethods, ArrayNames):
         dims: Sequence[int] = (),
         data_type: Any = DataType.undef,
         format: Format = None,
-        *,
         allow_empty: bool = False,
+        *,
         strict: bool = False,
         dtype: Any = None,
     ) -> None:
@@ -278,7 +278,7 @@ class MemoryDesc(ViewMethods, ArrayNames):
     # Derived descriptors
 
     def submemory_desc(
-        self, dims: Sequence[int], offsets: Sequence[int], *, allow_empty: bool = False
+        self, dims: Sequence[int], offsets: Sequence[int], allow_empty: bool = False
     ) -> MemoryDesc:
         """The window of `dims` elements from `offsets`: the parent's strides, a shifted offset0 (M20, M21).
 
@@ -287,7 +287,7 @@ class MemoryDesc(ViewMethods, ArrayNames):
         """
         return self._derive(derive.submemory, (dims, offsets), allow_empty)
 
-    def reshape(self, dims: Sequence[int], *, allow_empty: bool = False) -> MemoryDesc:
+    def reshape(self, dims: Sequence[int], allow_empty: bool = False) -> MemoryDesc:
         """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join
         (M26–M28).
 
@@ -296,7 +296,7 @@ class MemoryDesc(ViewMethods, ArrayNames):
         """
         return self._derive(derive.reshape, (dims,), allow_empty)
 
-    def permute_axes(self, perm: Sequence[int], *, allow_empty: bool = False) -> MemoryDesc:
+    def permute_axes(self, perm: Sequence[int], allow_empty: bool = False) -> MemoryDesc:
         """The same memory with renamed axes: `new.dims[perm[i]] == old.dims[i]` (M24, M25).
 
         Raises InvalidArguments unless `perm` holds each axis once.

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments, OutOfMemory, Unimplemented
+from ..foreign import plain_text
+from .algorithm import Algorithm
 from .memory_desc import MemoryDesc
 from .parse import f32_bits, one_of, parse_int, short_repr, to_f32
 from .text_forms import order_tag
@@ -178,29 +180,44 @@ class PostOps:
             )
         self._entries += (op,)
 
-    def append_eltwise(self, alg: str, alpha: float = 0.0, beta: float = 0.0, scale: float = 1.0) -> None:
+    def append_eltwise(
+        self, alg: Algorithm | str, alpha: float | None = None, beta: float = 0.0, scale: float = 1.0
+    ) -> None:
         """Replace the result by `scale * alg(result; alpha, beta)` (P06).
 
-        `alg` is a name of oneDNN, as `"relu"` or `"eltwise_relu"`. Raises InvalidArguments for other names,
-        and for a clip to an empty range.
+        `alg` is an `Algorithm` or its word, as "relu" or "eltwise_relu". `alpha`: 0 unless given, of
+        soft_relu 1, as the document has it. Raises InvalidArguments for other names, and for a clip to an
+        empty range.
         """
-        name = _parse_alg("append_eltwise", alg, "eltwise_", ELTWISE)
+        name, alpha, beta = _of_older(alg, alpha, beta)
+        name = _parse_alg("append_eltwise", name, "eltwise_", ELTWISE)
+        alpha = _USUAL_ALPHA.get(name, 0.0) if alpha is None else alpha
         numbers = {"alpha": alpha, "beta": beta, "scale": scale}
         op = EltwiseOp(name, *(to_f32(v, f"append_eltwise: {key}") for key, v in numbers.items()))
         check_clip(op)
         self._check_length("append_eltwise")
         self._entries += (op,)
 
-    def append_binary(self, alg: str, desc: MemoryDesc) -> None:
+    def append_binary(self, alg: Algorithm | str, desc: MemoryDesc) -> None:
         """Replace the result by `alg(result, other)`, `other` being a tensor of `desc` (P06).
 
-        `alg` is a name of oneDNN, as `"add"` or `"binary_add"`. `desc` has the rank of dst; its dims are
-        those of dst or 1. Raises InvalidArguments for other names, and for a descriptor that is not concrete.
+        `alg` is an `Algorithm` or its word, as "add" or "binary_add". `desc` has the rank of dst; its dims
+        are those of dst or 1. Raises InvalidArguments for other names, and for a descriptor that is not
+        concrete.
         """
         name = _parse_alg("append_binary", alg, "binary_", BINARY)
         _check_operand(desc)
         self._check_length("append_binary")
         self._entries += (BinaryOp(name, desc),)
+
+    def append_dw(self, *_: Any) -> None:
+        """Raise Unimplemented: a depthwise convolution follows convolutions alone (P06)."""
+        raise Unimplemented(
+            "append_dw: there is no depthwise post-op",
+            code="RS-P06",
+            why="it follows a convolution, and neither reorders nor sums are one",
+            hint="leave it out; append_eltwise, append_binary and append_sum are there",
+        )
 
     def kind(self, index: int) -> str:
         """`"sum"`, `"eltwise"` or `"binary"`. Raises InvalidArguments beyond the chain."""
@@ -250,8 +267,26 @@ class PostOps:
         )
 
 
+# What a function takes for alpha where none is given; 0 for all others.
+_USUAL_ALPHA = {"soft_relu": 1.0}
+
+
+def _of_older(alg: object, alpha: Any, beta: Any) -> tuple[object, Any, Any]:
+    """An eltwise function of an older version of oneDNN as the one that has taken its place."""
+    name = plain_text(alg)
+    if not isinstance(name, str):
+        return alg, alpha, beta
+    if name == "eltwise_gelu":
+        return "gelu_tanh", alpha, beta
+    if name in ("bounded_relu", "eltwise_bounded_relu"):
+        return "clip", 0.0, 0.0 if alpha is None else alpha
+    if name in ("logsigmoid", "eltwise_logsigmoid"):
+        return "soft_relu", -1.0, beta
+    return name, alpha, beta
+
+
 def _parse_alg(call: str, alg: object, prefix: str, known: tuple[str, ...]) -> str:
-    name = alg.removeprefix(prefix) if isinstance(alg, str) else ""
+    name = str.removeprefix(alg, prefix) if isinstance(alg, str) else ""
     if name in known:
         return name
     others = {word: ours for word, ours in _OTHER_WORDS.items() if ours in known}

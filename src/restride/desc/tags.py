@@ -220,11 +220,25 @@ def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
             )
 
 
-class FormatTag(enum.Enum):
+class _TagNames(enum.EnumType):
+    """Every tag of the grammar is an attribute of `FormatTag`: those that are no members, as `Tag` values."""
+
+    def __getattr__(cls, name: str) -> Tag | GenericTag:
+        if not name.startswith("_"):
+            try:
+                return parse_tag(name)
+            except InvalidArguments:
+                pass
+        raise AttributeError(f"FormatTag has no {name!r}: FormatTag.parse tells what is wrong with a tag")
+
+
+class FormatTag(enum.Enum, metaclass=_TagNames):
     """oneDNN's named format tags (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
 
     An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which
-    parses back. Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset, output.
+    parses back. Every other tag of the grammar is an attribute too, as the value that `parse` gives:
+    `FormatTag.nChw16c`. Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset,
+    output.
     """
 
     undef = "undef"

@@ -302,8 +302,9 @@ def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, 
     parts = _items(parts, entry) if isinstance(parts, tuple | list) else ()
     if not parts or not isinstance(parts[0], str):
         raise _no_chain(entry)
-    name, *params = parts
-    name = plain_text(name).removeprefix("eltwise_").removeprefix("binary_")
+    alg, *params = parts
+    alg = plain_text(alg)
+    name = alg.removeprefix("eltwise_").removeprefix("binary_")
     if name == "sum":
         chain.append_sum(*params[:3])
     elif name in BINARY and len(params) == 1:
@@ -313,7 +314,7 @@ def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, 
     elif name in BINARY or len(params) > 3:
         raise _no_chain(entry)
     else:
-        chain.append_eltwise(name, *_eltwise_numbers(name, params, entry))
+        chain.append_eltwise(alg, *_eltwise_numbers(name, params, entry))
 
 
 # What functions that are nothing without their numbers take where none is given: torch's.

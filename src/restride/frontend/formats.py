@@ -17,6 +17,8 @@ from ..foreign import plain_text
 from ..runtime.describe import Described
 
 _FORMATS = (MemoryDesc, FormatTag, Tag, GenericTag)
+# Words for the format of the source.
+_OWN = ("any", "preserve_format")
 
 
 def format_key(dst: object) -> Hashable:
@@ -24,11 +26,13 @@ def format_key(dst: object) -> Hashable:
 
     Raises InvalidArguments for what names no layout, whether it has a hash or not.
     """
-    if dst is None or isinstance(dst, _FORMATS):
+    if dst is None or dst is FormatTag.any:
+        return None
+    if isinstance(dst, _FORMATS):
         return dst
     dst = plain_text(dst)
     if isinstance(dst, str):
-        return None if dst == "preserve_format" else dst
+        return None if dst in _OWN else dst
     if type(dst) is tuple and all(type(stride) is int for stride in dst):
         return dst
     is_sequence = isinstance(dst, Sequence) and not isinstance(dst, bytes | bytearray | memoryview)
@@ -97,7 +101,9 @@ def target_desc(src: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc:
 @lru_cache(maxsize=1024)
 def _target(src: MemoryDesc, dst: Any, data_type: DataType | None) -> MemoryDesc:
     if isinstance(dst, MemoryDesc):
-        return _target_of_desc(dst, data_type)
+        found = _target_of_desc(dst, data_type)
+        is_open = found.format_kind == "any" and found.ndims == src.ndims
+        return MemoryDesc(found.dims, found.data_type, _own_format(src)) if is_open else found
     if dst is None:
         return _same_format(src, data_type or src.data_type)
     return MemoryDesc(src.dims, data_type or src.data_type, dst)
@@ -119,8 +125,14 @@ def _same_format(src: MemoryDesc, data_type: DataType) -> MemoryDesc:
     """The same order of axes and blocks, dense."""
     if src.format_kind != "blocked":
         return src
+    return MemoryDesc(src.dims, data_type, _own_format(src))
+
+
+def _own_format(src: MemoryDesc) -> Tag | None:
+    if src.format_kind != "blocked":
+        return None
     order = sorted(range(src.ndims), key=lambda d: (-abs(src.strides[d]), d))
-    return MemoryDesc(src.dims, data_type, Tag(tuple(order), *src.layout.inner))
+    return Tag(tuple(order), *src.layout.inner)
 
 
 def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described:

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 
 from ..desc.parse import short_repr
-from ..desc.tags import MAX_NDIMS
 from ..errors import InvalidArguments
 from .xml_source import Source, visit
 
@@ -14,6 +13,8 @@ _ROOTS = ("net", "layers", "layer")
 _VERSIONS = range(1, 12)
 _MOST_LAYERS = 100_000
 _MOST_TEXT = 64
+MOST_AXES = 64
+"""The most axes of an array of NumPy."""
 _DIM_PATHS = (["input", "port", "dim"], ["output", "port", "dim"])
 _PORT_PATHS = (["input", "port"], ["output", "port"])
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -162,8 +163,8 @@ def _type_of(attributes: dict[str, str]) -> str:
 
 
 def _append_dim(layer: RawLayer, port: Port, text: str) -> None:
-    if len(port.dims) == MAX_NDIMS:
-        why = f"a tensor has at most {MAX_NDIMS} axes"
+    if len(port.dims) == MOST_AXES:
+        why = f"an array has at most {MOST_AXES} axes"
         raise InvalidArguments(
             "a <port> has too many dims",
             code="RS-F04",

@@ -61,7 +61,7 @@ _HOLDER, _HOLDER_BITS = 4503599627370496.0, 0x4330000000000000
 
 
 @dataclass(frozen=True, slots=True)
-class Algorithm:
+class EltwiseFunction:
     """A function of s, of s and alpha, or of s, alpha and beta; computed in the type of s or in f64."""
 
     function: Callable[..., Term[Any]]
@@ -306,27 +306,27 @@ def _head(x: Term[V]) -> Term[V]:
 
 
 FUNCTIONS = {
-    "relu": Algorithm(_relu, 2),
-    "linear": Algorithm(_linear, 3),
-    "clip": Algorithm(_clip, 3),
-    "clip_v2": Algorithm(_clip, 3),
-    "abs": Algorithm(_abs),
-    "nan_to_zero": Algorithm(_nan_to_zero),
-    "sqrt": Algorithm(_sqrt),
-    "square": Algorithm(_square),
-    "round": Algorithm(_round),
-    "hardsigmoid": Algorithm(hardsigmoid, 3),
-    "hardswish": Algorithm(_hardswish, 3),
-    "exp": Algorithm(exp, in_double=True),
-    "elu": Algorithm(_elu, 2, in_double=True),
-    "tanh": Algorithm(_tanh, in_double=True),
-    "logistic": Algorithm(logistic, in_double=True),
-    "swish": Algorithm(_swish, 2, in_double=True),
-    "gelu_tanh": Algorithm(_gelu_tanh, in_double=True),
-    "gelu_erf": Algorithm(_gelu_erf, in_double=True),
-    "mish": Algorithm(_mish, in_double=True),
-    "log": Algorithm(_log, in_double=True),
-    "soft_relu": Algorithm(_soft_relu, 2, in_double=True),
-    "pow": Algorithm(power_of, 3, in_double=True),
+    "relu": EltwiseFunction(_relu, 2),
+    "linear": EltwiseFunction(_linear, 3),
+    "clip": EltwiseFunction(_clip, 3),
+    "clip_v2": EltwiseFunction(_clip, 3),
+    "abs": EltwiseFunction(_abs),
+    "nan_to_zero": EltwiseFunction(_nan_to_zero),
+    "sqrt": EltwiseFunction(_sqrt),
+    "square": EltwiseFunction(_square),
+    "round": EltwiseFunction(_round),
+    "hardsigmoid": EltwiseFunction(hardsigmoid, 3),
+    "hardswish": EltwiseFunction(_hardswish, 3),
+    "exp": EltwiseFunction(exp, in_double=True),
+    "elu": EltwiseFunction(_elu, 2, in_double=True),
+    "tanh": EltwiseFunction(_tanh, in_double=True),
+    "logistic": EltwiseFunction(logistic, in_double=True),
+    "swish": EltwiseFunction(_swish, 2, in_double=True),
+    "gelu_tanh": EltwiseFunction(_gelu_tanh, in_double=True),
+    "gelu_erf": EltwiseFunction(_gelu_erf, in_double=True),
+    "mish": EltwiseFunction(_mish, in_double=True),
+    "log": EltwiseFunction(_log, in_double=True),
+    "soft_relu": EltwiseFunction(_soft_relu, 2, in_double=True),
+    "pow": EltwiseFunction(power_of, 3, in_double=True),
 }
 """The functions of oneDNN by their names there, without `eltwise_`."""

@@ -15,6 +15,7 @@ from ..runtime.facts import header
 from ..verbose import set_header
 from .forms import Form
 from .implementation import Implementation
+from .prop_kind import PrimitiveKind
 from .query import Query, parse_integer_query, parse_md_query
 
 set_header(header)
@@ -142,8 +143,9 @@ class PrimitiveDescBase:
         return PrimitiveAttr.of(self._attr)
 
     def get_kind(self) -> str:
-        """The primitive kind, such as "reorder"."""
-        return self.kind.lower()
+        """The primitive kind, such as `PrimitiveKind.reorder`, which equals its word."""
+        word = self.kind.lower()
+        return PrimitiveKind.__members__.get(word, word)
 
     def query_md(self, what: Query | str, index: int = 0) -> MemoryDesc:
         """A descriptor: `Query.src_md`, "src_md", "src", ...; exec_arg_md goes by argument number (R03).

@@ -28,6 +28,16 @@ def signature(*required: str, **optional: object) -> Signature:
     return Signature([*needed, *(Parameter(name, kind, default=value) for name, value in optional.items())])
 
 
+# Parameters by the names that the documents give them.
+_SEED_WORDS = {
+    "adesc": "desc",
+    "aengine": "engine",
+    "aprop_kind": "prop_kind",
+    "src": "src_mem",
+    "dst": "dst_mem",
+}
+
+
 class Form(NamedTuple, Generic[Given]):
     """One form of a call: what is called, how it is shown, and what makes a value of the arguments."""
 
@@ -36,11 +46,21 @@ class Form(NamedTuple, Generic[Given]):
     make: Callable[..., Given]
 
     def of(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
-        """`make` of the arguments. Raises WrongCall, in words of the signature, where they do not fit it."""
+        """`make` of the arguments. Raises WrongCall, in words of the signature, where they do not fit it.
+
+        Names are those of the signature, or of the documents: `adesc` is `desc`.
+        """
+        ours = {self._own_name(name): value for name, value in named.items()}
         try:
-            return self.make(*args, **named)
+            if len(ours) < len(named):
+                raise TypeError("an argument is given under two names")
+            return self.make(*args, **ours)
         except TypeError:
-            raise self._wrong(args, named) from None
+            raise self._wrong(args, named if len(ours) < len(named) else ours) from None
+
+    def _own_name(self, name: str) -> str:
+        ours = _SEED_WORDS.get(name, name)
+        return ours if name not in self.shown.parameters and ours in self.shown.parameters else name
 
     def _wrong(self, args: Sequence[Any], named: Mapping[str, Any]) -> WrongCall:
         try:

@@ -117,9 +117,21 @@ class Primitive:
 
     # --- execution ------------------------------------------------------------------------------------------
 
-    def execute(self, stream: Stream, src: Any, dst: Memory | None = None) -> None:
+    def __call__(self, *args: Any, **named: Any) -> None:
+        """`execute`, as a primitive is a function object."""
+        self.execute(*args, **named)
+
+    def execute(
+        self,
+        stream: Stream | None = None,
+        src: Any = None,
+        dst: Memory | None = None,
+        *,
+        astream: Stream | None = None,
+    ) -> None:
         """`execute(stream, src, dst)` by place, what is read first, or `execute(stream, {number: memory})`.
 
+        `astream` is the document's name of `stream`.
         Raises InvalidArguments, before anything is touched, for memories or streams that are not the
         primitive's, for a read-only or mapped destination, and for source and destination that overlap
         (N9, N10).
@@ -144,13 +156,19 @@ class Primitive:
             or (src._lo < dst._hi and dst._lo < src._hi)
             or flags.profile_exec
         ):
-            self._execute(stream, src, dst)
+            self._execute(astream if stream is None else stream, src, dst)
             return
         # The buffers are held by name: another thread may give the memories others meanwhile.
         self._direct(read[0], written[0], self._words)
 
     def execute_sycl(
-        self, stream: Stream, src: Any, dst: Memory | None = None, deps: Iterable[Any] = ()
+        self,
+        stream: Stream | None = None,
+        src: Any = None,
+        dst: Memory | None = None,
+        deps: Iterable[Any] = (),
+        *,
+        astream: Stream | None = None,
     ) -> Any:
         """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
 
@@ -159,9 +177,9 @@ class Primitive:
         """
         self._check_usable()
         check_has_events(self.kind, self._pd.get_engine())
-        return self._execute(stream, src, dst, checked_deps(self.kind, deps))
+        return self._execute(astream if stream is None else stream, src, dst, checked_deps(self.kind, deps))
 
-    def _execute(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
+    def _execute(self, stream: Any, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
         call = self._last
         if call is None or flags.profile_exec or flags.profile_create:
             return self._execute_checked(stream, src, dst, deps)
@@ -178,7 +196,7 @@ class Primitive:
         return self._execute_checked(stream, src, dst, deps) if event is None else event
 
     def _repeated(
-        self, call: Call, stream: Stream, memories: Sequence[Any], deps: Sequence[Any]
+        self, call: Call, stream: Any, memories: Sequence[Any], deps: Sequence[Any]
     ) -> Waitable | None:
         """Run what has been checked before, on memories in slots.
 
@@ -196,7 +214,7 @@ class Primitive:
             call = found
         return call.run(stream, memories, deps)
 
-    def _execute_checked(self, stream: Stream, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
+    def _execute_checked(self, stream: Any, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
         """Check everything, run, and give the event; `src` and `dst` as `execute` takes them."""
         impl, memories = self._check_usable(), self._parsed(src, dst)
         check_stream(self.kind, stream, impl.engine)

@@ -1,4 +1,4 @@
-"""Propagation kinds: what a primitive is for in a network (`dnnl::prop_kind`)."""
+"""Kinds: what a primitive does, and what it is for in a network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ import enum
 from ..desc.parse import one_of, short_repr
 from ..errors import InvalidArguments
 from ..foreign import plain_text
+
+
+class PrimitiveKind(enum.StrEnum):
+    """What a primitive does (`dnnl::primitive::kind`). Members equal their words."""
+
+    undef = "undef"
+    reorder = "reorder"
+    shuffle = "shuffle"
+    concat = "concat"
+    sum = "sum"
+    eltwise = "eltwise"
+    binary = "binary"
+    prelu = "prelu"
 
 
 class PropKind(enum.StrEnum):

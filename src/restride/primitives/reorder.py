@@ -20,6 +20,7 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream, StreamFlags
 from ..runtime.transfer import to_engine
+from .any_format import resolved
 from .base import DEFAULT_ATTR, PrimitiveDescBase
 from .checks import Names, check_memory, share_bytes
 from .forms import Form, signature
@@ -41,17 +42,18 @@ class _OfMds(NamedTuple):
     dst_md: Any
     attr: Any = None
     allow_empty: bool = False
+    hint: Any = None
 
     def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
         """Both engines, and the problem, which is not checked yet."""
-        src_engine, src, dst_engine, dst, attr, _ = self
+        src_engine, src, dst_engine, dst, attr, _, hint = self
         for name, engine in (("src_engine", src_engine), ("dst_engine", dst_engine)):
             if not isinstance(engine, Engine):
                 raise _usage(f"{name} is no rs.Engine but {type(engine).__name__}")
         for name, md in (("src_md", src), ("dst_md", dst)):
             if not isinstance(md, MemoryDesc):
                 raise _usage(f"{name} is no rs.MemoryDesc but {type(md).__name__}")
-        return src_engine, dst_engine, ReorderProblem(src, dst, _frozen(attr))
+        return src_engine, dst_engine, ReorderProblem(src, _chosen(src, dst, hint), _frozen(attr))
 
 
 class _OfMemories(NamedTuple):
@@ -73,6 +75,16 @@ class _OfMemories(NamedTuple):
         return src.engine, dst.engine, ReorderProblem(src.desc, dst.desc, _frozen(attr))
 
 
+def _chosen(src: MemoryDesc, dst: MemoryDesc, hint: object) -> MemoryDesc:
+    """A destination of format "any" in that of the hint, else of the source; others as they are."""
+    if isinstance(hint, PrimitiveDescBase):
+        hint = hint.src_desc()
+    if hint is not None and not isinstance(hint, MemoryDesc):
+        raise _usage(f"hint is no rs.MemoryDesc and no primitive descriptor but {type(hint).__name__}")
+    like = hint or src
+    return resolved(dst, like) if like.format_kind == "blocked" and not like.layout.has_runtime else dst
+
+
 def _frozen(attr: object) -> Attr:
     if attr is None:
         return DEFAULT_ATTR
@@ -83,7 +95,7 @@ def _frozen(attr: object) -> Attr:
 
 _OF_MDS = Form(
     _WHAT,
-    signature("src_engine", "src_md", "dst_engine", "dst_md", attr=None, allow_empty=False),
+    signature("src_engine", "src_md", "dst_engine", "dst_md", attr=None, allow_empty=False, hint=None),
     _OfMds,
 )
 _OF_MEMORIES = Form(_WHAT, signature("src_mem", "dst_mem", attr=None, allow_empty=False), _OfMemories)
@@ -97,8 +109,10 @@ def _usage(why: str) -> InvalidArguments:
 class ReorderPrimitiveDesc(PrimitiveDescBase):
     """Primitive descriptor of a reorder (`dnnl::reorder::primitive_desc`).
 
-    `PrimitiveDesc(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False)`, or
+    `PrimitiveDesc(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False, hint=None)`, or
     `PrimitiveDesc(src_mem, dst_mem, attr=None, allow_empty=False)`; without arguments it is empty and False.
+    A `dst_md` of format "any" becomes that of the hint, else of the source. `hint`: a `MemoryDesc`, or the
+    descriptor of the primitive that reads the result.
     Attributes are copied (R08). With `allow_empty`, a failure gives an empty descriptor, not an error (R04).
 
     Raises InvalidArguments for descriptors that cannot be reordered, Unimplemented for what is not provided.
@@ -110,7 +124,9 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
     __slots__ = ()
 
     def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _OfMds | _OfMemories:
-        is_of_memories = bool(args and isinstance(args[0], Memory)) or "src_mem" in named
+        is_of_memories = bool(args and isinstance(args[0], Memory)) or not named.keys().isdisjoint(
+            ("src", "src_mem")
+        )
         return (_OF_MEMORIES if is_of_memories else _OF_MDS).of(args, named)
 
     def _create(self, arguments: _OfMds | _OfMemories) -> None:
@@ -276,12 +292,17 @@ class Reorder(Primitive):
 
     __slots__ = ()
 
-    def __init__(self, *args: Any, attr: PrimitiveAttr | None = None) -> None:
+    def __init__(
+        self, *args: Any, src: Any = None, dst: Any = None, attr: PrimitiveAttr | None = None, pd: Any = None
+    ) -> None:
+        args = args if pd is None else (pd, *args)
         is_made = len(args) == 1 and isinstance(args[0], ReorderPrimitiveDesc)
-        if is_made and attr is not None:
+        brought = {"src_mem": src, "dst_mem": dst, "attr": attr}
+        named = {name: value for name, value in brought.items() if value is not None}
+        if is_made and named:
             raise _usage("a primitive descriptor has its attributes already")
-        named = {} if attr is None else {"attr": attr}
-        self._take(args[0] if is_made else ReorderPrimitiveDesc(*args, **named), is_empty=not args)
+        made = args[0] if is_made else ReorderPrimitiveDesc(*args, **named)
+        self._take(made, is_empty=not (args or named))
 
     def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
         problem = impl.problem

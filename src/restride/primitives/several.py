@@ -120,7 +120,14 @@ class SeveralPrimitive(Primitive):
 
     __slots__ = ()
 
-    def execute(self, stream: Stream, srcs: Any, dst: Memory | None = None) -> None:
+    def execute(
+        self,
+        stream: Stream | None = None,
+        srcs: Any = None,
+        dst: Memory | None = None,
+        *,
+        astream: Stream | None = None,
+    ) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
 
         `args` names source i as `rs.ARG_MULTIPLE_SRC + i` and the destination as `rs.ARG_DST`.
@@ -128,6 +135,7 @@ class SeveralPrimitive(Primitive):
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).
         """
+        stream = astream if stream is None else stream
         call = self._last
         is_listed = type(srcs) in (list, tuple) and dst is not None
         if call is None or not is_listed or not srcs or flags.profile_exec or flags.profile_create:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.text_forms import bad_stored, read_text
 from ..errors import Error, InvalidArguments, Unimplemented
+from .forms import Form, signature
 from .parse import check_described, parse_attr
 from .prop_kind import PropKind
 
@@ -126,6 +127,20 @@ _FORWARD = (PropKind.forward_training, PropKind.forward_inference)
 _MOST_TRIED, _MOST_SHOWN = 1 << 16, 24
 
 
+class _ForwardSplit(NamedTuple):
+    """The arguments of a forward descriptor."""
+
+    prop_kind: Any
+    data_desc: Any
+    axis: Any
+    group_size: Any
+
+
+_OF_FORWARD = Form(
+    "ShuffleForward.Desc", signature("prop_kind", "data_desc", "axis", "group_size"), _ForwardSplit
+)
+
+
 @dataclass(frozen=True, init=False)
 class ShuffleForwardDesc(JsonDesc):
     """A forward shuffle (`dnnl::shuffle_forward::desc`): `Desc(prop_kind, data_desc, axis, group_size)`.
@@ -137,18 +152,19 @@ class ShuffleForwardDesc(JsonDesc):
 
     name = "ShuffleForward.Desc"
     fields = ("prop_kind", "data_desc", "axis", "group_size")
+    __signature__: ClassVar = _OF_FORWARD.shown
 
     prop_kind: PropKind
     data_desc: MemoryDesc
     axis: int
     group_size: int
 
-    def __init__(self, prop_kind: PropKind | str, data_desc: MemoryDesc, axis: int, group_size: int) -> None:
-        what = self.name
+    def __init__(self, *args: Any, **named: Any) -> None:
+        given, what = _OF_FORWARD.of(args, named), self.name
         store = object.__setattr__
-        store(self, "prop_kind", parse_forward(what, prop_kind))
-        store(self, "data_desc", check_concrete(what, "data_desc", data_desc))
-        number, size = check_split(what, data_desc.dims, axis, group_size)
+        store(self, "prop_kind", parse_forward(what, given.prop_kind))
+        store(self, "data_desc", check_concrete(what, "data_desc", given.data_desc))
+        number, size = check_split(what, self.data_desc.dims, given.axis, given.group_size)
         store(self, "axis", number)
         store(self, "group_size", size)
 

@@ -16,7 +16,7 @@ from .base import DEFAULT_ATTR, PrimitiveDescBase
 from .forms import Form, signature
 from .implementation import Describe, Implementation, compiled, find_implementation
 from .parse import WrongHint, check_described, parse_engine
-from .prop_kind import PropKind
+from .prop_kind import PrimitiveKind, PropKind
 from .query import Query
 from .shuffle_desc import (
     ShuffleBackwardDesc,
@@ -83,9 +83,9 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
         """The group size of the forward shuffle that moves the same way."""
         raise NotImplementedError
 
-    def get_kind(self) -> str:
-        """The primitive kind: "shuffle"."""
-        return "shuffle"
+    def get_kind(self) -> PrimitiveKind:
+        """The primitive kind, `PrimitiveKind.shuffle`."""
+        return PrimitiveKind.shuffle
 
     def get_prop_kind(self) -> PropKind:
         """The propagation kind; `PropKind.backward` for every backward shuffle."""

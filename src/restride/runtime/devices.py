@@ -6,11 +6,11 @@ A runtime of devices is loaded when one of its words is first used: programs of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..loading import load_whole
 from .cpu import CpuDevice
-from .device import Device
+from .device import Device, Queue
 from .reference import ReferenceDevice
 
 
@@ -66,6 +66,31 @@ def _why_no_sycl() -> tuple[str, str]:
     from . import sycl
 
     return sycl.why_none()
+
+
+def sycl_device_in(what: str, device: object, context: object) -> Device:
+    """The device that stands for one of dpctl's in a context; `what` is for errors."""
+    load_whole("restride.runtime.sycl")
+    from . import sycl
+
+    return sycl.checked_device(what, device, context)
+
+
+def sycl_queue_of(what: str, device: Device, queue: object) -> Queue:
+    """A queue of dpctl's that belongs to a device; `what` is for errors."""
+    load_whole("restride.runtime.sycl")
+    from . import sycl
+
+    return sycl.checked_queue(what, device, queue)
+
+
+def sycl_objects(what: str, device: Device) -> tuple[Any, Any]:
+    """dpctl's device and context of one of SYCL's devices; `what` is for errors."""
+    load_whole("restride.runtime.sycl")
+    from . import sycl
+
+    found = sycl.sycl_device(what, device)
+    return found.device, found.context
 
 
 # "any" names no device, hence none of it can be opened.

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, final
 from ..desc.parse import short_repr
 from ..errors import InvalidArguments
 from .device import Device
-from .devices import Platform, find_platform
+from .devices import Platform, find_platform, sycl_device_in, sycl_objects
 
 
 class EngineKind(enum.IntEnum):
@@ -27,15 +27,18 @@ class Engine:
 
     "gpu" is a SYCL device that is a GPU. "sycl" is any SYCL device; "sycl:cpu", "sycl:opencl:cpu" and the
     like narrow it down, as SYCL's own filters do (P07). "reference" runs every primitive in plain NumPy on
-    the memory of the CPU. There is one object per device, so equal engines are identical (`is`). Raises
+    the memory of the CPU. `Engine(kind, device, context)` is the engine of a SYCL device in a context, which
+    are dpctl's. There is one object per device, so equal engines are identical (`is`). Raises
     InvalidArguments for a kind or an index that does not exist.
     """
 
     __slots__ = ("device",)
     device: Device
 
-    def __new__(cls, kind: str | EngineKind, index: int = 0) -> Engine:
+    def __new__(cls, kind: str | EngineKind, index: Any = 0, context: Any = None) -> Engine:
         """Return the one object of that device."""
+        if context is not None:
+            return cls._of_sycl(kind, index, context)
         (word, platform, selector), number = _parse_kind(kind), _parse_index(index)
         device = platform.open(selector, number)
         if device is None:
@@ -49,6 +52,21 @@ class Engine:
         return platform.count(selector)
 
     @classmethod
+    def _of_sycl(cls, kind: object, device: object, context: object) -> Engine:
+        """The engine of dpctl's device in dpctl's context."""
+        word, _, _ = _parse_kind(kind)
+        made = cls.of_device(sycl_device_in("Engine", device, context))
+        if word.partition(":")[0] in ("sycl", "any", made.kind):
+            return made
+        raise InvalidArguments(
+            f"Engine: the device is no {word[:60]!r}",
+            code="RS-P03",
+            where=f"device {made}",
+            why=f"its kind is {made.kind!r}",
+            hint=f'pass "{made.kind}" or "sycl"',
+        )
+
+    @classmethod
     def of_device(cls, device: Device) -> Engine:
         """The one engine of a device."""
         return _OPEN.setdefault(device, _opened(device))
@@ -57,6 +75,18 @@ class Engine:
     def kind(self) -> str:
         """The kind as a word: "cpu", "gpu" or "reference"; of a SYCL device what it is."""
         return self.device.kind
+
+    def get_kind(self) -> EngineKind:
+        """The kind as oneDNN's enumeration has it."""
+        return EngineKind[self.kind]
+
+    def get_sycl_device(self) -> Any:
+        """The `dpctl.SyclDevice` of the engine. Raises InvalidArguments for an engine of the host (P08)."""
+        return sycl_objects("Engine.get_sycl_device", self.device)[0]
+
+    def get_sycl_context(self) -> Any:
+        """The `dpctl.SyclContext` of the engine. Raises InvalidArguments for an engine of the host (P08)."""
+        return sycl_objects("Engine.get_sycl_context", self.device)[1]
 
     @property
     def name(self) -> str:

@@ -161,6 +161,14 @@ class Memory(ArrayNames):
             hint="give it a descriptor and an engine",
         )
 
+    def get_desc(self) -> MemoryDesc:
+        """`desc`, by oneDNN's name."""
+        return self._desc
+
+    def get_engine(self) -> Engine:
+        """`engine`, by oneDNN's name."""
+        return self.engine
+
     @property
     def data(self) -> Array | None:
         """The buffer as a flat array, without a copy; None without a buffer. 4-bit types: bytes of two.

@@ -7,7 +7,9 @@ from typing import Any
 
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
+from ..foreign import has_attribute
 from .device import Queue
+from .devices import sycl_objects, sycl_queue_of
 from .engine import Engine
 
 
@@ -31,19 +33,23 @@ _HINT = 'use "in_order" or StreamFlags.in_order'
 class Stream:
     """A sequence of executions on one engine (`dnnl::stream`).
 
-    `flags` is a word, a `StreamFlags` or its number (P04). Engines that run on the CPU are in-order: each
-    execution has ended when its call returns. On a SYCL engine a stream is a queue, in-order or out-of-order:
-    a call returns when the work is submitted, and without dependencies an out-of-order stream runs it in any
-    order (P05). Raises InvalidArguments for flags that the engine does not offer.
+    `flags` is a word, a `StreamFlags` or its number (P04); or a `dpctl.SyclQueue`, whose stream it becomes.
+    Engines that run on the CPU are in-order: each execution has ended when its call returns. On a SYCL engine
+    a stream is a queue, in-order or out-of-order: a call returns when the work is submitted, and without
+    dependencies an out-of-order stream runs it in any order (P05). Raises InvalidArguments for flags that
+    the engine does not offer, and for a queue of another device or context.
     """
 
     __slots__ = ("__weakref__", "_engine", "_flags", "_queue")
     _queue: Queue | None
 
-    def __init__(self, engine: Engine, flags: str | int | StreamFlags = "in_order") -> None:
+    def __init__(self, engine: Engine, flags: Any = "in_order") -> None:
         if not isinstance(engine, Engine):
             raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
         self._engine = engine
+        if has_attribute(flags, "sycl_context"):
+            self._take(sycl_queue_of("Stream", engine.device, flags))
+            return
         self._flags = _checked(_parse(flags), engine)
         self._queue = engine.device.open_queue(in_order=self._flags is StreamFlags.in_order)
 
@@ -51,14 +57,27 @@ class Stream:
     def of_queue(cls, engine: Engine, queue: Any) -> Stream:
         """The stream of a queue of dpctl, which the caller has checked; its order is that of the queue."""
         stream = cls.__new__(cls)
-        stream._engine, stream._queue = engine, queue
-        stream._flags = StreamFlags.in_order if queue.is_in_order else StreamFlags.out_of_order
+        stream._engine = engine
+        stream._take(queue)
         return stream
+
+    def _take(self, queue: Any) -> None:
+        self._queue = queue
+        self._flags = StreamFlags.in_order if queue.is_in_order else StreamFlags.out_of_order
 
     @property
     def engine(self) -> Engine:
         """The engine that executes what is put on this stream."""
         return self._engine
+
+    def get_engine(self) -> Engine:
+        """`engine`, by oneDNN's name."""
+        return self._engine
+
+    def get_sycl_queue(self) -> Any:
+        """The `dpctl.SyclQueue` of the stream. Raises InvalidArguments for a stream of the host (P08)."""
+        sycl_objects("Stream.get_sycl_queue", self._engine.device)
+        return self._queue
 
     @property
     def flags(self) -> StreamFlags:

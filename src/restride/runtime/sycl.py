@@ -276,6 +276,66 @@ def device_in(sdk: Sdk, device: Any, context: Any) -> SyclDevice:
         return _devices[key]
 
 
+def checked_device(what: str, device: Any, context: Any) -> SyclDevice:
+    """The one object of dpctl's device in dpctl's context. Raises InvalidArguments for all else (P08)."""
+    sdk = find_sdk()
+    if sdk is None:
+        why, hint = why_none()
+        raise InvalidArguments(f"{what}: there is no SYCL", code="RS-P08", why=why, hint=hint)
+    _check_is(what, "device", device, sdk.dpctl.SyclDevice)
+    _check_is(what, "context", context, sdk.dpctl.SyclContext)
+    if device in context.get_devices():
+        return device_in(sdk, device, context)
+    raise InvalidArguments(
+        f"{what}: the device is not in the context",
+        code="RS-P08",
+        where=f"device {device.name}",
+        why=f"the context holds {[held.name for held in context.get_devices()]} (P08)",
+        hint="pass dpctl.SyclContext(device)",
+    )
+
+
+def checked_queue(what: str, device: Device, queue: Any) -> Queue:
+    """A queue of dpctl, if it is one of the device's and its context's. Raises InvalidArguments (P08)."""
+    if not isinstance(device, SyclDevice):
+        raise no_sycl_device(what, f"{device.name}:{device.index} runs on the host")
+    _check_is(what, "queue", queue, device.sdk.dpctl.SyclQueue)
+    same = (queue.sycl_device == device.device, queue.sycl_context == device.context)
+    if all(same):
+        checked: Queue = queue
+        return checked
+    raise InvalidArguments(
+        f"{what}: the queue is not the engine's",
+        code="RS-P08",
+        where=f"engine {device.name}:{device.index}",
+        why=f"its {'context' if same[0] else 'device'} is another (P08)",
+        hint="pass a queue of get_context(engine) and get_device(engine), or make the engine of the queue's",
+    )
+
+
+def sycl_device(what: str, device: Device) -> SyclDevice:
+    """The device of an engine, if it is one of SYCL. Raises InvalidArguments for those of the host (P08)."""
+    if isinstance(device, SyclDevice):
+        return device
+    raise no_sycl_device(what, f"{device.name}:{device.index} runs on the host")
+
+
+def no_sycl_device(what: str, why: str) -> InvalidArguments:
+    """The error for an engine that is no SYCL device."""
+    hint = 'use rs.Engine("gpu"), rs.Engine("sycl") or make_engine(device, context)'
+    return InvalidArguments(
+        f"{what}: the engine is no SYCL device", code="RS-P08", why=f"{why} (P08)", hint=hint
+    )
+
+
+def _check_is(what: str, name: str, given: object, kind: type) -> None:
+    if isinstance(given, kind):
+        return
+    why = f"{name} is {type(given).__name__}, no dpctl.{kind.__name__}"
+    hint = "see the table of SYCL objects in docs/sycl.md"
+    raise InvalidArguments(f"{what}: wrong argument", code="RS-P08", why=why, hint=hint)
+
+
 def _named(device: Any) -> tuple[str, int]:
     """What an engine of the device is called; a part of a device has no number of its own."""
     name = f"sycl:{device.backend.name}:{device.device_type.name}"

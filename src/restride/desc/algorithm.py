@@ -1,0 +1,66 @@
+"""Algorithms and modes by the names of the documents (`dnnl::algorithm`, `dnnl::scratchpad_mode`)."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Algorithm(enum.StrEnum):
+    """What an eltwise, a binary or a post-op computes (`dnnl::algorithm`). Members equal their words.
+
+    `eltwise_gelu` is the older name of `eltwise_gelu_tanh`. `eltwise_bounded_relu` is `eltwise_clip` from 0
+    to alpha, `eltwise_logsigmoid` is `eltwise_soft_relu` with an alpha of -1: a chain holds these.
+    """
+
+    undef = "undef"
+    eltwise_abs = "eltwise_abs"
+    eltwise_clip = "eltwise_clip"
+    eltwise_clip_v2 = "eltwise_clip_v2"
+    eltwise_elu = "eltwise_elu"
+    eltwise_exp = "eltwise_exp"
+    eltwise_gelu_erf = "eltwise_gelu_erf"
+    eltwise_gelu_tanh = "eltwise_gelu_tanh"
+    eltwise_gelu = "eltwise_gelu_tanh"
+    eltwise_hardsigmoid = "eltwise_hardsigmoid"
+    eltwise_hardswish = "eltwise_hardswish"
+    eltwise_linear = "eltwise_linear"
+    eltwise_log = "eltwise_log"
+    eltwise_logistic = "eltwise_logistic"
+    eltwise_mish = "eltwise_mish"
+    eltwise_pow = "eltwise_pow"
+    eltwise_relu = "eltwise_relu"
+    eltwise_round = "eltwise_round"
+    eltwise_soft_relu = "eltwise_soft_relu"
+    eltwise_sqrt = "eltwise_sqrt"
+    eltwise_square = "eltwise_square"
+    eltwise_swish = "eltwise_swish"
+    eltwise_tanh = "eltwise_tanh"
+    eltwise_clip_v2_use_dst_for_bwd = "eltwise_clip_v2_use_dst_for_bwd"
+    eltwise_elu_use_dst_for_bwd = "eltwise_elu_use_dst_for_bwd"
+    eltwise_exp_use_dst_for_bwd = "eltwise_exp_use_dst_for_bwd"
+    eltwise_logistic_use_dst_for_bwd = "eltwise_logistic_use_dst_for_bwd"
+    eltwise_relu_use_dst_for_bwd = "eltwise_relu_use_dst_for_bwd"
+    eltwise_sqrt_use_dst_for_bwd = "eltwise_sqrt_use_dst_for_bwd"
+    eltwise_tanh_use_dst_for_bwd = "eltwise_tanh_use_dst_for_bwd"
+    eltwise_bounded_relu = "eltwise_bounded_relu"
+    eltwise_logsigmoid = "eltwise_logsigmoid"
+    binary_add = "binary_add"
+    binary_sub = "binary_sub"
+    binary_mul = "binary_mul"
+    binary_div = "binary_div"
+    binary_min = "binary_min"
+    binary_max = "binary_max"
+    binary_ge = "binary_ge"
+    binary_gt = "binary_gt"
+    binary_le = "binary_le"
+    binary_lt = "binary_lt"
+    binary_eq = "binary_eq"
+    binary_ne = "binary_ne"
+    binary_select = "binary_select"
+
+
+class ScratchpadMode(enum.StrEnum):
+    """Who owns a primitive's scratchpad (`dnnl::scratchpad_mode`). Members equal their words."""
+
+    library = "library"
+    user = "user"
