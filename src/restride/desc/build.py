@@ -162,7 +162,9 @@ def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | No
 
 def _are_blocks(format: object) -> bool:
     """True for a sequence of sequences, which strides are not."""
-    return isinstance(format, list | tuple) and any(isinstance(block, list | tuple) for block in format)
+    if not isinstance(format, list | tuple) or type(format) not in (list, tuple):
+        return False  # of a subclass __iter__ may raise anything
+    return any(isinstance(block, list | tuple) for block in format)
 
 
 def _tag_of_blocks(format: Sequence[Any], ndims: int) -> Tag:

@@ -215,7 +215,10 @@ def from_values(data: object) -> DescriptorParts:
     """The parts of a descriptor written as a dict, each value checked as if a stranger wrote it."""
     if not isinstance(data, dict):
         raise bad_stored("a stored descriptor must be a dict", f"this is {type(data).__name__}")
-    data = {_STEPS: [], **data}
+    try:
+        data = {_STEPS: [], **data}
+    except Exception:  # a subclass may raise anything
+        raise bad_stored("a stored descriptor must be a dict", "this one cannot be read") from None
     missing = [name for name in _FIELDS if name not in data]
     if missing:
         raise bad_stored(f"a stored descriptor lacks {missing}", "every field of to_dict is needed")
