@@ -305,12 +305,13 @@ def test_a_mask_is_an_integer_of_12_bits(mask):
     assert scales(None, np.int64((1 << 12) - 1)).mask == 4095
 
 
-@pytest.mark.parametrize("groups", [(0, 1), (1, -2), (4,), (1, 2, 3), "11", 4, (1.0, 2), None], ids=repr)
-def test_groups_are_two_positive_integers_or_none(groups):
+@pytest.mark.parametrize("groups", [(0, 1), (1, -2), (1,) * 13, "11", 4, (1.0, 2), None], ids=repr)
+def test_groups_are_positive_integers_or_none(groups):
     for parse in (scales, shifts):
         with pytest.raises(InvalidArguments, match=r"^call: groups"):
             parse(None, 3, groups)
     assert scales(None, 3, [np.int8(8), 1]).groups == (8, 1)
+    assert scales(None, 7, (4, 2, 3)).groups == (4, 2, 3)
 
 
 def test_only_source_and_destination_have_factors():

@@ -163,8 +163,25 @@ def test_axes_beside_a_stepped_one_are_split_and_joined() -> None:
     assert (split.inner_blks, split.inner_idxs, split.inner_steps) == ((4, 2), (2, 2), (1, 4))
     assert split.offset(1, 2, 13) == md.offset(5, 13)
     assert split.reshape((6, 32)) == md
+    inside = md.reshape((6, 8, 4))
+    assert (inside.inner_blks, inside.inner_idxs, inside.inner_steps) == ((4, 2), (2, 1), (1, 1))
+    assert inside.offset(5, 3, 1) == md.offset(5, 13)
+    with refused("would be cut within a block"):
+        rs.MemoryDesc((6, 24), "u8", "aB3@1b4@3b").reshape((6, 12, 2))
     with refused("cannot keep the memory"):
-        md.reshape((6, 8, 4))
+        md.reshape((12, 16))
+
+
+@given(cases(2), st.data())
+@settings(max_examples=60)
+def test_an_axis_of_blocks_is_split_where_its_digits_are(case: Case, data: st.DataObject) -> None:
+    dims = tuple(-(-n // case.whole(d)) * case.whole(d) for d, n in enumerate(case.dims))
+    md = rs.MemoryDesc(dims, "u8", case.tag)
+    steps = sorted({step for axis, _, step in case.blocks if axis == 1} | {case.whole(1)})
+    inner = data.draw(st.sampled_from(steps))
+    split = md.reshape((dims[0], dims[1] // inner, inner))
+    for i, j in itertools.islice(np.ndindex(*dims), 200):
+        assert split.offset(i, j // inner, j % inner) == md.offset(i, j)
 
 
 def test_lists_of_blocks_are_formats() -> None:

@@ -47,6 +47,8 @@ _ROWS = (
         "arrays",
         "joining",
         "planned",
+        "block_scales",
+        "grouped",
         "quantising",
         "activations",
         "shuffles",

@@ -82,6 +82,7 @@ if _typing.TYPE_CHECKING:
     from . import openvino, sycl_interop
     from .about import show_versions
     from .activations import softmax
+    from .block_scales import QuantizedTensor
     from .files.convert import convert
     from .files.saving import load, save
     from .joining import add_n, concat
@@ -197,6 +198,7 @@ __all__ = [
     "PrimitiveDesc",
     "PrimitiveKind",
     "PropKind",
+    "QuantizedTensor",
     "Query",
     "Reduction",
     "Reorder",
@@ -291,6 +293,7 @@ _LATER = {
     "SoftmaxBackward": "primitives.softmax",
     "SoftmaxForward": "primitives.softmax",
     "Sum": "primitives.sum",
+    "QuantizedTensor": "block_scales",
     "dequantize": "quantising",
     "quantize": "quantising",
     "channel_shuffle": "shuffles",

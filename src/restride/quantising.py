@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from .arrays import reorder
+from .block_scales import NAMED, QuantizedTensor, quantize_in_groups, scaling_of
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
+from .foreign import plain_text
 from .frontend.formats import parse_type
 from .frontend.hints import told_to_owner
+from .frontend.nibbles import is_nibbles
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign
 from .primitives.checks import check_memory
 from .runtime.alloc import Array
@@ -55,17 +58,33 @@ _ONE = np.float32(1)
 
 
 def quantize(
-    x: Any, dtype: Any = "s8", axis: int | None = None, symmetric: bool = True, dst: Any = None
-) -> tuple[Any, Any, Any]:
+    x: Any,
+    dtype: Any = "s8",
+    axis: int | None = None,
+    symmetric: bool = True,
+    dst: Any = None,
+    *,
+    group: Any = None,
+    scale: Any = "absmax",
+    scale_type: Any = "f32",
+    format: Any = None,
+) -> Any:
     """Quantise floats: `(q, scale, zero_point)` with `x` about `scale * (q - zero_point)`.
 
     x          an array or `Memory` of f64, f32, bf16, f16 or f8; results are arrays of its kind
-    dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`)
+    dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`); with groups also f4_e2m1
+               and f4_e3m0. Or a way of quantising that has a name: "mxfp4", "mxfp8", "nvfp4". `format` is
+               another word for it
     axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
                axis, as arrays of f32 and s32
     symmetric  True: from the largest magnitude, and the zero point is 0 (128 for u8, 8 for u4); False: from
                the smallest and largest value, 0 among them, so that 0 stays exact
     dst        the format of `q`; None keeps that of `x`
+    group      how many elements share a scale along `axis`, the last one unless given; or a number for each
+               of the last axes, as (128, 128); 0 stands for a whole axis. With groups, and with a name, the
+               result is a `QuantizedTensor`, whose parts are memories
+    scale      "absmax", found from the data in one pass over it; or the scales, of the dims divided by groups
+    scale_type  of the scales of groups: f32, f16, bf16, e8m0, f8_e4m3 or f8_e5m2
 
     Only finite values make the range, and infinities saturate: to 448 in f8_e4m3, to 57344 in f8_e5m2. NaN
     stays NaN in f8; as an integer it becomes the zero point, which stands for 0. Where all values are 0, or
@@ -76,7 +95,25 @@ def quantize(
     >>> q, scale, zero_point = rs.quantize(np.float32([[0.5, -2.0], [1.0, np.inf]]))
     >>> q.tolist(), zero_point
     ([[32, -127], [64, 127]], 0)
+    >>> w = rs.quantize(np.ones((4, 64), np.float32), "mxfp4")
+    >>> w.values.desc, w.scale.desc, rs.dequantize(w, dtype="f16").mean()
+    (<MemoryDesc f4_e2m1 4x64 ab>, <MemoryDesc e8m0 4x2 ab>, np.float16(1.0))
     """
+    dtype = dtype if format is None else format
+    name = plain_text(dtype)
+    if group is not None or not isinstance(scale, str) or (isinstance(name, str) and name in NAMED):
+        source = to_host(
+            _source_of(as_array(as_numpy(x, "quantize: x") if is_foreign(x) else x, "quantize: x"))
+        )
+        scaling = scaling_of(dtype, axis, symmetric, group, scale_type, source.desc.ndims)
+        return quantize_in_groups(source, scaling, dst, None if isinstance(scale, str) else _scales_of(scale))
+    if scale != "absmax":
+        raise InvalidArguments(
+            f"quantize: scale is {short_repr(scale)}",
+            code="RS-A15",
+            why='scales are found as "absmax" says, or passed',
+            hint="leave scale out, or pass the scales of groups",
+        )
     if is_foreign(x):
         read = as_numpy(x, "quantize: x")
         try:
@@ -100,7 +137,7 @@ def quantize(
 
 def dequantize(
     q: Any,
-    scale: Any,
+    scale: Any = None,
     zero_point: Any = None,
     *,
     axis: int | None = None,
@@ -110,14 +147,23 @@ def dequantize(
 ) -> Any:
     """`scale * (q - zero_point)` as floats: the inverse of `quantize`, up to rounding.
 
-    `scale` and `zero_point`: one number, or with `axis` one for each index of that axis; `dst` and `out` as
-    in `reorder`. `dtype`: that of `out`, or of a `MemoryDesc` in `dst`, unless given; else f32. Raises
+    `q`: an array or a `Memory`, or a `QuantizedTensor`, which has its scales. Scales and zero points of as
+    many dims as `q`, at least two, are of groups: arrays or memories of any layout. Otherwise `scale` and
+    `zero_point` are one number, or with `axis` one for each index of that axis. `dst` and `out` as in
+    `reorder`. `dtype`: that of `out`, or of a `MemoryDesc` in `dst`, unless given; else f32. Raises
     InvalidArguments for a result that is not of floats.
 
     >>> import numpy as np, restride as rs
     >>> rs.dequantize(np.int8([-2, 0, 3]), 0.5, 1).tolist()
     [-1.5, -0.5, 1.0]
     """
+    if isinstance(q, QuantizedTensor) or _are_of_groups(q, scale):
+        if isinstance(q, QuantizedTensor):
+            held = q
+        else:
+            zero = None if zero_point is None else _scales_of(zero_point)
+            held = QuantizedTensor(_memory_of(q), _scales_of(scale), zero)
+        return _real_numbers(held, dtype, dst, out)
     if scale is None:
         raise InvalidArguments(
             "dequantize: scale is None",
@@ -126,6 +172,14 @@ def dequantize(
             hint="pass quantize's",
         )
     kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
+    _check_real(kind, out, dst)
+    try:
+        return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
+    except Error as error:
+        raise error.retold(error.what.replace("reorder: ", "dequantize: ", 1)) from None
+
+
+def _check_real(kind: DataType, out: Any, dst: Any) -> None:
     if kind.kind != "float":
         raise InvalidArguments(
             f"dequantize: dtype is {kind}",
@@ -133,10 +187,35 @@ def dequantize(
             why="the result is of real numbers",
             hint='pass dtype="f32"' if out is None and dst is None else "write to an array of floats",
         )
-    try:
-        return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
-    except Error as error:
-        raise error.retold(error.what.replace("reorder: ", "dequantize: ", 1)) from None
+
+
+def _are_of_groups(q: Any, scale: Any) -> bool:
+    """True for scales of as many dims as the tensor, which has several."""
+    dims = scale.desc.ndims if isinstance(scale, Memory) else np.ndim(scale) if hasattr(scale, "ndim") else 0
+    return dims > 1 and dims == (q.desc.ndims if isinstance(q, Memory) else getattr(q, "ndim", 0))
+
+
+def _real_numbers(held: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:
+    kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
+    _check_real(kind, out, dst)
+    if out is not None:
+        target = out if isinstance(out, Memory) else _wrapped(as_target(out, "dequantize: out"))
+        held.dequantize(out=target)
+        return out
+    made = held.dequantize(kind, dst)
+    return made if made.desc.inner_blks or kind.bits < 8 else np.asarray(made)
+
+
+def _scales_of(scale: Any) -> Memory:
+    """Scales or zero points as a memory that may be read."""
+    return scale if isinstance(scale, Memory) else _memory_of(scale)
+
+
+def _memory_of(x: Any) -> Memory:
+    found = as_array(as_numpy(x, "quantize: x") if is_foreign(x) else x, "quantize: x")
+    if is_nibbles(found):
+        found = reorder(found, None)
+    return found if isinstance(found, Memory) else _wrapped(found)
 
 
 def _ends_of(target: _Range) -> Any:

@@ -209,8 +209,8 @@ class PrimitiveAttr(ModeAttr):
         """Scale one argument: the source is multiplied, the destination divided (N1, R25).
 
         `scales`: None where a memory is passed at execution, else as for `set_output_scales`. `groups`: how
-        many elements of the last two dims share a scale. `data_type`: of that memory; f32, bf16, f16, e8m0,
-        f8_e5m2 or f8_e4m3, and given scales are rounded to it.
+        many elements of each of the last dims share a scale. `data_type`: of that memory; f32, bf16, f16,
+        e8m0, f8_e5m2 or f8_e4m3, and given scales are rounded to it.
         Sources of a concat are `ARG_MULTIPLE_SRC + i`.
         Raises InvalidArguments for what is no number or not of that type, Unimplemented for other arguments
         (R26).

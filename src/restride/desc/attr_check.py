@@ -86,13 +86,20 @@ def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
     if not factor.groups:
         return
     what = f"{name} in groups of {'x'.join(map(str, factor.groups))}"
-    if len(dims) < 2:
-        why = f"groups are of the last two dims, the tensor has {len(dims)} (R25)"
+    first = len(dims) - len(factor.groups)
+    if first < 0:
+        why = f"groups are of the last {len(factor.groups)} dims, the tensor has {len(dims)} (R25)"
         raise InvalidArguments(what, code="RS-R25", why=why, hint="leave groups out")
-    last = len(dims) - 2, len(dims) - 1
-    if factor.mask >> last[0] != 3:
-        why = f"groups divide dims {last[0]} and {last[1]}, the mask {factor.mask} leaves one out (R25)"
-        raise InvalidArguments(what, code="RS-R25", why=why, hint=f"set both of their bits: {3 << last[0]}")
+    last, bits = range(first, len(dims)), (1 << len(factor.groups)) - 1
+    if factor.mask >> first != bits:
+        named = " and ".join(map(str, last))
+        why = f"groups divide dims {named}, the mask {factor.mask} leaves one out (R25)"
+        raise InvalidArguments(
+            what,
+            code="RS-R25",
+            why=why,
+            hint=f"set {'both' if len(last) == 2 else 'all'} of their bits: {bits << first}",
+        )
     for i, size in zip(last, factor.groups, strict=True):
         if dims[i] != RUNTIME_DIM and dims[i] % size:
             why, hint = f"dim {i} is {dims[i]}, which {size} does not divide (R25)", "groups are whole"
@@ -128,7 +135,7 @@ def _check_shape(name: str, factor: Factor, dims: Sequence[int]) -> None:
 def _count_text(factor: Factor, dims: Sequence[int], masked: Sequence[int]) -> str:
     """`2 x 5 = 10 values (dim 0 is 2, dim 2 is 5)`."""
     extents = factor.extents(dims)
-    shared = dict(zip((len(dims) - 2, len(dims) - 1), factor.groups, strict=False))
+    shared = dict(zip(range(len(dims) - len(factor.groups), len(dims)), factor.groups, strict=True))
     product = " x ".join(str(extents[i]) for i in masked)
     total = f"{product} = {prod(extents)}" if len(masked) > 1 else str(prod(extents))
     parts = [f"dim {i} is {dims[i]}" + (f" in groups of {shared[i]}" if i in shared else "") for i in masked]

@@ -41,7 +41,7 @@ class Factor:
 
     `mask`: bit i stands for dim i; 0 is one value for the whole tensor. `data_type`: of the memory that
     holds them, one of SCALE_TYPES or ZERO_POINT_TYPES. `groups`: empty, or how many elements of each of the
-    last two dims share a value (R25). `values`: None where a memory is passed at execution; else
+    last dims share a value (R25). `values`: None where a memory is passed at execution; else
     little-endian f32 (scales) or s32 (zero points), row-major over the masked dims in logical order (R23).
     `shape`: the extents above 1 of an array of several dims that gave the values, which must be those of the
     masked dims; empty for lists and other runs of values, and once it has been checked.

@@ -9,8 +9,9 @@ from typing import Any
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..foreign import plain_text
+from .inner_blocks import Blocks
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, extent_range, layout_of_tag, storage_elements
-from .parse import fail, parse_dims, parse_ints, parse_strides, parse_type
+from .parse import fail, parse_dims, parse_ints, parse_strides, parse_type, short_repr
 from .tag_names import tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
 
@@ -180,6 +181,25 @@ def _tag_of_blocks(format: Sequence[Any], ndims: int) -> Tag:
             )
     idxs, blks, steps = zip(*blocks, strict=True)
     return Tag(tuple(range(ndims)), blks, idxs, steps)
+
+
+def parse_blocks(blocks: Sequence[Any], dims: tuple[int, ...], strides: tuple[int, ...]) -> Blocks:
+    """Sizes, axes and steps of blocks that divide the dims, beside forward strides."""
+    if not _are_blocks(blocks):
+        if not isinstance(blocks, list | tuple) or blocks:
+            raise fail("RS-M11", f"blocks is {short_repr(blocks)}", "it is a list", "pass (axis, size, step)")
+        return (), (), ()
+    tag = _tag_of_blocks(blocks, len(dims))
+    layout = Layout(dims, dims, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps)
+    for d, (n, block) in enumerate(zip(dims, layout.blocks, strict=True)):
+        if n == RUNTIME_DIM or n % block or (block > 1 and strides[d] < 0):
+            raise fail(
+                "RS-M11",
+                f"axis {d} of {n} has blocks of {block}",
+                "beside strides, blocks divide dims that are known, and run forwards",
+                "a tag pads dims up to whole blocks",
+            )
+    return layout.inner
 
 
 def size_in_bytes(kind: str, dtype: DataType, layout: Layout) -> int:

@@ -10,6 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from ..errors import InvalidArguments, Unimplemented
+from .inner_blocks import Blocks, canonical_blocks
 from .layout import RUNTIME_DIM, Layout, axis_offset
 from .parse import parse_dims, parse_ints
 from .tags import MAX_NDIMS
@@ -190,23 +191,56 @@ def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> InvalidArgu
 def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layout:
     """Strides and padding of the new axes, group by group from the innermost out."""
     padded, strides = list(shape), [0] * len(shape)
-    renamed: dict[int, int] = {}
+    become: dict[int, range] = {}
     next_stride = prod(old.inner_blks)
     for group in groups:
         if _keeps(group):
             source, target = group.old.start, group.new.start
-            renamed[source] = target
+            become[source] = group.new
             padded[target], strides[target] = old.padded_dims[source], old.strides[source]
             next_stride = old.strides[source] * max(1, old.outer_extents[source])
+            continue
+        if len(group.old) == 1 and group.new and old.blocks[group.old.start] > 1:
+            become[group.old.start] = group.new
+            next_stride = _split_strides(old, shape, group, strides)
             continue
         step = _joined_stride(old, shape, group) if group.old and group.new else next_stride
         for d in reversed(group.new):
             strides[d] = step
             step *= max(1, shape[d])
         next_stride = step if group.new else next_stride
-    idxs = tuple(renamed[i] for i in old.inner_idxs)
-    inner = (old.inner_blks, idxs, old.inner_steps)
+    inner = _split_blocks(old, shape, become)
     return Layout(shape, tuple(padded), tuple(strides), *inner, old.offset0)
+
+
+def _split_strides(old: Layout, shape: tuple[int, ...], group: _Group, strides: list[int]) -> int:
+    """Fill in the strides of axes that a blocked one is split into; the stride of what lies outside them."""
+    axis, weight = group.old.start, 1
+    block, stride = old.blocks[axis], old.strides[axis]
+    if old.padded_dims[axis] != old.dims[axis]:
+        raise _cannot(old.dims, shape, f"axis {axis} is padded")
+    for d in reversed(group.new):
+        # Axes within a block have one block, and any stride.
+        strides[d] = stride * max(1, weight // block)
+        weight *= shape[d]
+    return stride * (weight // block)
+
+
+def _split_blocks(old: Layout, shape: tuple[int, ...], become: dict[int, range]) -> Blocks:
+    """The inner blocks where each axis has become one or more: cut where an axis begins."""
+    blocks: list[tuple[int, int, int]] = []
+    for size, axis, step in zip(*old.inner, strict=True):
+        weight, pieces = 1, []
+        for d in reversed(become[axis]):
+            whole = weight * shape[d] if d != become[axis].start else max(weight * shape[d], step * size)
+            low, high = max(step, weight), min(step * size, whole)
+            if low < high:
+                if low % step or low % weight or high % low or (step * size) % high:
+                    raise _cannot(old.dims, shape, f"axis {axis} would be cut within a block of {size}")
+                pieces.append((high // low, d, low // weight))
+            weight *= shape[d]
+        blocks += reversed(pieces)
+    return canonical_blocks(*(tuple(block[i] for block in blocks) for i in range(3)))
 
 
 def _keeps(group: _Group) -> bool:

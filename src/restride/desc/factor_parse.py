@@ -114,12 +114,12 @@ def parse_mask(call: str, mask: object) -> int:
 
 def _parse_groups(call: str, groups: object) -> tuple[int, ...]:
     sizes = parse_ints(groups, f"{call}: groups")
-    if len(sizes) not in (0, 2):
+    if len(sizes) > MAX_NDIMS:
         raise InvalidArguments(
             f"{call}: groups has {len(sizes)} entries",
             code="RS-R25",
-            why="groups are of the last two dims (R25)",
-            hint="pass (g_second_last, g_last), or () for none",
+            why=f"groups are of the last dims, at most {MAX_NDIMS} (R25)",
+            hint="pass one for each of the last dims, as (g_second_last, g_last), or () for none",
         )
     for i, size in enumerate(sizes):
         if size < 1:

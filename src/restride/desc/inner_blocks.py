@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from .tag_names import LETTERS
 
+Blocks = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Sizes, axes and steps of inner blocks, from the outer to the inner."""
+
 
 def usual_steps(blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
     """The steps of blocks that have none of their own: the product of the blocks of the same axis inside."""
@@ -16,9 +19,7 @@ def usual_steps(blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def canonical_blocks(
-    blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int] = ()
-) -> tuple[tuple[int, ...], ...]:
+def canonical_blocks(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int] = ()) -> Blocks:
     """Sizes, axes and steps of blocks that have elements to order: equal layouts have equal ones.
 
     Blocks of 1 are dropped. Where digits are not in their usual order, a block that continues the one outside
@@ -35,7 +36,8 @@ def canonical_blocks(
         if found and found[-1][1:] == (axis, step * size):
             size *= found.pop()[0]
         found.append((size, axis, step))
-    return tuple(tuple(block[i] for block in found) for i in range(3))
+    sizes, axes, given = (tuple(block[i] for block in found) for i in range(3))
+    return sizes, axes, given
 
 
 def block_texts(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> Iterator[str]:

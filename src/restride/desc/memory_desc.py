@@ -10,7 +10,7 @@ from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from . import derive, text_forms
 from .accessors import Accessors
-from .build import Format, check_range, equality_key, parse_arguments, size_in_bytes
+from .build import Format, check_range, equality_key, parse_arguments, parse_blocks, size_in_bytes
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, index_of, is_injective
 from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type, renamed
 from .text_forms import describe, matching_tag, verbose
@@ -79,12 +79,20 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @classmethod
     def from_strides(
-        cls, dims: Sequence[int], data_type: Any, strides: Sequence[int], offset0: int = 0
+        cls,
+        dims: Sequence[int],
+        data_type: Any,
+        strides: Sequence[int],
+        offset0: int = 0,
+        blocks: Sequence[tuple[int, int, int]] = (),
     ) -> MemoryDesc:
-        """A plain descriptor of any strides, for sources: negative, zero, or overlapping windows (N8).
+        """A descriptor of any strides, for sources: negative, zero, or overlapping windows (N8).
 
         `strides` and `offset0` count elements. With negative strides `offset0` must lift the lowest offset to
-        0 or more. Destinations must be `is_injective()`. Raises InvalidArguments for an offset below 0.
+        0 or more. Destinations must be `is_injective()`. `blocks`: dense inner blocks (axis, size, step),
+        outer to inner; the strides step over whole blocks, which divide the dims. So one descriptor says
+        where values lie, another where the scales between them do. Raises InvalidArguments for an offset
+        below 0, and for blocks that do not divide.
         """
         shape = parse_dims(dims)
         dtype = parse_type(data_type)
@@ -92,7 +100,7 @@ class MemoryDesc(ViewMethods, Accessors):
             return cls()
         steps = parse_strides(strides, len(shape))
         (start,) = parse_strides((offset0,), 1, "offset0")
-        layout = Layout(shape, shape, steps, offset0=start)
+        layout = Layout(shape, shape, steps, *parse_blocks(blocks, shape, steps), offset0=start)
         check_range(layout, dtype)
         return cls._make("blocked", dtype, layout)
 

@@ -1,0 +1,358 @@
+"""Quantisation in groups: scales found from the data while it is near, in one pass over memory.
+
+A chunk of the tensor that fits the caches is read for the largest magnitudes of its groups, and read again
+from the caches to be quantised.
+
+| word | elements | group | scales | of all |
+| --- | --- | --- | --- | --- |
+| mxfp4 | f4_e2m1 | 32 of the last axis | e8m0 | |
+| mxfp8 | f8_e4m3 | 32 of the last axis | e8m0 | |
+| nvfp4 | f4_e2m1 | 16 of the last axis | f8_e4m3 | one f32 |
+
+Scales are what a step is worth: `x` is about `scale * q`, or `scale * (q - zero_point)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .arrays import reorder
+from .desc.memory_desc import MemoryDesc
+from .desc.parse import parse_bool, parse_int, parse_ints
+from .dtypes import DataType
+from .errors import InvalidArguments
+from .foreign import plain_text
+from .grouped import Dims, GroupStep, group_extents, over, reorder_in_groups, split_in_groups
+from .runtime.alloc import Array
+from .runtime.engine import Engine
+from .runtime.memory import Memory
+from .runtime.reduction import amax, min_max
+
+# Bytes of a source that stay in the caches between two passes of all threads.
+_CHUNK = 2 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScaling:
+    """How a tensor is quantised: the type of elements, the group of each axis, the types beside them.
+
+    `groups`: 0 stands for the whole axis. `zero_type`: that of zero points, None where there are none.
+    `is_two_level`: block scales are of the tensor divided by one f32 scale for all of it.
+    """
+
+    data_type: DataType
+    groups: Dims
+    scale_type: DataType = DataType.f32
+    zero_type: DataType | None = None
+    is_two_level: bool = False
+
+    def for_dims(self, dims: Dims) -> GroupScaling:
+        """With groups for each axis: those that are there are of the last ones."""
+        if len(self.groups) > len(dims):
+            raise InvalidArguments(
+                f"groups of {len(self.groups)} axes for a tensor of {len(dims)}",
+                code="RS-A15",
+                where=f"dims {dims}, groups {self.groups}",
+                why="there is at most one group for each axis",
+                hint="groups are of the last axes; 1 shares nothing along an axis, 0 all of it",
+            )
+        whole = (1,) * (len(dims) - len(self.groups)) + self.groups
+        return replace(self, groups=tuple(g or max(n, 1) for g, n in zip(whole, dims, strict=True)))
+
+
+NAMED = {
+    "mxfp4": GroupScaling(DataType.f4_e2m1, (32,), DataType.e8m0),
+    "mxfp8": GroupScaling(DataType.f8_e4m3, (32,), DataType.e8m0),
+    "nvfp4": GroupScaling(DataType.f4_e2m1, (16,), DataType.f8_e4m3, is_two_level=True),
+}
+"""Ways of quantising that have names."""
+
+_LARGEST = {
+    DataType.f4_e2m1: 6.0,
+    DataType.f4_e3m0: 16.0,
+    DataType.f8_e4m3: 448.0,
+    DataType.f8_e5m2: 57344.0,
+    DataType.s8: 127.0,
+    DataType.s4: 7.0,
+    DataType.u8: 127.0,
+    DataType.u4: 7.0,
+}
+"""What the largest magnitude of a group becomes where the range is symmetric."""
+_SCALE_TYPES = (
+    *(DataType.f32, DataType.f16, DataType.bf16),
+    *(DataType.e8m0, DataType.f8_e4m3, DataType.f8_e5m2),
+)
+_ENDS = {DataType.s8: (-128, 127), DataType.s4: (-8, 7), DataType.u8: (0, 255), DataType.u4: (0, 15)}
+_MIDDLE = {DataType.u8: 128, DataType.u4: 8}
+_MOST_F8 = 448.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantizedTensor:
+    """Elements and the scales that groups of them share: `x` is about `scale * (values - zero_point)`.
+
+    values        a `Memory` of the tensor's dims, in any layout
+    scale         a `Memory` of the dims divided by the groups
+    zero_point    a `Memory` of the same dims, or None
+    tensor_scale  one more factor for the whole tensor
+    """
+
+    values: Memory
+    scale: Memory
+    zero_point: Memory | None = None
+    tensor_scale: float = 1.0
+
+    @property
+    def dims(self) -> Dims:
+        """Extents of the tensor."""
+        return self.values.desc.dims
+
+    @property
+    def groups(self) -> Dims:
+        """How many elements share a scale along each axis."""
+        return tuple(n // max(m, 1) for n, m in zip(self.dims, self.scale.desc.dims, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of elements, scales and zero points."""
+        parts = (self.values, self.scale, self.zero_point)
+        return sum(part.desc.size for part in parts if part is not None)
+
+    def dequantize(self, dtype: Any = "f32", dst: Any = None, out: Memory | None = None) -> Memory:
+        """The real numbers that this stands for, as a `Memory`; `out` is written and returned."""
+        engine = self.values.engine
+        desc = dst if isinstance(dst, MemoryDesc) else MemoryDesc(self.dims, dtype, dst)
+        made = Memory(desc, engine) if out is None else out
+        steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
+        steps.append(GroupStep("mul", self.scale))
+        if self.tensor_scale != 1.0:
+            steps.append(GroupStep("linear", numbers=(self.tensor_scale, 0.0)))
+        reorder_in_groups(self.values, made, steps)
+        return made
+
+
+def scaling_of(
+    dtype: Any, axis: Any, symmetric: Any, group: Any, scale_type: Any, ndims: int
+) -> GroupScaling:
+    """How `quantize` is asked to quantise a tensor of so many dims."""
+    name = plain_text(dtype)
+    if isinstance(name, str) and name in NAMED:
+        named = NAMED[name]
+        return named if group is None else replace(named, groups=_groups_of(group, axis, ndims))
+    kind, stored = DataType.parse(dtype), DataType.parse(scale_type)
+    if kind not in _LARGEST or stored not in _SCALE_TYPES:
+        words = (
+            (_LARGEST, f"dtype is {kind}")
+            if kind not in _LARGEST
+            else (_SCALE_TYPES, f"scale_type is {stored}")
+        )
+        raise InvalidArguments(
+            f"quantize: {words[1]}",
+            code="RS-A15",
+            why=f"with groups it is one of {', '.join(map(str, words[0]))}",
+            hint=f"or one of the names {', '.join(NAMED)}",
+        )
+    has_zeros = not parse_bool("quantize: symmetric", symmetric)
+    if has_zeros and (kind not in _ENDS or stored is DataType.e8m0):
+        raise InvalidArguments(
+            f"quantize: {kind} in scales of {stored} with symmetric=False",
+            code="RS-A15",
+            why="zero points are of integers, and beside scales that are no powers of two",
+            hint="leave symmetric out",
+        )
+    return GroupScaling(
+        kind, _groups_of(0 if group is None else group, axis, ndims), stored, kind if has_zeros else None
+    )
+
+
+def _groups_of(group: Any, axis: Any, ndims: int) -> Dims:
+    """A group for each of the last axes, or for one axis that is named."""
+    if isinstance(group, list | tuple):
+        return parse_ints(group, "quantize: group")
+    at = -1 if axis is None else parse_int(axis, "quantize: axis")
+    if not -ndims <= at < ndims:
+        raise InvalidArguments(
+            f"quantize: axis is {at}",
+            code="RS-A10",
+            why=f"it must be from {-ndims} to {ndims - 1}",
+            hint="groups are along the last axis unless another is given",
+        )
+    return tuple(parse_int(group, "quantize: group") if d == at % ndims else 1 for d in range(ndims))
+
+
+def quantize_in_groups(
+    x: Memory, scaling: GroupScaling, dst: Any = None, scales: Memory | None = None
+) -> QuantizedTensor:
+    """Quantise with scales found from the data, or with these. Raises InvalidArguments for groups that do not
+    divide.
+    """
+    md, engine = x.desc, x.engine
+    if scales is not None:
+        return _quantize_by(x, scaling.data_type, dst, scales)
+    scaling = scaling.for_dims(md.dims)
+    extents = group_extents(md.dims, scaling.groups)
+    tensor_scale = _tensor_scale(x, scaling)
+    made = QuantizedTensor(
+        Memory(MemoryDesc(md.dims, scaling.data_type, dst), engine),
+        Memory(MemoryDesc(extents, scaling.scale_type), engine),
+        None if scaling.zero_type is None else Memory(MemoryDesc(extents, scaling.zero_type), engine),
+        tensor_scale,
+    )
+    for part in _chunks(x, made, scaling.groups):
+        _quantize_chunk(part, scaling, tensor_scale)
+    middle = _MIDDLE.get(scaling.data_type) if made.zero_point is None else None
+    return made if middle is None else replace(made, zero_point=_one_value(middle, scaling, md.ndims, engine))
+
+
+def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) -> Memory:
+    """A zero point for the whole tensor."""
+    found = Memory(MemoryDesc((1,) * ndims, scaling.data_type), engine)
+    reorder(np.full((1,) * ndims, value, np.uint8), None, out=found)
+    return found
+
+
+def _quantize_by(x: Memory, data_type: DataType, dst: Any, scales: Memory) -> QuantizedTensor:
+    """Quantise with scales that are there."""
+    made = QuantizedTensor(Memory(MemoryDesc(x.desc.dims, data_type, dst), x.engine), scales)
+    reorder_in_groups(x, made.values, [GroupStep("div", scales), *_ends(data_type)])
+    return made
+
+
+def _ends(data_type: DataType) -> list[GroupStep]:
+    """What saturates floats that would become infinite or NaN."""
+    most = _LARGEST[data_type]
+    is_open = data_type in (DataType.f8_e4m3, DataType.f8_e5m2)
+    return [GroupStep("clip", numbers=(-most, most))] if is_open else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """A window of a tensor and what is to be written of it."""
+
+    x: Memory
+    made: QuantizedTensor
+
+
+def _chunks(x: Memory, made: QuantizedTensor, groups: Dims) -> Iterator[_Chunk]:
+    """Windows along the first axis, of whole groups and blocks."""
+    md = x.desc
+    if not md.nelems:
+        return
+    row = md.size // md.dims[0] if md.dims[0] else 0
+    whole = np.lcm.reduce([groups[0], md.layout.blocks[0], made.values.desc.layout.blocks[0], 2])
+    count = max(int(_CHUNK // max(row, 1) // whole * whole), int(whole))
+    for start in range(0, md.dims[0], count):
+        stop = min(start + count, md.dims[0])
+        parts = (made.scale, made.zero_point)
+        scale, zero = (
+            None if part is None else _window(part, start // groups[0], stop // groups[0]) for part in parts
+        )
+        assert scale is not None
+        values = _window(made.values, start, stop)
+        yield _Chunk(_window(x, start, stop), QuantizedTensor(values, scale, zero))
+
+
+def _window(memory: Memory, start: int, stop: int) -> Memory:
+    """Some indices of the first axis, as a memory that begins there: every chunk has the same kernel."""
+    md = memory.desc
+    if stop - start == md.dims[0]:
+        return memory
+    rest = md.ndims - 1
+    cut = md.submemory_desc((stop - start, *md.dims[1:]), (start, *(0,) * rest))
+    bits = cut.offset0 * cut.data_type.bits
+    if bits % 8:
+        return over(memory, cut)
+    moved = MemoryDesc._make("blocked", cut.data_type, replace(cut.layout, offset0=0))
+    return over(memory, moved, bits // 8)
+
+
+def _quantize_chunk(chunk: _Chunk, scaling: GroupScaling, tensor_scale: float) -> None:
+    x, made = chunk.x, chunk.made
+    md, keep = split_in_groups(x.desc, scaling.groups), 0
+    for axis in range(x.desc.ndims):
+        keep |= 1 << 2 * axis
+    address = x.get_data_handle()
+    if made.zero_point is None:
+        with np.errstate(all="ignore"):
+            largest = amax(md, address, keep).astype(np.float32, copy=False)
+        stored, used = _symmetric(largest, scaling, tensor_scale)
+        steps = [GroupStep("div", Memory.from_numpy(used))]
+    else:
+        low, high = min_max(md, address, keep)
+        stored, used, zero = _asymmetric(low, high, scaling)
+        reorder(zero, None, out=made.zero_point)
+        steps = [GroupStep("div", Memory.from_numpy(used)), GroupStep("add", Memory.from_numpy(zero))]
+    reorder(stored, None, out=made.scale)
+    if scaling.data_type in _MIDDLE and made.zero_point is None:
+        steps.append(GroupStep("linear", numbers=(1.0, float(_MIDDLE[scaling.data_type]))))
+    reorder_in_groups(x, made.values, [*steps, *_ends(scaling.data_type)])
+
+
+def _symmetric(largest: Array, scaling: GroupScaling, tensor_scale: float) -> tuple[Array, Array]:
+    """The scales as they are stored, and as f32 what elements are divided by."""
+    reach = np.float32(_LARGEST[scaling.data_type])
+    if not np.isfinite(largest).all():
+        raise InvalidArguments(
+            "quantize: the values of x reach too far",
+            code="RS-A15",
+            why="a step would be worth more than f32 holds",
+            hint="divide x by a power of two first",
+        )
+    if scaling.scale_type is DataType.e8m0:
+        used = _powers(largest, scaling.data_type)
+        return used, used
+    exact = largest / reach
+    if scaling.is_two_level:
+        exact = np.minimum(exact / np.float32(tensor_scale), np.float32(_MOST_F8))
+    exact = np.where(exact > 0, exact, np.float32(1))
+    stored = _as_stored(exact, scaling.scale_type)
+    return stored, stored * np.float32(tensor_scale) if scaling.is_two_level else stored
+
+
+def _as_stored(scales: Array, data_type: DataType) -> Array:
+    """The values that the type holds, none of them 0: the least that it has takes its place."""
+    assert data_type.numpy is not None
+    with np.errstate(all="ignore"):
+        held = scales.astype(data_type.numpy)
+    found: Array = held.astype(np.float32)
+    least = np.float32(
+        {DataType.f16: 2.0**-24, DataType.f8_e4m3: 2.0**-9, DataType.f8_e5m2: 2.0**-16}.get(
+            data_type, 2.0**-126
+        )
+    )
+    return np.asarray(np.maximum(found, least))
+
+
+def _powers(largest: Array, data_type: DataType) -> Array:
+    """Powers of two: of floats as the MX formats have them, that the largest falls into the last binade; of
+    integers the least at which nothing saturates.
+    """
+    reach = _LARGEST[data_type]
+    if data_type.is_integral:
+        exponents = np.ceil(np.log2(np.maximum(largest / np.float32(reach), np.float32(2.0**-126))))
+    else:
+        exponents = (largest.view(np.int32) >> 23) - 127 - int(np.floor(np.log2(reach)))
+    exponents = np.where(largest > 0, exponents, 0)
+    return np.asarray(np.ldexp(np.float32(1), np.clip(exponents, -126, 127).astype(np.int32)))
+
+
+def _asymmetric(low: Array, high: Array, scaling: GroupScaling) -> tuple[Array, Array, Array]:
+    bottom, top = _ENDS[scaling.data_type]
+    low, high = np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
+    exact = (high - low) / (top - bottom)
+    stored = _as_stored(np.where(exact > 0, exact, 1).astype(np.float32), scaling.scale_type)
+    zero = np.clip(np.rint(bottom - low / stored), bottom, top).astype(np.int32)
+    return stored, stored, zero
+
+
+def _tensor_scale(x: Memory, scaling: GroupScaling) -> float:
+    """The scale of the whole tensor: with it the largest block scale is the largest f8_e4m3."""
+    if not scaling.is_two_level or not x.desc.nelems:
+        return 1.0
+    largest = np.float32(amax(x.desc, x.get_data_handle(), 0))
+    found = np.float32(largest / np.float32(_LARGEST[scaling.data_type] * _MOST_F8))
+    return float(found) if found > 0 else 1.0

@@ -1,0 +1,146 @@
+"""Reorders with operands that a group of elements shares: scales and zero points in any layout (N1).
+
+An operand has the dims of the tensor, each divided by its group. Axes are split where groups begin, so that
+an operand is one that is repeated along dims of 1; what kernels do is what they do for any binary post-op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+from .desc.arguments import ARG_FROM, ARG_SRC_1, ARG_TO, arg_attr_multiple_post_op
+from .desc.attr import PrimitiveAttr
+from .desc.memory_desc import MemoryDesc
+from .desc.post_ops import PostOps
+from .errors import InvalidArguments
+from .primitives.reorder import Reorder
+from .runtime.memory import Memory
+from .runtime.stream import Stream
+
+Dims = tuple[int, ...]
+
+
+class GroupStep(NamedTuple):
+    """One step of the arithmetic: a binary post-op with a memory, or an eltwise one with two numbers."""
+
+    name: str
+    operand: Memory | None = None
+    numbers: tuple[float, float] = (0.0, 0.0)
+
+
+def reorder_in_groups(src: Memory, dst: Memory, steps: Sequence[GroupStep]) -> None:
+    """Write `src`, changed by the steps in their order, into `dst`. Both have the same dims.
+
+    Raises InvalidArguments where the dims of an operand do not divide those of the tensor, where groups do
+    not nest, and where blocks of a layout cross the border of a group.
+    """
+    dims = src.desc.dims
+    if not src.desc.nelems:
+        return
+    operands = [step.operand for step in steps if step.operand is not None]
+    groups = [_groups_of(dims, operand.desc) for operand in operands]
+    cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
+    whole = _split(dims, cuts)
+    chain, extras = PostOps(), {}
+    for step in steps:
+        if step.operand is None:
+            chain.append_eltwise(step.name, *step.numbers)
+            continue
+        at = operands.index(step.operand)
+        view = _viewed(step.operand, _split_operand(dims, cuts, groups[at]))
+        extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = view
+        chain.append_binary(step.name, view.desc)
+    attr = PrimitiveAttr()
+    attr.set_post_ops(chain)
+    memories = _viewed(src, whole), _viewed(dst, whole)
+    pd = Reorder.PrimitiveDesc(src.engine, memories[0].desc, dst.engine, memories[1].desc, attr)
+    stream = Stream(dst.engine)
+    Reorder(pd).execute(stream, {ARG_FROM: memories[0], ARG_TO: memories[1], **extras})
+    stream.wait()
+
+
+def group_extents(dims: Dims, groups: Dims) -> Dims:
+    """How many groups there are along each axis. Raises InvalidArguments for groups that do not divide."""
+    for axis, (n, group) in enumerate(zip(dims, groups, strict=True)):
+        if group < 1 or n % group:
+            raise InvalidArguments(
+                f"groups of {group} elements do not divide axis {axis}",
+                code="RS-A15",
+                where=f"dims {dims}, groups {groups}",
+                why=f"{n} is no multiple of {group}",
+                hint="pad the tensor, or take a group that divides it",
+            )
+    return tuple(n // group for n, group in zip(dims, groups, strict=True))
+
+
+def split_in_groups(md: MemoryDesc, groups: Dims) -> MemoryDesc:
+    """The descriptor with each axis as two: which group, and which element of it."""
+    parts = [(n // group, group) for n, group in zip(md.dims, groups, strict=True)]
+    return md.reshape([n for part in parts for n in part])
+
+
+def _groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
+    if len(operand.dims) == len(dims) and all(
+        m and n % m == 0 for n, m in zip(dims, operand.dims, strict=True)
+    ):
+        return tuple(n // m for n, m in zip(dims, operand.dims, strict=True))
+    raise InvalidArguments(
+        "the dims of scales or zero points do not divide those of the tensor",
+        code="RS-A15",
+        where=f"tensor {dims}, scales {operand.dims}",
+        why="there is one value for each group of equally many elements along each axis",
+        hint="as many axes as the tensor has; 1 along an axis that shares a value as a whole",
+    )
+
+
+def _cuts(axis: int, n: int, groups: Sequence[int]) -> list[int]:
+    """The borders in one axis from the whole of it down to 1."""
+    cuts = sorted({n, 1, *groups}, reverse=True) if n else [0]
+    for outer, inner in pairwise(cuts):
+        if outer % inner:
+            raise InvalidArguments(
+                f"groups along axis {axis} do not nest",
+                code="RS-A15",
+                where=f"groups of {inner} and {outer}",
+                why=f"{outer} is no multiple of {inner}",
+                hint="give scales and zero points groups of which one divides the other",
+            )
+    return cuts
+
+
+def _split(dims: Dims, cuts: Sequence[list[int]]) -> Dims:
+    parts = [_parts(n, cut) for n, cut in zip(dims, cuts, strict=True)]
+    return tuple(part for found in parts for part in found)
+
+
+def _parts(n: int, cut: list[int]) -> Dims:
+    return tuple(outer // inner for outer, inner in pairwise(cut)) or (n,)
+
+
+def _split_operand(dims: Dims, cuts: Sequence[list[int]], groups: Dims) -> Dims:
+    """The dims of an operand: those of the tensor above its groups, and 1 within."""
+    found: list[int] = []
+    for n, cut, group in zip(dims, cuts, groups, strict=True):
+        parts = [outer // inner if inner >= group else 1 for outer, inner in pairwise(cut)]
+        found += parts or [n]
+    return tuple(found)
+
+
+def _viewed(memory: Memory, dims: Dims) -> Memory:
+    """The same bytes under other dims."""
+    md = memory.desc if memory.desc.dims == dims else memory.desc.reshape(dims)
+    return memory if md is memory.desc else over(memory, md)
+
+
+def over(memory: Memory, md: MemoryDesc, skipped: int = 0) -> Memory:
+    """Another descriptor over the bytes of a memory, from a byte on; the memory is kept alive."""
+    if not prod(md.dims):
+        return Memory(md, memory.engine)
+    held = memory.desc.data_type.nbytes(memory.desc.extent_range()[1])
+    address = memory.get_data_handle() + skipped
+    return Memory.from_pointer(
+        address, held - skipped, md, memory.engine, owner=memory, readonly=memory.readonly
+    )
