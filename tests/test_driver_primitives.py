@@ -36,6 +36,10 @@ _LINES = (
     "--prelu --stag=axb:any 3x64x8:1x64x1",
     "--prelu --dir=FWD_I --sdt=u8:bf16 3x64x8:3x1x8",
     "--prelu --dir=BWD_DW --sdt=f16:f32 --stag=axb:axb 2x7x5x3:2x1x5x3",
+    "--pool --tag=axb --mb=1 ic16_ih13oh14kh3sh1ph3",
+    "--pool --alg=avg_np --dt=s8 --attr-post-ops=add:f32:per_oc mb2ic17_iw60ow31kw3sw2pw1",
+    "--pool --dir=BWD_D --tag=aBx16b --mb=1 ic17_ih9iw8kh3kw2sh2ph1dh1",
+    "--pool --dir=BWD_D --alg=avg_p --dt=bf16 mb1ic3id6kd3sd2pd1",
 )
 _INVALID = {
     "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
@@ -52,8 +56,9 @@ _INVALID = {
     "--binary --inplace=1 --attr-post-ops=sum 2x3:2x3": "the old destination is summed",
     "--binary 2x3:2x3:2x3": "there are two sources",
     "--prelu 2x3": "there are a source and weights",
+    "--pool --alg=avg_np ic16_iw13ow14kw3sw1pw3": "windows in the padding alone",
 }
-_SMOKE = ("concat", "sum", "eltwise", "binary", "prelu")
+_SMOKE = ("concat", "sum", "eltwise", "binary", "prelu", "pool")
 
 
 def _tests(line: str) -> tuple[Test, ...]:

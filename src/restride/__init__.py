@@ -94,6 +94,7 @@ if _typing.TYPE_CHECKING:
     from .primitives.group_normalization import GroupNormalizationBackward, GroupNormalizationForward
     from .primitives.layer_normalization import LayerNormalizationBackward, LayerNormalizationForward
     from .primitives.normalization import NormalizationFlags
+    from .primitives.pooling import PoolingBackward, PoolingForward
     from .primitives.prelu import PReLUBackward, PReLUForward
     from .primitives.recommended import recommended_desc
     from .primitives.reduction import Reduction
@@ -191,6 +192,8 @@ __all__ = [
     "PReLUBackward",
     "PReLUForward",
     "Plan",
+    "PoolingBackward",
+    "PoolingForward",
     "PostOps",
     "Prediction",
     "Primitive",
@@ -278,6 +281,8 @@ _LATER = {
     "EltwiseBackward": "primitives.eltwise",
     "EltwiseForward": "primitives.eltwise",
     "PReLUBackward": "primitives.prelu",
+    "PoolingBackward": "primitives.pooling",
+    "PoolingForward": "primitives.pooling",
     "PReLUForward": "primitives.prelu",
     "recommended_desc": "primitives.recommended",
     "BatchNormalizationBackward": "primitives.batch_normalization",

@@ -7,6 +7,7 @@ from .driver import Driver
 from .primitives.binary import BINARY_DRIVER
 from .primitives.concat import CONCAT
 from .primitives.eltwise import ELTWISE_DRIVER
+from .primitives.pool import POOL
 from .primitives.prelu import PRELU
 from .primitives.reorder import REORDER
 from .primitives.shuffle import SHUFFLE
@@ -20,6 +21,7 @@ _ALL = (
     ELTWISE_DRIVER,
     BINARY_DRIVER,
     PRELU,
+    POOL,
 )
 
 DRIVERS: dict[str, Driver] = {each.case.driver: each for each in _ALL}

@@ -6,7 +6,7 @@ A knob holds for the problems behind it; lists are separated by commas, and all 
   restride bench --mode=P --perf-template=%prb%,%-Gbw% --reorder --dtag=axb 8x64x112x112
   restride bench --shuffle --batch=FILE
 
-Drivers are reorder, shuffle, concat, sum, eltwise, binary, prelu. The knobs are listed in docs/bench.md.
+Drivers and knobs are listed in docs/bench.md.
 Exit status: 0, 1 where a test failed or was refused, 2 for a wrong command.
 """
 

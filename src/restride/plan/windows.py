@@ -1,0 +1,92 @@
+"""Windows that move over the spatial dims of a tensor, as pooling has them.
+
+An output `o` looks at the source positions `o * stride + k * (dilation + 1) - padding`, for each of the
+kernel's positions `k`: a dilation of 0 leaves nothing out. Positions outside the source do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .expression import Affine, TreeAxis
+from .tree import Guard
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """One number of each kind for each spatial dim. `padding_r` follows from the sizes, and moves nothing."""
+
+    strides: Dims
+    kernel: Dims
+    dilation: Dims
+    padding_l: Dims
+    padding_r: Dims
+
+    @property
+    def positions(self) -> int:
+        """How many positions a window has."""
+        return prod(self.kernel)
+
+    def span(self, dim: int) -> int:
+        """How far a window reaches along a dim."""
+        return (self.kernel[dim] - 1) * (self.dilation[dim] + 1) + 1
+
+    def output(self, dim: int, size: int) -> int:
+        """How many windows there are along a dim of this size, padding included."""
+        whole = size + self.padding_l[dim] + self.padding_r[dim] - self.span(dim)
+        return whole // self.strides[dim] + 1
+
+    def kernel_axes(self) -> tuple[TreeAxis, ...]:
+        """The loops over a window."""
+        return tuple(TreeAxis(f"k{dim}", extent) for dim, extent in enumerate(self.kernel))
+
+    def position(self, taps: Sequence[TreeAxis]) -> Affine:
+        """The number of a position in its window, row by row."""
+        found = Affine()
+        for extent, tap in zip(self.kernel, taps, strict=True):
+            found = found * extent + tap
+        return found
+
+    def sources(self, outputs: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
+        """Where the positions of windows are in the source."""
+        return tuple(
+            out * self.strides[dim] + tap * (self.dilation[dim] + 1) - self.padding_l[dim]
+            for dim, (out, tap) in enumerate(zip(outputs, taps, strict=True))
+        )
+
+    def guards(self, sources: Sequence[Affine], outputs: Dims, sizes: Dims) -> tuple[Guard, ...]:
+        """What keeps windows within a source of `sizes`, along the dims where they reach out of it."""
+        return tuple(
+            Guard(index, size)
+            for dim, (index, size) in enumerate(zip(sources, sizes, strict=True))
+            if self._reaches_out(dim, outputs[dim], size)
+        )
+
+    def _reaches_out(self, dim: int, outputs: int, size: int) -> bool:
+        last = (outputs - 1) * self.strides[dim] + self.span(dim) - 1 - self.padding_l[dim]
+        return self.padding_l[dim] > 0 or last >= size
+
+    def outputs(self, sources: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
+        """Which windows have a source position at one of theirs; none does where it does not divide."""
+        return tuple(
+            (source + self.padding_l[dim] - tap * (self.dilation[dim] + 1)) // self.strides[dim]
+            for dim, (source, tap) in enumerate(zip(sources, taps, strict=True))
+        )
+
+    def counts(self, outputs: Dims, sizes: Dims) -> Array:
+        """How many positions of each window are within the source; 1 where there is none."""
+        found = np.ones((), np.float32)
+        for dim, (count, size) in enumerate(zip(outputs, sizes, strict=True)):
+            starts = np.arange(count)[:, None] * self.strides[dim] - self.padding_l[dim]
+            at = starts + np.arange(self.kernel[dim]) * (self.dilation[dim] + 1)
+            inside = ((at >= 0) & (at < size)).sum(1)
+            found = found[..., None] * inside.astype(np.float32)
+        return np.maximum(found, np.float32(1))

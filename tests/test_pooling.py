@@ -1,0 +1,254 @@
+"""Pooling: maxima and averages beside the plainest loops, gradients, workspaces; what is refused (X2)."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.computed import any_like, computed, elements, padding_is_zero, random
+from support.errors import refused
+
+CPU = rs.Engine("cpu")
+ALGORITHMS = ("max", "avg_include_padding", "avg_exclude_padding")
+# dims of the source, then strides, kernel, dilation, padding in front and behind.
+CASES = {
+    "1d": ((2, 5, 13), ((2,), (3,), (0,), (1,), (1,))),
+    "2d": ((2, 17, 7, 6), ((2, 1), (3, 2), (0, 0), (1, 0), (1, 1))),
+    "dilated": ((1, 3, 9, 8), ((1, 2), (2, 3), (2, 1), (0, 1), (1, 0))),
+    "3d": ((1, 4, 5, 4, 3), ((1, 2, 1), (2, 2, 3), (0, 0, 0), (0, 0, 1), (0, 0, 1))),
+    "global": ((2, 3, 4, 5), ((1, 1), (4, 5), (0, 0), (0, 0), (0, 0))),
+    "cropped": ((1, 3, 10, 10), ((2, 2), (3, 3), (0, 0), (0, 0), (-1, -1))),
+}
+FORMATS = ("abx", "axb", "aBx16b")
+
+
+def _result_dims(dims, windows):
+    parts = zip(dims[2:], *windows, strict=True)
+    spatial = ((n + left + right - (k - 1) * (d + 1) - 1) // s + 1 for n, s, k, d, left, right in parts)
+    return (*dims[:2], *spatial)
+
+
+def _taps(dims, windows):
+    """Each output with its window: index, and (position, index in the source) of what is inside."""
+    strides, kernel, dilation, padding, _ = windows
+    result = _result_dims(dims, windows)
+    for out in itertools.product(*map(range, result[2:])):
+        found = []
+        for number, tap in enumerate(itertools.product(*map(range, kernel))):
+            parts = zip(out, strides, padding, tap, dilation, strict=True)
+            at = tuple(o * s - p + k * (d + 1) for o, s, p, k, d in parts)
+            if all(0 <= i < n for i, n in zip(at, dims[2:], strict=True)):
+                found.append((number, at))
+        yield out, found
+
+
+def _pooled(alg, x, windows):
+    result = np.zeros(_result_dims(x.shape, windows))
+    places = np.full(result.shape, 255)
+    for out, taps in _taps(x.shape, windows):
+        values = np.stack([x[(..., *at)] for _, at in taps]).astype(np.float64)
+        if alg == "max":
+            result[(..., *out)] = values.max(0)
+            places[(..., *out)] = np.array([number for number, _ in taps])[values.argmax(0)]
+        else:
+            count = np.prod(windows[1]) if alg == "avg_include_padding" else len(taps)
+            result[(..., *out)] = values.sum(0) / count
+    return result, places
+
+
+def _gradient(alg, gradient, places, dims, windows):
+    result = np.zeros(dims)
+    for out, taps in _taps(dims, windows):
+        d = gradient[(..., *out)].astype(np.float64)
+        for number, at in taps:
+            if alg == "max":
+                result[(..., *at)] += np.where(places[(..., *out)] == number, d, 0)
+            else:
+                result[(..., *at)] += d / (np.prod(windows[1]) if alg == "avg_include_padding" else len(taps))
+    return result
+
+
+def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", data_type="f32"):
+    src = rs.MemoryDesc(dims, data_type, format)
+    dst = rs.MemoryDesc(_result_dims(dims, windows), data_type, "any")
+    return rs.PoolingForward.PrimitiveDesc(engine, kind, f"pooling_{alg}", src, dst, *windows)
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+@pytest.mark.parametrize("case", CASES)
+def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg):
+    dims, windows = CASES[case]
+    for format in FORMATS if case in ("1d", "2d") else ("axb",):
+        x = np.rint(random(dims))
+        pd = _forward(engine, alg, dims, windows, format=format)
+        written = (rs.ARG_DST, rs.ARG_WORKSPACE) if alg == "max" else (rs.ARG_DST,)
+        made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, *written)
+        wanted, places = _pooled(alg, x, windows)
+        np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-6, atol=1e-6)
+        assert padding_is_zero(made[rs.ARG_DST])
+        gradient = random(wanted.shape, 1)
+        values = {rs.ARG_DIFF_DST: gradient}
+        if alg == "max":
+            np.testing.assert_array_equal(elements(made[rs.ARG_WORKSPACE]), places)
+            values[rs.ARG_WORKSPACE] = places
+        open_src, open_dst = any_like(pd.src_desc()), any_like(pd.dst_desc())
+        back = rs.PoolingBackward.PrimitiveDesc(engine, alg, open_src, open_dst, *windows, hint_pd=pd)
+        assert (back.diff_src_desc(), back.diff_dst_desc()) == (pd.src_desc(), pd.dst_desc())
+        out = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
+        np.testing.assert_allclose(
+            elements(out), _gradient(alg, gradient, places, dims, windows), rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("data_type", ["bf16", "f16", "s8", "u8", "s32", "f64"])
+@pytest.mark.parametrize("alg", ["max", "avg_exclude_padding"])
+def test_every_type_is_pooled_and_rounded_once(engine, alg, data_type):
+    dims, windows = CASES["2d"]
+    x = random(dims, 3, data_type)
+    pd = _forward(engine, alg, dims, windows, "forward_inference", "axb", data_type)
+    assert pd.workspace_desc().is_zero()
+    got = elements(computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST])
+    wanted = _pooled(alg, x.astype(np.float64), windows)[0]
+    if rs.DataType.parse(data_type).is_integral:
+        near = np.abs(got.astype(np.float64) - wanted) <= 0.5 + 1e-6
+        assert near.all()
+    else:
+        np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=2.0**-7, atol=1e-6)
+
+
+def test_large_integers_are_not_rounded(engine):
+    x = np.array([[[2**31 - 1, 2**24 + 1, 3, 2**24 + 3]]], np.int32)
+    pd = _forward(engine, "max", x.shape, ((2,), (2,), (0,), (0,), (0,)), "forward_inference", "abc", "s32")
+    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)
+    assert elements(made[rs.ARG_DST]).tolist() == [[[2**31 - 1, 2**24 + 3]]]
+
+
+@pytest.mark.parametrize(("data_type", "least"), [("f32", np.finfo(np.float32).min), ("s8", -128), ("u8", 0)])
+def test_a_window_in_the_padding_has_the_least_value(engine, data_type, least):
+    windows = ((1,), (2,), (0,), (2,), (0,))
+    pd = _forward(engine, "max", (1, 1, 3), windows, data_type=data_type, format="abc")
+    made = computed(
+        rs.PoolingForward, pd, engine, {rs.ARG_SRC: np.array([[[5, 7, 6]]])}, rs.ARG_DST, rs.ARG_WORKSPACE
+    )
+    assert elements(made[rs.ARG_DST]).tolist() == [[[least, 5, 7, 7]]]
+    assert elements(made[rs.ARG_WORKSPACE]).tolist() == [[[255, 1, 1, 0]]]
+
+
+def test_the_first_of_equal_values_and_the_first_nan_are_chosen(engine):
+    nan = np.nan
+    x = np.array([[[1, 1, 1, nan, 2, nan, nan, 5]]], np.float32)
+    pd = _forward(engine, "max", x.shape, ((4,), (4,), (0,), (0,), (0,)), format="abc")
+    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST, rs.ARG_WORKSPACE)
+    assert np.isnan(elements(made[rs.ARG_DST])).all()
+    assert elements(made[rs.ARG_WORKSPACE]).tolist() == [[[3, 1]]]
+
+
+def test_windows_of_more_positions_than_a_byte_holds(engine):
+    dims, windows = (1, 2, 300), ((1,), (299,), (0,), (0,), (0,))
+    x = np.arange(600, dtype=np.float32).reshape(dims)
+    pd = _forward(engine, "max", dims, windows)
+    assert pd.workspace_desc().data_type is rs.s32
+    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST, rs.ARG_WORKSPACE)
+    assert (
+        elements(made[rs.ARG_WORKSPACE]).tolist() == [[[298, 298]] * 2]
+        or (elements(made[rs.ARG_WORKSPACE]) == 298).all()
+    )
+
+
+def test_post_ops_follow_the_result(engine):
+    dims, windows = CASES["2d"]
+    x, more = random(dims), random((1, 17, 1, 1), 2)
+    post_ops, attr = rs.PostOps(), rs.PrimitiveAttr()
+    post_ops.append_binary("add", rs.MemoryDesc((1, 17, 1, 1), "f32", "abcd"))
+    post_ops.append_eltwise("linear", 0.5, -1.0)
+    attr.set_post_ops(post_ops)
+    src, dst = rs.MemoryDesc(dims, "f32", "axb"), rs.MemoryDesc(_result_dims(dims, windows), "f32", "any")
+    operand = rs.arg_attr_multiple_post_op(0) | rs.ARG_SRC_1
+    for alg in ("max", "avg_exclude_padding"):
+        pd = rs.PoolingForward.PrimitiveDesc(engine, "forward_inference", alg, src, dst, *windows, attr)
+        made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x, operand: more}, rs.ARG_DST)
+        wanted = (_pooled(alg, x, windows)[0] + more) * 0.5 - 1
+        np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_an_empty_batch_is_pooled(engine):
+    windows = CASES["2d"][1]
+    pd = _forward(engine, "avg_include_padding", (0, 17, 7, 6), windows)
+    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: np.zeros((0, 17, 7, 6))}, rs.ARG_DST)
+    assert elements(made[rs.ARG_DST]).shape == _result_dims((0, 17, 7, 6), windows)
+
+
+# --- descriptors --------------------------------------------------------------------------------------------
+
+
+def test_a_descriptor_answers_and_is_copied():
+    dims, windows = CASES["2d"]
+    pd = _forward(CPU, "max", dims, windows, format="aBx16b")
+    assert (pd.get_kind(), pd.get_algorithm(), pd.workspace_desc().data_type) == (
+        "pooling",
+        "pooling_max",
+        rs.u8,
+    )
+    found = pd.get_strides(), pd.get_kernel(), pd.get_dilations(), pd.get_padding_l(), pd.get_padding_r()
+    assert found == windows
+    assert pickle.loads(pickle.dumps(pd)).workspace_desc() == pd.workspace_desc()
+    back = rs.PoolingBackward.PrimitiveDesc(
+        CPU, "max", any_like(pd.src_desc()), any_like(pd.dst_desc()), *windows, pd, rs.PrimitiveAttr()
+    )
+    assert back.workspace_desc() == pd.workspace_desc()
+    assert pickle.loads(pickle.dumps(back)).diff_src_desc() == pd.src_desc()
+
+
+_SRC, _DST = rs.MemoryDesc((2, 3, 8, 8), "f32", "nchw"), rs.MemoryDesc((2, 3, 4, 4), "f32", "nchw")
+_FIT = ((2, 2), (2, 2), (0, 0), (0, 0), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("dst", "windows", "texts"),
+    [
+        (rs.MemoryDesc((2, 3, 5, 4), "f32"), _FIT, ("another size", "there are 4 windows, and 5")),
+        (rs.MemoryDesc((2, 4, 4, 4), "f32"), _FIT, ("do not fit",)),
+        (rs.MemoryDesc((2, 3, 16), "f32"), _FIT, ("do not fit",)),
+        (_DST, ((0, 2), *_FIT[1:]), ("strides is (0, 2)", "of 1 or more")),
+        (_DST, ((2,), *_FIT[1:]), ("strides is (2,)", "it is 2 whole numbers")),
+        (_DST, (2, *_FIT[1:]), ("strides is 2",)),
+        (_DST, (_FIT[0], (0, 2), *_FIT[2:]), ("kernel is (0, 2)",)),
+        (_DST, (*_FIT[:2], (-1, 0), *_FIT[3:]), ("dilation is (-1, 0)",)),
+        (_DST, (*_FIT[:3], (-1, 0), (0, 0)), ("padding_l is (-1, 0)",)),
+        (_DST, (*_FIT[:4], (0, 2.5)), ("padding_r",)),
+    ],
+)
+def test_windows_that_do_not_fit_are_refused(dst, windows, texts):
+    with refused(*texts):
+        rs.PoolingForward.PrimitiveDesc(CPU, "forward_training", "max", _SRC, dst, *windows)
+
+
+def test_hints_that_do_not_fit_are_refused():
+    def back(hint, diff_dst=None):
+        dst = diff_dst or any_like(_DST)
+        return rs.PoolingBackward.PrimitiveDesc(CPU, "max", any_like(_SRC), dst, *_FIT, hint_pd=hint)
+
+    def forward(kind="forward_training", alg="max"):
+        return rs.PoolingForward.PrimitiveDesc(CPU, kind, alg, _SRC, _DST, *_FIT)
+
+    assert back(None).workspace_desc() == forward().workspace_desc()
+    with refused("its algorithm is avg_include_padding"):
+        back(forward(alg="avg_include_padding"))
+    with refused("the workspace of the hint will not do", "leaves none"):
+        back(forward("forward_inference"))
+    with refused("the workspace of the hint will not do", "another format"):
+        back(forward(), diff_dst=rs.MemoryDesc(_DST.dims, "f32", "nhwc"))
+    with refused("hint_pd is no hint"):
+        back(rs.Sum.PrimitiveDesc(CPU, [1.0], [_SRC]))
+
+
+def test_a_workspace_that_is_missing_is_refused():
+    pd = rs.PoolingForward.PrimitiveDesc(CPU, "forward_training", "max", _SRC, _DST, *_FIT)
+    with refused("ARG_WORKSPACE"):
+        rs.PoolingForward(pd).execute(
+            rs.Stream(CPU), {rs.ARG_SRC: rs.Memory(_SRC, CPU), rs.ARG_DST: rs.Memory(_DST, CPU)}
+        )
