@@ -55,6 +55,13 @@ def test_extras_only_where_the_host_has_them():
     assert not isa.choose("x86_64", TRIPLE, ICE_LAKE, extras=False).has("gfni")
 
 
+def test_an_aarch64_has_bf16_where_it_says_so():
+    chosen = isa.choose("aarch64", "aarch64-unknown-linux-gnu", {"bf16": True})
+    assert chosen.has("bf16")
+    assert not isa.choose("aarch64", "", {"bf16": True}, extras=False).has("bf16")
+    assert isa.choose("aarch64", chosen.triple, {"bf16": False}) == Isa.for_name("neon")
+
+
 @pytest.mark.parametrize(
     ("machine", "level"), [("aarch64", "neon"), ("arm64", "neon"), ("riscv64", "generic")]
 )

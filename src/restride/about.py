@@ -21,6 +21,11 @@ __all__ = ["show_versions"]
 
 _LEVELS = ("generic", "sse41", "avx2", "avx512")
 _KINDS = ("cpu", "gpu", "reference")
+# How it is known that restride works on a system and an architecture; docs/platforms.md says more.
+_TESTED = {
+    ("Linux", "x86_64"): "all of it, at every change",
+    ("Linux", "aarch64"): "under emulation, which shows neither speed nor the order of memory",
+}
 _PREFIXES = ("RESTRIDE_", "ONEDNN_", "DNNL_")
 _NEEDED = ("numpy", "llvmlite", "ml_dtypes")
 # Told where they are installed; none of them is imported for it.
@@ -79,7 +84,9 @@ def _installed(name: str) -> str:
 
 
 def _machine() -> dict[str, str]:
-    return {"system": f"{platform.system()} {platform.release()}", "architecture": platform.machine()}
+    system, architecture = platform.system(), platform.machine()
+    tested = _TESTED.get((system, architecture), "nothing has ever run there")
+    return {"system": f"{system} {platform.release()}", "architecture": architecture, "tested": tested}
 
 
 def _instruction_set() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """One vector of values from one data type to another, by arithmetic or by a table (N1 to N7).
 
 The table is what `plan/conversion.py`, the definition, makes of every code. Types of 4 bits have 16 codes,
-which nearly every x86 looks up in one register; types of 8 have 256, for which AVX-512 VBMI has an
-instruction.
+which nearly every processor looks up in one register; types of 8 have 256, for which AVX-512 VBMI and NEON
+have instructions.
 
 Vectors carry bits: the element type of every value here is an integer as wide as the data type.
 `plan/conversion.py` is the definition; this must match it bit for bit on every instruction set.
@@ -27,6 +27,7 @@ from ..plan.conversion import (
 )
 from ..plan.conversion import convert as convert_codes
 from ..plan.nest import Compute
+from . import neon
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .neon import narrow, nearest_integers
 from .small_float import (
@@ -59,14 +60,19 @@ def entries(src: DataType, dst: DataType) -> int:
     return 1 << src.bits
 
 
-def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], register: int) -> Value:
-    """Each byte as the table of `types` says; `register` is how many bytes a shuffle takes."""
+def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], can: Abilities) -> Value:
+    """Each byte as the table of `types` says, a register at a time."""
     codes = _codes(*types)
-    size = register if len(codes) == 16 else _PERMUTED
+    size = can.shuffled_bytes if can.neon or len(codes) == 16 else _PERMUTED
     lanes = lanes_of(v)
     pieces = [b.lanes(v, first, size) for first in range(0, lanes, size)]
-    found = [_in_one(b, x, codes, size) if len(codes) == 16 else _in_four(b, x, codes) for x in pieces]
-    return b.lanes(b.join(found), 0, lanes)
+    return b.lanes(b.join([_look_up_register(b, piece, codes, can) for piece in pieces]), 0, lanes)
+
+
+def _look_up_register(b: Builder, v: Value, codes: tuple[int, ...], can: Abilities) -> Value:
+    if can.neon:
+        return neon.look_up(b, v, codes)
+    return _in_one(b, v, codes, lanes_of(v)) if len(codes) == 16 else _in_four(b, v, codes)
 
 
 @functools.cache
@@ -118,8 +124,9 @@ class Abilities:
     round_even: bool = False
     masks: bool = False
     packs: bool = False
-    # Rounds to the nearest integer, and narrows integers, saturated.
-    saturates: bool = False
+    # What `neon.py` writes; and floats to bf16.
+    neon: bool = False
+    bfloat: bool = False
     # Bytes of the register in which a byte looks up one of 16; and whether it looks up one of 256.
     shuffled_bytes: int = 0
     has_tables: bool = False
@@ -157,7 +164,7 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
     if is_integer_move(src, dst, _MOVE):
         return _saturate_integers(b, v, src, dst, can)
     if can.looks_up(src, dst):
-        return look_up(b, v, (src, dst), can.shuffled_bytes)
+        return look_up(b, v, (src, dst), can)
     if can_widen(src, dst):
         return widen_small(b, v, src, dst)
     value = to_real(b, v, src, real_type(src, dst), can)
@@ -188,7 +195,7 @@ def _saturate_integers(b: Builder, v: Value, src: DataType, dst: DataType, can: 
         v, src = _is_set(b, v), DataType.u8
     if dst is DataType.boolean:
         return _is_set(b, v)
-    if can.saturates and src.kind == "int" and src.bits > 8:
+    if can.neon and src.kind == "int" and src.bits > 8:
         return narrow(b, v, dst)
     (least, most), (low, high) = INTEGER_LIMITS[src], INTEGER_LIMITS[dst]
     lanes, kind, sign = lanes_of(v), bits_type(src), "u" if src.kind == "uint" else "s"
@@ -281,6 +288,8 @@ def from_real(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet:
 def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet: bool) -> Value:
     if dst is DataType.f32:
         return b.bitcast(value, "i32")
+    if dst is DataType.bf16 and can.bfloat:
+        return b.bitcast(b.cast("fptrunc", value, "bfloat"), "i16")
     if dst is DataType.bf16:
         bits = b.bitcast(value, "i32")
         return quiet_float_to_bfloat(b, bits, can.masks) if is_quiet else float_to_bfloat(b, bits)
@@ -297,7 +306,7 @@ def splat_limits(b: Builder, value: Value, dst: DataType) -> tuple[Value, Value]
 
 
 def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Value:
-    if can.saturates:
+    if can.neon:
         return nearest_integers(b, value, dst)
     lanes, real = lanes_of(value), element_of(value)
     low, high = splat_limits(b, value, dst)

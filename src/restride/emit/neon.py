@@ -1,18 +1,24 @@
-"""Conversions by the instructions of AArch64: floats to integers, and integers to narrower ones.
+"""Conversions by the instructions of AArch64: floats to integers, integers to narrower ones, bytes by tables.
 
 `fcvtns` rounds half to even, saturates to 32 or 64 bits with a sign, and makes 0 of a NaN (N2, N4). What
 narrows saturates too, to half of the bits at a time; LLVM picks `sqxtn` and `sqxtun` for limits like these.
 So no limit is compared with as a float: of such a comparison and the selection after it LLVM 22 makes
 `fmaxnm`, which keeps a signalling NaN.
+
+`tbl` looks bytes up in up to four registers. What lies behind them gives 0, or with `tbx` what was there
+before: so a table of 256 bytes takes four steps.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..dtypes import DataType
 from ..plan.conversion import FLOAT_LIMITS, INTEGER_LIMITS
 from .builder import Builder, Value, element_of, lanes_of, vector
 
-_REGISTER_BITS = 128
+REGISTER = 16
+"""Bytes of a register."""
 _TO_NEAREST = "llvm.aarch64.neon.fcvtns"
 # Integers as wide as floats, and doubles.
 _INTEGERS = {"float": ("i32", 32), "double": ("i64", 64)}
@@ -22,7 +28,7 @@ def nearest_integers(b: Builder, value: Value, dst: DataType) -> Value:
     """Real numbers as integers of a type, in lanes that carry it."""
     real = element_of(value)
     kind, bits = _INTEGERS[real]
-    size = _REGISTER_BITS // bits
+    size = 8 * REGISTER // bits
     full, name = vector(kind, size), f"{_TO_NEAREST}.v{size}i{bits}.v{size}f{bits}"
     pieces = [b.lanes(value, first, size) for first in range(0, lanes_of(value), size)]
     whole = b.join([b.call(full, name, str(piece), piece.type) for piece in pieces])
@@ -60,3 +66,25 @@ def _clamp(b: Builder, v: Value, low: int, high: int) -> Value:
     lanes, kind = lanes_of(v), element_of(v)
     raised = b.intrinsic("smax", v, b.splat(kind, lanes, str(low)))
     return b.intrinsic("smin", raised, b.splat(kind, lanes, str(high)))
+
+
+def look_up(b: Builder, v: Value, codes: Sequence[int]) -> Value:
+    """Bytes of one register as a table of 16 or of 256 says; of 16 by the lower half of each byte."""
+    rows = [_row(codes[first : first + REGISTER]) for first in range(0, len(codes), REGISTER)]
+    if len(rows) == 1:
+        return _table(b, "tbl1", rows, b.op("and", v, b.splat("i8", REGISTER, "15")))
+    found = _table(b, "tbl4", rows[:4], v)
+    for first in range(4, len(rows), 4):
+        rest = b.op("sub", v, b.splat("i8", REGISTER, str(REGISTER * first)))
+        found = _table(b, "tbx4", [found, *rows[first : first + 4]], rest)
+    return found
+
+
+def _table(b: Builder, name: str, rows: Sequence[Value], v: Value) -> Value:
+    args = [*rows, v]
+    types = ", ".join(arg.type for arg in args)
+    return b.call(v.type, f"llvm.aarch64.neon.{name}.v{REGISTER}i8", ", ".join(map(str, args)), types)
+
+
+def _row(codes: Sequence[int]) -> Value:
+    return Value(vector("i8", REGISTER), "<" + ", ".join(f"i8 {code}" for code in codes) + ">")

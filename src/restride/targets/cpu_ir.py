@@ -22,18 +22,19 @@ _REACH = 1 << 24
 
 def style_of(isa: Isa) -> Style:
     """How code for an instruction set is written."""
-    is_wide = isa.name == "avx512"
+    is_wide, is_neon = isa.name == "avx512", isa.name == "neon"
     can = Abilities(
         half=isa.name in ("avx512", "avx2", "neon"),
         round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
         masks=is_wide,
         packs=isa.triple.startswith("x86_64"),
-        saturates=isa.name == "neon",
-        shuffled_bytes=isa.vector_bytes if isa.name in ("avx512", "avx2", "sse41") else 0,
-        has_tables=is_wide and isa.has("avx512vbmi"),
+        neon=is_neon,
+        bfloat=is_neon and isa.has("bf16"),
+        shuffled_bytes=isa.vector_bytes if isa.name != "generic" else 0,
+        has_tables=is_neon or (is_wide and isa.has("avx512vbmi")),
     )
     byte_permute_cost = 1 if is_wide and isa.has("avx512vbmi") else 4
-    reach = _REACH if isa.name == "neon" else ANYWHERE
+    reach = _REACH if is_neon else ANYWHERE
     return Style(isa.vector_bytes, 1 if is_wide else 3, byte_permute_cost, can, reach)
 
 

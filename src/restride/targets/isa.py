@@ -4,7 +4,7 @@ Level     vector  who has it                                    LLVM cpu
 avx512    64 B    x86-64 with AVX512 F, BW, DQ, VL, CD          x86-64-v4
 avx2      32 B    x86-64 with AVX2, FMA, F16C, BMI              x86-64-v3
 sse41     16 B    x86-64 with SSE4.2 and POPCNT                 x86-64-v2
-neon      16 B    AArch64                                       generic
+neon      16 B    AArch64, and BF16 where it has that           generic
 generic   16 B    anything else
 
 The CPU model is always LLVM's generic one of the level, never the host's own: the same nest gives the same
@@ -16,9 +16,10 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import struct
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from restride import settings
 from restride.errors import InvalidArguments
@@ -26,8 +27,13 @@ from restride.targets.llvm import llvm
 
 _PREFER_FULL_VECTORS = "-prefer-256-bit"
 
-# Never +avx512bf16: vcvtneps2bf16 flushes subnormals, so that bits would depend on the instruction set (N3).
-_EXTRAS = ("avx512vbmi", "avx512vbmi2", "gfni")
+# By level. Never +avx512bf16: vcvtneps2bf16 flushes subnormals, so that bits would depend on the instruction
+# set (N3). bfcvtn keeps them.
+_EXTRAS = {"avx512": ("avx512vbmi", "avx512vbmi2", "gfni"), "neon": ("bf16",)}
+
+# Where Linux tells what an AArch64 has: an entry of the auxiliary vector, and its bits by LLVM's names.
+_AUXV, _AUXV_ENTRY = "/proc/self/auxv", struct.Struct("@NN")
+_HWCAP2, _HWCAP2_BITS = 26, {"bf16": 1 << 14}
 
 # What the host must have for a level; LLVM's names.
 _NEEDS = {
@@ -126,13 +132,16 @@ def choose(
     """Return the best level, at most `level`, for a machine of this name, LLVM triple and feature set."""
     machine = machine.lower()
     if machine in ("aarch64", "arm64"):
-        return Isa("neon", 16, triple, "generic", "+neon")
+        return _with_extras(replace(_BASE["neon"], triple=triple), features, extras)
     if machine not in ("x86_64", "amd64"):
         return Isa("generic", 16, triple, "generic", _flatten(features))
     name = _climb(features, level)
-    base = _BASE[name]
-    wanted = [f"+{extra}" for extra in _EXTRAS if extras and name == "avx512" and features.get(extra)]
-    return Isa(name, base.vector_bytes, triple, base.cpu, ",".join([*filter(None, [base.features]), *wanted]))
+    return _with_extras(replace(_BASE[name], triple=triple), features, extras)
+
+
+def _with_extras(base: Isa, features: Mapping[str, bool], extras: bool) -> Isa:
+    wanted = [f"+{extra}" for extra in _EXTRAS.get(base.name, ()) if extras and features.get(extra)]
+    return replace(base, features=",".join([*filter(None, [base.features]), *wanted]))
 
 
 def _climb(features: Mapping[str, bool], level: str) -> str:
@@ -165,9 +174,21 @@ def _host_triple(triple: str) -> str:
 
 def _host_features(binding: types.ModuleType) -> Mapping[str, bool]:
     try:
-        return dict(binding.get_host_cpu_features())
+        return {**binding.get_host_cpu_features(), **_kernel_features()}
     except RuntimeError:  # LLVM cannot tell on this system: the lowest level is always right.
+        return _kernel_features()
+
+
+def _kernel_features() -> dict[str, bool]:
+    """What Linux itself says of an AArch64: LLVM reads a text, which emulators do not write for it."""
+    if platform.machine() != "aarch64":
         return {}
+    try:
+        with open(_AUXV, "rb") as file:
+            found = dict(_AUXV_ENTRY.iter_unpack(file.read()))
+    except (OSError, struct.error):
+        return {}
+    return {name: bool(found.get(_HWCAP2, 0) & bit) for name, bit in _HWCAP2_BITS.items()}
 
 
 def _flatten(features: Mapping[str, bool]) -> str:

@@ -1,0 +1,74 @@
+"""What AArch64 converts by itself: which instructions a conversion becomes, and how many."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from restride.desc.memory_desc import MemoryDesc
+from restride.plan.nest import linear
+from restride.plan.reorder import reorder_nest
+from restride.targets import cpu, jit
+from restride.targets.isa import Isa
+from restride_bench.code_size import ROWS, CodeRow, instructions_for_16_bytes, longest_inner_loop
+from support.kernels import COMMON
+
+_NEON = Isa.for_name("neon")
+_BF16 = replace(_NEON, features="+neon,+bf16")
+# Counts of NEON against those of SSE4.1, whose registers are as wide.
+_MOST = 1.3
+
+
+def _assembly(src: str, dst: str, isa: Isa = _NEON, *, scaled: bool = False) -> str:
+    sides = MemoryDesc((4096,), src, "a"), MemoryDesc((4096,), dst, "a")
+    return jit.assembly(cpu.lower(reorder_nest(*sides, linear(scaled=scaled)), isa, COMMON).ir(), isa)
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "wanted"),
+    [
+        ("f32", "s8", ("fcvtns", "sqxtn", "sqxtn2")),
+        ("f32", "u8", ("fcvtns", "sqxtun", "sqxtun2")),
+        ("f32", "s32", ("fcvtns", "smin")),
+        ("f64", "s32", ("fcvtns", "sqxtn", "sqxtn2")),
+        ("s32", "s8", ("sqxtn", "sqxtn2")),
+        ("s32", "u8", ("sqxtn", "sqxtun2")),
+        ("s4", "f8_e4m3", ("tbl",)),
+        ("f8_e5m2", "s8", ("tbl", "tbx")),
+    ],
+)
+def test_conversions_are_the_instructions_that_are_made_for_them(
+    src: str, dst: str, wanted: tuple[str, ...]
+) -> None:
+    text = _assembly(src, dst)
+    assert not [name for name in wanted if not re.search(rf"\b{name}\b", text)]
+    assert not re.search(r"\b(fcvtz[su]|frintn|fmaxnm|fminnm|fcmgt)\b", text)
+
+
+def test_bf16_is_rounded_by_one_instruction_only_where_the_machine_has_it() -> None:
+    assert re.search(r"\bbfcvtn2?\b", _assembly("f32", "bf16", _BF16))
+    assert not re.search(r"\bbfcvt", _assembly("f32", "bf16"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_no_row_takes_many_more_instructions_than_sse(row: CodeRow) -> None:
+    neon, sse = (instructions_for_16_bytes(row, level) for level in ("neon", "sse41"))
+    assert neon <= _MOST * sse
+
+
+def test_the_documentation_has_a_line_for_each_row() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "platforms.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| (.*?) \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \|$", page, re.MULTILINE)
+    assert table == [row.name for row in ROWS]
+
+
+def test_the_loop_that_is_counted_is_the_longest_that_holds_no_other() -> None:
+    outer = "\n".join(["f:", "\tmov\tx1, x2", ".LBB0_1:", "\tadd\tx1, x1, #1"])
+    inner = "\n".join(
+        [".LBB0_2:", "\t.loc\t1", "\tldr\tq0, [x1]", "\tsub\tx2, x2, #1", "\tcbnz\tx2, .LBB0_2"]
+    )
+    later = "\n".join([".LBB0_3:", "\tb.ne\t.LBB0_3", "\tb.ne\t.LBB0_1", "\tret"])
+    assert longest_inner_loop("\n".join([outer, inner, later])) == 3
