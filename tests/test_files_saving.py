@@ -17,7 +17,7 @@ import restride as rs
 from restride.files.reading import contents_of
 from support.descriptors import shapes, strided, tags
 
-_FORMATS = ("npy", "npz", "safetensors")
+_FORMATS = ("npy", "npz", "safetensors", "gguf")
 _TYPES = tuple(t for t in rs.DataType if t is not rs.undef)
 
 

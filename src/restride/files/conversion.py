@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import InvalidArguments
 from .draft import DraftFile, Origin
+from .gguf import gguf_image, metadata_as_text
 from .image import FileImage
 from .kinds import MakeImage, image_maker, is_file_name
 from .rules import ConversionRule, rule_for
@@ -146,7 +147,8 @@ def _image(
     for one in reversed(found):
         assert one.contents is not None
         metadata |= one.contents.metadata
-    return (make or image_maker(name))(arrays, metadata)
+    maker = make or image_maker(name)
+    return maker(arrays, metadata if maker is gguf_image else metadata_as_text(metadata))
 
 
 def _check_names(file: str, steps: Sequence[ConversionStep]) -> None:

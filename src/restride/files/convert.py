@@ -88,7 +88,8 @@ def convert(
 ) -> ConversionReport:
     """Convert tensors of files: into other layouts and types by rules, the first that fits a name wins.
 
-    src     a .npy, .npz or .safetensors file; a folder of them, such as a checkpoint in shards, or its index
+    src     a .npy, .npz, .safetensors or .gguf file; a folder of them, such as a checkpoint in shards, or
+            its index
     dst     the file or folder to write; the end of a file's name says its format
     rules   texts such as "*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax", or tuples of their words; what fits
             none is copied byte for byte. `scale`: a number that multiplies, "absmax", or "minmax" for ranges

@@ -15,21 +15,25 @@ from ..dtypes import DataType
 
 
 class ElementKind(NamedTuple):
-    """A kind of element: its word, its width in bits, the data type, and NumPy's type where there is one."""
+    """A kind of element: its word, its width in bits, the data type, and NumPy's type where there is one.
+
+    Of kinds that come in blocks of several elements, the width is that of a `block`.
+    """
 
     word: str
     bits: int
     data_type: DataType | None
     numpy: np.dtype[Any] | None
+    block: int = 1
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
         """The bytes of a dense array of this shape."""
-        return (prod(shape) * self.bits + 7) // 8
+        return (prod(shape) // self.block * self.bits + 7) // 8
 
     @property
     def carrier(self) -> DataType | None:
         """The data type that the bits are moved as; None where no type is as wide."""
-        return self.data_type or _CARRIERS.get(self.bits)
+        return self.data_type or (_CARRIERS.get(self.bits) if self.block == 1 else None)
 
 
 _CARRIERS = {8: DataType.u8, 16: DataType.f16, 32: DataType.f32, 64: DataType.f64}
@@ -83,3 +87,38 @@ def kind_of_type(data_type: DataType) -> ElementKind | None:
 def kind_of_dtype(dtype: np.dtype[Any]) -> ElementKind | None:
     """The kind of the elements of a NumPy array; None for those that files have no word for."""
     return _BY_NUMPY.get(dtype)
+
+
+# Types of ggml: the number, the word, elements and bytes of a block.
+_GGML = (
+    (2, "Q4_0", 32, 18),
+    (3, "Q4_1", 32, 20),
+    (6, "Q5_0", 32, 22),
+    (7, "Q5_1", 32, 24),
+    (8, "Q8_0", 32, 34),
+    (9, "Q8_1", 32, 40),
+    (10, "Q2_K", 256, 84),
+    (11, "Q3_K", 256, 110),
+    (12, "Q4_K", 256, 144),
+    (13, "Q5_K", 256, 176),
+    (14, "Q6_K", 256, 210),
+    (15, "Q8_K", 256, 292),
+    (16, "IQ2_XXS", 256, 66),
+    (17, "IQ2_XS", 256, 74),
+    (18, "IQ3_XXS", 256, 98),
+    (19, "IQ1_S", 256, 50),
+    (20, "IQ4_NL", 32, 18),
+    (21, "IQ3_S", 256, 110),
+    (22, "IQ2_S", 256, 82),
+    (23, "IQ4_XS", 256, 136),
+    (29, "IQ1_M", 256, 56),
+    (34, "TQ1_0", 256, 54),
+    (35, "TQ2_0", 256, 66),
+    (39, "MXFP4", 32, 17),
+    (40, "NVFP4", 64, 36),
+    (41, "Q1_0", 128, 18),
+)
+GGML_KINDS = {
+    number: ElementKind(word, 8 * nbytes, None, None, block) for number, word, block, nbytes in _GGML
+}
+"""Quantised kinds by ggml's number: values and scales in blocks, which are copied as they are."""

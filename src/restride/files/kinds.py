@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArguments
+from .gguf import gguf_image
 from .image import FileImage
 from .npy import npy_image
 from .npz import npz_image
@@ -20,6 +21,7 @@ _IMAGES: dict[str, MakeImage] = {
     ".npy": npy_image,
     ".npz": npz_image,
     ".safetensors": safetensors_image,
+    ".gguf": gguf_image,
 }
 
 

@@ -39,12 +39,13 @@ class _Prepared(NamedTuple):
 
 
 def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tensor, or a dict of them by name, to a file: .npy, .npz or .safetensors by the end of `path`.
+    """Write a tensor, or a dict of them by name, to a file: .npy, .npz, .safetensors or .gguf by the end of
+    `path`.
 
     A `Memory` is written as it lies, whatever its layout and type; the file is plain to every other program,
     whose array is the physical one, and tells `rs.load` the descriptor. An array of NumPy, torch or JAX is
     written row-major. One tensor is called "x" in files of several. `metadata`: text by name, for
-    .safetensors.
+    .safetensors and .gguf.
 
     The file appears whole under its name or not at all. Raises InvalidArguments for values that are no
     tensors, Unimplemented for what the format cannot hold, RuntimeFailure where the system refuses.
