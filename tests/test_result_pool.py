@@ -181,13 +181,19 @@ def test_threads_never_share_a_block(pool: ResultPool) -> None:
 def test_a_handler_of_a_signal_takes_and_drops_blocks_at_any_moment(pool: ResultPool) -> None:
     faults: list[str] = []
     taken: list[Any] = []
+    depth = [0]
 
     def handle(*_: object) -> None:
+        # Handlers interrupt each other; on a busy machine without end.
+        if depth[0] > 5:
+            return
+        depth[0] += 1
         array = pool.take(SIZE)[1]
         array[:: 1 << 12] = 99
         taken.append(array)
         if len(taken) > 3:
             del taken[::2]
+        depth[0] -= 1
 
     before = signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)

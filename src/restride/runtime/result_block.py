@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import weakref
 from typing import Any
 
 import numpy as np
 
-from .alloc import PAGE, Array, address_of
+from .alloc import PAGE, Array
 
 # Of nearly all systems. Elsewhere blocks only begin at other places than they need to.
 _HUGE_PAGE = 2 << 20
 # Blocks below the first share a region of the second: a huge page is found and cleared in the time of forty
 # small ones (measured), and nothing of the region is there before it is written.
 _SHARING_BYTES, _REGION_BYTES = 8 << 20, 16 << 20
+_BYTE = np.dtype(np.uint8)
 _ADVICE_HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
 _ADVICE_FREE = getattr(mmap, "MADV_FREE", None)
 _ADVICE_DROP = getattr(mmap, "MADV_DONTNEED", None)
@@ -40,22 +42,17 @@ class ResultBlock:
     system may have taken the pages since.
     """
 
-    __slots__ = ("__array_interface__", "_offset", "_region", "address", "era", "is_spare", "since", "size")
+    __slots__ = ("_bytes", "_offset", "_region", "_shape", "address", "era", "is_spare", "since", "size")
 
     def __init__(self, region: MappedRegion, offset: int, size: int, era: int) -> None:
         self._region, self._offset = region, offset
         self.address, self.size, self.era = region.start + offset, size, era
         self.since, self.is_spare = 0.0, False
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": "|u1",
-            "shape": (size,),
-            "data": (self.address, False),
-        }
+        self._bytes, self._shape = region.bytes(offset, size), (size,)
 
     def lend(self) -> Array:
-        """All bytes as an array, new each time, whose base is this block."""
-        return np.asarray(self)
+        """All bytes as an array, new each time. Its base is no array: so it is the base of all its views."""
+        return np.ndarray(self._shape, _BYTE, self._bytes)  # type: ignore[arg-type]  # it has the buffer protocol
 
     def let_go(self) -> None:
         """Let the system take the pages where it wants them; what is written from now on stays."""
@@ -74,7 +71,7 @@ class MappedRegion:
     Raises MemoryError where the system has not as much.
     """
 
-    __slots__ = ("_before", "_export", "_mapping", "start")
+    __slots__ = ("_before", "_mapping", "start")
 
     def __init__(self, nbytes: int) -> None:
         # Pages that nobody touches are none: to map more than is used costs nothing.
@@ -82,10 +79,13 @@ class MappedRegion:
         if _ADVICE_HUGE is not None:
             with contextlib.suppress(OSError):
                 self._mapping.madvise(_ADVICE_HUGE)
-        # An export, so that nobody who finds the mapping can close it.
-        self._export = np.frombuffer(self._mapping, np.uint8)
-        self._before = -address_of(self._export) % _HUGE_PAGE
-        self.start = address_of(self._export) + self._before
+        first = ctypes.addressof(ctypes.c_ubyte.from_buffer(self._mapping))
+        self._before = -first % _HUGE_PAGE
+        self.start = first + self._before
+
+    def bytes(self, offset: int, nbytes: int) -> ctypes.Array[ctypes.c_ubyte]:
+        """Some of the bytes, which keep the region: nobody can close it meanwhile."""
+        return (ctypes.c_ubyte * nbytes).from_buffer(self._mapping, self._before + offset)
 
     def advise(self, advice: int | None, offset: int, nbytes: int) -> None:
         """Tell the system about some pages; one that does not take it is as good, only slower."""
