@@ -186,12 +186,55 @@ def test_groups_share_a_scale(axis: int, source: str, format: str) -> None:
     found = rs.load("b.safetensors")
     last = np.moveaxis(x, axis, -1)
     groups = np.ascontiguousarray(last).reshape(-1, 8)
-    q, scale, _ = rs.quantize(groups, "s8", 0)
+    # By the formula, group by group.
+    scale = np.abs(groups).max(axis=1).astype(np.float32) / np.float32(127)
+    q = np.clip(np.rint(groups / scale[:, None]), -128, 127)
     expected = np.moveaxis(q.reshape(last.shape), -1, axis)
     scales = np.moveaxis(scale.reshape(*last.shape[:-1], -1), -1, axis)
-    assert np.array_equal(found["w"].to_numpy(), expected)
-    assert np.array_equal(found["w_scale"].to_numpy(), scales)
-    assert contents_of("b.safetensors").tensors[0].array.scaling == ("w_scale", "", axis % 3, 8)
+    w = found["w"]
+    assert isinstance(w, rs.QuantizedTensor)
+    assert list(found) == ["w"]
+    assert np.array_equal(w.values.to_numpy(), expected)
+    assert np.array_equal(w.scale.to_numpy(), scales)
+    assert w.groups == tuple(8 if d == axis % 3 else 1 for d in range(3))
+    assert np.abs(w.dequantize().to_numpy() - x).max() <= scale.max() / 2 * 1.001
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        ("mxfp4", {"dtype": "mxfp4"}),
+        ("BA16a64b,mxfp4", {"dtype": "mxfp4", "dst": "BA16a64b"}),
+        ("mxfp8", {"dtype": "mxfp8"}),
+        ("nvfp4", {"dtype": "nvfp4"}),
+        ("u4,group=16,scale=minmax,scale_type=f16", {"dtype": "u4", "group": 16, "scale_type": "f16"}),
+        ("u8,group=16,scale=absmax", {"dtype": "u8", "group": 16}),
+        ("f8_e4m3,group=16x16,scale=absmax", {"dtype": "f8_e4m3", "group": (16, 16)}),
+        ("ba,s4,group=16x0,scale=absmax", {"dtype": "s4", "group": (16, 0), "dst": "ba"}),
+    ],
+)
+def test_groups_are_quantised_as_rs_quantize_does(rule: str, options: dict[str, Any]) -> None:
+    x = random((48, 128), ml_dtypes.bfloat16)
+    rs.save({"w": x}, "a.safetensors")
+    rs.convert("a.safetensors", "b.safetensors", [f"*={rule}"], verify=True)
+    expected = rs.quantize(x, symmetric="minmax" not in rule, **options)
+    for found in (rs.load("b.safetensors")["w"], saved_again("b.safetensors", "c.npz")["w"]):
+        assert found.values.desc == expected.values.desc
+        assert np.array_equal(elements(found.values), elements(expected.values))
+        assert np.array_equal(elements(found.scale), elements(expected.scale))
+        assert found.tensor_scale == expected.tensor_scale
+        same = np.array_equal(elements(found.dequantize()), elements(expected.dequantize()))
+        assert same
+
+
+def saved_again(name: str, again: str) -> Any:
+    rs.save(rs.load(name), again)
+    return rs.load(again)
+
+
+def elements(memory: rs.Memory) -> Any:
+    return memory.to("ab", "f32").to_numpy()
 
 
 def test_scales_are_read_back_without_being_told() -> None:
@@ -200,7 +243,7 @@ def test_scales_are_read_back_without_being_told() -> None:
     rs.convert("b.npz", "c.safetensors", ["w=ba"], verify=True)
     for name in ("b.npz", "c.safetensors"):
         (w, *_) = contents_of(name).tensors
-        assert w.array.scaling == ("w_scale", "w_zero_point", 0, None)
+        assert w.array.scaling == ("w_scale", "w_zero_point", 0, (), "")
 
 
 def test_values_that_are_no_numbers_do_not_hinder() -> None:
@@ -221,6 +264,7 @@ def test_values_that_are_no_numbers_do_not_hinder() -> None:
         ("conv.weight=f8_e4m3,scale=minmax", "no zero point"),
         ("conv.weight=s8,axis=4,scale=absmax", "axis 4"),
         ("fc.weight=s8,group=7,scale=absmax", "do not divide"),
+        ("conv.bias=f8_e4m3,group=16x16,scale=absmax", "axes"),
         ("conv.weight=nChw1000000000c", "memory"),
     ],
 )

@@ -11,6 +11,7 @@ name wins, what fits none is copied byte for byte. Rules name a format, a type, 
   scale=0.5        multiply by a number        scale=absmax   find symmetric scales from the data
   zero_point=3     then add it                 scale=minmax   find scales and zero points
   axis=0           a scale for each index      group=32       a scale for so many along the axis, or the last
+  mxfp4            as that format says         scale_type=f16 the type of the scales of groups
 
 Scales are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and scales
 back from the file's own metadata; every other program reads the physical arrays.

@@ -8,13 +8,14 @@ from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any
 
+from ..block_scales import NAMED
 from ..desc.parse import parse_int, short_repr
 from ..desc.tags import FormatTag, parse_tag
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 
 _HINT = "write it as '*.weight=OIhw4i16o4i,s8,group=32,scale=absmax'; '*=keep' copies"
-_WORDS = ("group", "axis", "scale", "zero_point")
+_WORDS = ("group", "axis", "scale", "zero_point", "scale_type")
 _FOUND = ("absmax", "minmax")
 _KEEP = "keep"
 
@@ -23,9 +24,10 @@ _KEEP = "keep"
 class ConversionRule:
     """What becomes of the tensors whose names fit `glob`; None of both for what is copied byte for byte.
 
-    `scale`: a number that multiplies, or how scales are found from the data: "absmax" for symmetric ranges,
-    "minmax" for those with a zero point. Found scales are for the whole tensor, for each index of `axis`, or
-    for each `group` of so many along it, by default along the last.
+    `named`: a way of quantising that has a name, as mxfp4. `scale`: a number that multiplies, or how scales
+    are found from the data: "absmax" for symmetric ranges, "minmax" for those with a zero point. Found scales
+    are for the whole tensor, for each index of `axis`, or for each `group` of so many along it, by default
+    along the last; several numbers are for the last axes. `scale_type` is that of the scales of groups.
     """
 
     glob: str
@@ -34,12 +36,15 @@ class ConversionRule:
     scale: float | str | None = None
     zero_point: int | None = None
     axis: int | None = None
-    group: int | None = None
+    group: tuple[int, ...] | None = None
+    scale_type: DataType | None = None
+    named: str | None = None
 
     @property
     def is_copy(self) -> bool:
         """True where nothing is to be done."""
-        return (self.format, self.data_type, self.scale, self.zero_point) == (None, None, None, None)
+        words = (self.format, self.data_type, self.scale, self.zero_point, self.named)
+        return words == (None,) * len(words)
 
     @property
     def is_found(self) -> bool:
@@ -47,8 +52,11 @@ class ConversionRule:
         return isinstance(self.scale, str)
 
     def __str__(self) -> str:
-        words = [self.format, self.data_type and str(self.data_type)]
-        words += [f"{word}={value}" for word in _WORDS if (value := getattr(self, word)) is not None]
+        words = [self.format, self.named or (self.data_type and str(self.data_type))]
+        group = None if self.group is None else "x".join(map(str, self.group))
+        values = {word: getattr(self, word) for word in _WORDS} | {"group": group}
+        implied = ("scale",) if self.named else ()
+        words += [f"{w}={value}" for w, value in values.items() if value is not None and w not in implied]
         return f"{self.glob}={','.join(word for word in words if word) or _KEEP}"
 
 
@@ -99,7 +107,7 @@ def _of_words(rule: object, glob: str, words: list[Any]) -> ConversionRule:
             found[_checked_name(rule, name.strip())] = value.strip()
         else:
             name, value = _format_or_type(rule, word)
-            if name in found:
+            if name in found or {name, *found} >= {"named", "data_type"}:
                 raise _bad(rule, f"it names two {'formats' if name == 'format' else 'types'}")
             found[name] = value
     if found.get("format") == _KEEP:
@@ -119,6 +127,8 @@ def _format_or_type(rule: object, word: object) -> tuple[str, Any]:
     """Whether a word is a data type, else it must be a format."""
     if word == _KEEP:
         return "format", word
+    if isinstance(word, str) and word in NAMED:
+        return "named", word
     try:
         found = DataType.parse(word)
     except Error:
@@ -141,12 +151,28 @@ def _format_or_type(rule: object, word: object) -> tuple[str, Any]:
 def _values(rule: object, found: dict[str, Any]) -> dict[str, Any]:
     """The words with their values as numbers."""
     values = dict(found)
-    for name in ("group", "axis", "zero_point"):
+    for name in ("axis", "zero_point"):
         if name in values:
             values[name] = _integer(rule, name, values[name])
+    if "group" in values:
+        value = values["group"]
+        parts = value.split("x") if isinstance(value, str) else value
+        parts = parts if isinstance(parts, tuple | list) else (parts,)
+        values["group"] = tuple(_integer(rule, "group", part) for part in parts)
+    if "scale_type" in values:
+        values["scale_type"] = _type(rule, values["scale_type"])
+    if "named" in values:
+        values.setdefault("scale", "absmax")
     if "scale" in values and values["scale"] not in _FOUND:
         values["scale"] = _number(rule, values["scale"])
     return values
+
+
+def _type(rule: object, value: object) -> DataType:
+    try:
+        return DataType.parse(value)
+    except Error as error:
+        raise _bad(rule, f"scale_type: {error.what}") from None
 
 
 def _integer(rule: object, name: str, value: object) -> int:
@@ -168,11 +194,19 @@ def _number(rule: object, value: object) -> float:
 
 def _checked(source: object, rule: ConversionRule) -> ConversionRule:
     """The rule, where its words fit each other."""
-    if rule.group is not None and rule.group < 1:
-        raise _bad(source, "group is how many elements share a scale, 1 or more")
+    if rule.group is not None and min(rule.group, default=-1) < 0:
+        raise _bad(source, "group is how many elements share a scale, 1 or more, or 0 for all of an axis")
+    if rule.group is not None and len(rule.group) > 1 and rule.axis is not None:
+        raise _bad(source, "groups of several axes are of the last ones: leave axis out")
+    if rule.scale_type is not None and (rule.group is None or rule.named is not None):
+        raise _bad(source, "scale_type is for scales of groups: say group=32")
+    if rule.named is not None and (rule.scale != "absmax" or (rule.axis is not None and rule.group is None)):
+        raise _bad(
+            source, f"{rule.named} says how scales are found, and along which axis unless a group is named"
+        )
     if not rule.is_found and (rule.group is not None or rule.axis is not None):
         raise _bad(source, "group and axis are for scales that are found: say scale=absmax")
-    if rule.is_found and rule.data_type is None:
+    if rule.is_found and rule.data_type is None and rule.named is None:
         raise _bad(source, "values are quantised to a type: name one, as s8")
     if rule.is_found and rule.zero_point is not None:
         raise _bad(source, "zero points are found with the scales")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import reorder
+from ..block_scales import QuantizedTensor
 from ..desc.parse import short_repr
+from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..foreign import plain_text
 from ..frontend.tensors import as_numpy
@@ -21,9 +24,9 @@ from ..runtime.transfer import settle, to_host
 from .elements import kind_of_dtype
 from .image import PIECE
 from .kinds import image_maker
-from .opening import opened
+from .opening import bad_file, opened
 from .reading import contents_of_file
-from .stored import StoredArray, StoredTensor, array_of, is_dense, plain_array
+from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
 from .whole import Replacement, system_error
 
 __all__ = ["load", "save"]
@@ -44,8 +47,8 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
 
     A `Memory` is written as it lies, whatever its layout and type; the file is plain to every other program,
     whose array is the physical one, and tells `rs.load` the descriptor. An array of NumPy, torch or JAX is
-    written row-major. One tensor is called "x" in files of several. `metadata`: text by name, for
-    .safetensors and .gguf.
+    written row-major, a `QuantizedTensor` in its parts. One tensor is called "x" in files of several.
+    `metadata`: text by name, for .safetensors and .gguf.
 
     The file appears whole under its name or not at all. Raises InvalidArguments for values that are no
     tensors, Unimplemented for what the format cannot hold, RuntimeFailure where the system refuses.
@@ -59,7 +62,8 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     """
     name = _path_text("save", path)
     make = image_maker(name)
-    prepared = [_prepared(key, value) for key, value in _by_name(tensors).items()]
+    prepared = [part for key, value in _by_name(tensors).items() for part in _parts(key, value)]
+    _check_names([part.array.name for part in prepared])
     image = make([one.array for one in prepared], {} if metadata is None else metadata)
     with Replacement(name).open(image.nbytes) as file:
         handle = file.fileno()
@@ -74,8 +78,9 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
 def load(path: str | os.PathLike[str]) -> Any:
     """The tensors of a file, mapped: nothing is read before it is used, and all are read-only.
 
-    A `Memory` of a .npy file, else a dict of them by name. What restride has no data type for, or no axes,
-    is an array of NumPy. The file must not be changed or cut while it is mapped. Raises InvalidArguments for
+    A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantised in
+    groups. What restride has no data type for, or has no axes, is an array of NumPy. The file must not be
+    changed or cut while it is mapped. Raises InvalidArguments for
     a damaged file, RuntimeFailure where the system refuses.
 
     >>> import numpy as np, restride as rs, tempfile, os
@@ -92,9 +97,40 @@ def load(path: str | os.PathLike[str]) -> Any:
         except OSError as error:
             raise system_error("map", name, error) from None
     whole = np.frombuffer(mapped, np.uint8)
-    found = {tensor.array.name: tensor_over(tensor, whole) for tensor in contents.tensors}
+    found = _with_scales({tensor.array.name: (tensor, whole) for tensor in contents.tensors}, name)
     is_single = len(found) == 1 and name.lower().endswith(".npy")
     return next(iter(found.values())) if is_single else found
+
+
+def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> dict[str, Any]:
+    """All tensors over their bytes; those that are quantised in groups together with their scales."""
+    found: dict[str, Any] = {name: tensor_over(*one) for name, one in tensors.items()}
+    for name, (tensor, _) in tensors.items():
+        told = tensor.array.scaling
+        if told is None or not told.groups:
+            continue
+        parts = [None if not part else found.get(part) for part in told[:2]]
+        values, scale, zero = found[name], *parts
+        whole = 1.0 if not told.tensor_scale else _one_number(path, found.get(told.tensor_scale))
+        if not isinstance(values, Memory) or not isinstance(scale, Memory):
+            raise bad_file(path, f"the scales of {name[:60]!r} are no scales", "write the file again")
+        extents = tuple(n // group for n, group in zip(values.desc.dims, told.groups, strict=False))
+        if scale.desc.dims != extents or (zero is not None and not isinstance(zero, Memory)):
+            raise bad_file(path, f"the scales of {name[:60]!r} are of other groups", "write the file again")
+        found[name] = QuantizedTensor(values, scale, zero, whole)
+    absorbed = {
+        part
+        for tensor, _ in tensors.values()
+        if tensor.array.scaling is not None and tensor.array.scaling.groups
+        for part in (*tensor.array.scaling[:2], tensor.array.scaling.tensor_scale)
+    }
+    return {name: one for name, one in found.items() if name not in absorbed}
+
+
+def _one_number(path: str, found: object) -> float:
+    if isinstance(found, Memory) and found.desc.nelems == 1 and found.desc.data_type is DataType.f32:
+        return float(found.to_numpy().reshape(-1)[0])
+    raise bad_file(path, "the scale of a whole tensor is no number", "write the file again")
 
 
 def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | Array:
@@ -132,6 +168,36 @@ def _by_name(tensors: Any) -> dict[str, Any]:
             hint='pass a dict such as {"weight": w}',
         )
     return {plain_text(key): value for key, value in tensors.items()}
+
+
+def _parts(name: str, value: Any) -> list[_Prepared]:
+    """A tensor, or the parts of a quantised one: its elements, and its scales under names of their own."""
+    if not isinstance(value, QuantizedTensor):
+        return [_prepared(name, value)]
+    parts: dict[str, Any] = {"scale": value.scale}
+    parts |= {} if value.zero_point is None else {"zero_point": value.zero_point}
+    if value.tensor_scale != 1.0:
+        parts["tensor_scale"] = np.full((1,) * value.values.desc.ndims, value.tensor_scale, np.float32)
+    names = {part: f"{name}_{part}" for part in parts}
+    told = Scaling(
+        names["scale"], names.get("zero_point", ""), None, value.groups, names.get("tensor_scale", "")
+    )
+    values = _prepared(name, value.values)
+    first = values._replace(array=replace(values.array, scaling=told))
+    return [first, *(_prepared(names[part], found) for part, found in parts.items())]
+
+
+def _check_names(names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidArguments(
+                f"save: two tensors are called {name[:60]!r}",
+                code="RS-F03",
+                why="scales are called after their tensor, with _scale and _zero_point behind",
+                hint="rename one of them",
+            )
+        seen.add(name)
 
 
 def _prepared(name: str, value: Any) -> _Prepared:

@@ -1,4 +1,7 @@
-"""The step that quantises by scales found from the data: along an axis, in groups, or for a whole tensor."""
+"""Steps that quantise by scales found from the data: along an axis, for a whole tensor, or in groups.
+
+A tile has all elements that share a scale, so that it reads its box once and writes values and scales.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import reorder
+from ..block_scales import GroupScaling, quantize_in_groups
 from ..desc.memory_desc import MemoryDesc
-from ..desc.tags import Tag
+from ..desc.text_forms import order_tag
 from ..dtypes import DataType
 from ..quantising import quantize
 from ..runtime.alloc import Array
@@ -24,13 +28,20 @@ from .tiles import TileGrid, box_bytes, compact, runs_of
 _CPU = Engine("cpu")
 # Of f32 arithmetic, in units of half a step.
 _SLACK = 1e-3
-# Bits behind the point, and the exponent of the least step.
-_FLOATS = {DataType.f8_e4m3: (3, -9), DataType.f8_e5m2: (2, -16), DataType.f4_e2m1: (1, -1)}
+# Bits behind the point, the exponent of the least step, and the largest value.
+_FLOATS = {
+    DataType.f8_e4m3: (3, -9, 448.0),
+    DataType.f8_e5m2: (2, -16, 57344.0),
+    DataType.f4_e2m1: (1, -1, 6.0),
+    DataType.f4_e3m0: (0, -2, 16.0),
+}
+
+Ints = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class QuantiseStep:
-    """Values quantised by scales that are found from them: for each box, as a box has all that share one."""
+class _ScaledStep:
+    """What both kinds share: boxes that are read, made, and written with the boxes of their scales."""
 
     source: StoredTensor
     results: tuple[StoredArray, ...]
@@ -38,7 +49,6 @@ class QuantiseStep:
     src: MemoryDesc
     dst: MemoryDesc
     grid: TileGrid
-    axis: int | None
 
     @property
     def tiles(self) -> int:
@@ -47,7 +57,7 @@ class QuantiseStep:
 
     @property
     def tile_bytes(self) -> int:
-        """A box on both sides, and one between."""
+        """A box on both sides, and what lies between."""
         return box_bytes((self.src, self.src, self.dst, self.dst), self.grid.box)
 
     def weight(self, tile: int) -> int:
@@ -58,105 +68,108 @@ class QuantiseStep:
         """Gather, find scales, quantise, scatter the values and the scales."""
         start = self.grid.start(tile)
         size = self.grid.size(start)
-        made = self._made(source, start, size, space)
+        src, dst = compact(self.src, size), compact(self.dst, size)
+        read = space.bytes("source", src.size)
+        gather(source, runs_of(self.src, start, size), read)
+        made = self._made(Memory(src, _CPU, read), dst)
         scatter(targets[0], runs_of(self.dst, start, size), made[0])
         for place, result, part in zip(targets[1:], self.results[1:], made[1:], strict=True):
             assert result.desc is not None
-            scatter(place, runs_of(result.desc, *self._scale_box(start, size)), part)
+            scatter(place, runs_of(result.desc, *self._box_of(result.desc, start, size)), part)
 
     def check(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> bool:
         """Whether each value that was written is within half a step of the source."""
         start = self.grid.start(tile)
         size = self.grid.size(start)
         src, dst = compact(self.src, size), compact(self.dst, size)
-        written = space.bytes("written", dst.size)
+        written, read = space.bytes("written", dst.size), space.bytes("source", src.size)
         gather(targets[0], runs_of(self.dst, start, size), written)
-        parts = []
+        gather(source, runs_of(self.src, start, size), read)
+        parts = {}
         for place, result in zip(targets[1:], self.results[1:], strict=True):
             assert result.desc is not None
-            box = self._scale_box(start, size)
-            held = np.empty(box[1], result.kind.numpy)
-            gather(place, runs_of(result.desc, *box), held.reshape(-1).view(np.uint8))
-            parts.append(self._along(held, size))
-        read = space.bytes("source", src.size)
-        gather(source, runs_of(self.src, start, size), read)
-        exact = reorder(Memory(src, _CPU, read), MemoryDesc(size, "f32"))
-        found = reorder(Memory(dst, _CPU, written), MemoryDesc(size, "f32"))
-        return within_half_a_step(exact, found, self.dst.data_type, *parts)
+            box = self._box_of(result.desc, start, size)
+            desc = compact(result.desc, box[1])
+            held = np.empty(desc.size, np.uint8)
+            gather(place, runs_of(result.desc, *box), held)
+            value = np.asarray(reorder(Memory(desc, _CPU, held), None, dtype="f32"))
+            parts[result.name.removeprefix(f"{self.results[0].name}_")] = self._along(value, size)
+        exact = np.asarray(reorder(Memory(src, _CPU, read), MemoryDesc(size, "f32")))
+        found = np.asarray(reorder(Memory(dst, _CPU, written), MemoryDesc(size, "f32")))
+        scale = parts["scale"] * parts.get("tensor_scale", np.float32(1))
+        return within_half_a_step(exact, found, self.dst.data_type, scale, parts.get("zero_point"))
 
-    def _along(self, held: Array, size: tuple[int, ...]) -> Array:
+    def _made(self, read: Memory, dst: MemoryDesc) -> tuple[Array, ...]:
+        """The bytes of the values' box, and of the boxes of what is beside them."""
+        raise NotImplementedError
+
+    def _box_of(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
+        """The start and the size of a box's scales."""
+        raise NotImplementedError
+
+    def _along(self, part: Array, size: Ints) -> Array:
         """Scales, as they go with the elements of a box."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class QuantiseStep(_ScaledStep):
+    """One scale for the tensor, or one for each index of an axis."""
+
+    axis: int | None
+
+    def _made(self, read: Memory, dst: MemoryDesc) -> tuple[Array, ...]:
+        found = quantize(read, dst.data_type, self.axis, self.rule.scale == "absmax", dst)
+        parts = zip(found[1:], (np.float32, np.int32), self.results[1:], strict=False)
+        scales = (np.atleast_1d(np.asarray(part, kind)) for part, kind, _ in parts)
+        return (_bytes_of(found[0]), *(np.ascontiguousarray(part).view(np.uint8) for part in scales))
+
+    def _box_of(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
+        return ((0,), (1,)) if self.axis is None else ((start[self.axis],), (size[self.axis],))
+
+    def _along(self, part: Array, size: Ints) -> Array:
         if self.axis is None:
-            return held
-        if self.rule.group is not None:
-            return held.repeat(self.rule.group, self.axis)
-        return held.reshape(tuple(n if d == self.axis else 1 for d, n in enumerate(size)))
+            return part
+        return part.reshape(tuple(n if d == self.axis else 1 for d, n in enumerate(size)))
 
-    def _made(
-        self, source: FilePlace, start: tuple[int, ...], size: tuple[int, ...], space: Workspace
-    ) -> tuple[Array, ...]:
-        """The bytes of the values' box, and of the boxes of their scales and zero points."""
-        src, dst = compact(self.src, size), compact(self.dst, size)
-        read = space.bytes("source", src.size)
-        gather(source, runs_of(self.src, start, size), read)
-        group, axis = self.rule.group, self.axis
-        if group is None or axis is None:
-            found = quantize(Memory(src, _CPU, read), dst.data_type, axis, self._is_symmetric, dst)
-            parts = [np.atleast_1d(part) for part in found[1:]]
-        else:
-            found = self._grouped(src, dst, read, space)
-            parts = list(found[1:])
-        kinds = (np.float32, np.int32)
-        return (
-            _bytes_of(found[0]),
-            *(
-                np.ascontiguousarray(part, kind).reshape(-1).view(np.uint8)
-                for part, kind, _ in zip(parts, kinds, self.results[1:], strict=False)
-            ),
+
+@dataclass(frozen=True, slots=True)
+class GroupedStep(_ScaledStep):
+    """A scale for each group of elements."""
+
+    scaling: GroupScaling
+
+    def _made(self, read: Memory, dst: MemoryDesc) -> tuple[Array, ...]:
+        # Groups are axes of plain layouts.
+        plain = read.to(MemoryDesc(read.desc.dims, read.desc.data_type)) if read.desc.inner_blks else read
+        found = quantize_in_groups(plain, self.scaling, order_tag(dst.layout))
+        values = found.values if found.values.desc == dst else found.values.to(dst)
+        made = {"scale": found.scale, "zero_point": found.zero_point}
+        if self.scaling.is_two_level:
+            whole = np.full((1,) * dst.ndims, found.tensor_scale, np.float32)
+            made["tensor_scale"] = Memory.from_numpy(whole)
+        parts = []
+        for result in self.results[1:]:
+            part, desc = made[result.name.removeprefix(f"{self.results[0].name}_")], result.desc
+            assert part is not None
+            assert desc is not None
+            is_same = part.desc.data_type is desc.data_type
+            parts.append(_bytes_of(part if is_same else part.to(None, desc.data_type)))
+        return (_bytes_of(values), *parts)
+
+    def _box_of(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
+        if set(part.dims) == {1}:
+            return (0,) * len(start), part.dims
+        first, count = (
+            tuple(n // group for n, group in zip(values, self.scaling.groups, strict=True))
+            for values in (start, size)
         )
+        return first, count
 
-    def _grouped(
-        self, src: MemoryDesc, dst: MemoryDesc, read: Array, space: Workspace
-    ) -> tuple[Memory, Array, Array]:
-        """Groups as rows of a matrix, each with a scale."""
-        group, axis = self.rule.group, self.axis
-        assert group is not None
-        assert axis is not None
-        # The groups' axis innermost.
-        order = (*(d for d in range(src.ndims) if d != axis), axis)
-        rows = MemoryDesc(src.dims, src.data_type, Tag(order))
-        if rows != src:
-            turned = space.bytes("turned", rows.size)
-            reorder(Memory(src, _CPU, read), None, out=Memory(rows, _CPU, turned))
-            read = turned
-        matrix = MemoryDesc((src.nelems // group, group), src.data_type)
-        q, scale, zero = quantize(Memory(matrix, _CPU, read), dst.data_type, 0, self._is_symmetric)
-        made = space.bytes("made", dst.size)
-        written = Memory(rows.as_type(dst.data_type), _CPU, _bytes_of(q))
-        reorder(written, None, out=Memory(dst, _CPU, made))
-        shape = tuple(src.dims[d] // (group if d == axis else 1) for d in order)
-        back = np.argsort(order)
-        parts = [np.asarray(part).reshape(shape).transpose(back) for part in (scale, zero)]
-        return Memory(dst, _CPU, made), parts[0], parts[1]
-
-    @property
-    def _is_symmetric(self) -> bool:
-        return self.rule.scale == "absmax"
-
-    def _scale_box(
-        self, start: tuple[int, ...], size: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The box of the scales of a box: its start and its size."""
-        axis, group = self.axis, self.rule.group
-        if axis is None:
-            return (0,), (1,)
-        if group is None:
-            return (start[axis],), (size[axis],)
-        return _divided(start, axis, group), _divided(size, axis, group)
-
-
-def _divided(values: tuple[int, ...], axis: int, group: int) -> tuple[int, ...]:
-    return tuple(n // group if d == axis else n for d, n in enumerate(values))
+    def _along(self, part: Array, size: Ints) -> Array:
+        for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
+            part = part if m == 1 else part.repeat(n // m, axis)
+        return part
 
 
 def _bytes_of(made: Memory | Array) -> Array:
@@ -173,17 +186,16 @@ def within_half_a_step(
 ) -> bool:
     """Whether quantised values `found`, of this type, stand for `exact` ones as well as they can.
 
-    Where a value is no number, any quantised one will do.
+    Floats beyond the largest one saturate. Where a value is no number, any quantised one will do.
     """
     shifted = found if zero is None else found - zero
-    if data_type in _FLOATS:
-        point, least = _FLOATS[data_type]
-        steps = np.maximum(
-            np.exp2(np.floor(np.log2(np.maximum(np.abs(shifted), 2.0**-40))) - point), 2.0**least
-        )
-    else:
-        steps = np.float32(1)
     with np.errstate(all="ignore"):
+        if data_type in _FLOATS:
+            point, least, largest = _FLOATS[data_type]
+            steps = np.exp2(np.maximum(np.frexp(shifted)[1] - 1 - point, least))
+            is_largest = (np.abs(shifted) == largest) & (exact / scale / shifted >= 1)
+        else:
+            steps, is_largest = np.float32(1), np.zeros(1, np.bool_)
         error = np.abs(exact - scale * shifted)
         fits = error <= np.abs(scale) * steps * (0.5 + _SLACK)
-    return bool((fits | ~np.isfinite(exact)).all())
+    return bool((fits | is_largest | ~np.isfinite(exact)).all())

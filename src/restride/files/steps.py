@@ -9,15 +9,17 @@ from typing import Protocol
 
 import numpy as np
 
+from ..block_scales import scaling_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, OutOfMemory
 from ..frontend.formats import target_desc
+from ..grouped import group_extents
 from ..quantising import quantize
 from .moves import CopyStep, MoveStep
 from .places import FilePlace, Workspace
 from .rules import ConversionRule
-from .scaled import QuantiseStep
+from .scaled import GroupedStep, QuantiseStep
 from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense
 from .tiles import plan_tiles
 
@@ -88,7 +90,7 @@ def _planned(tensor: StoredTensor, rule: ConversionRule, most_bytes: int) -> Con
     src = array.moved_as
     if src is None:
         raise _misfit("it has no axes, or elements of an odd width", "RS-F07")
-    if (rule.data_type, rule.scale, rule.zero_point) != (None, None, None):
+    if (rule.data_type, rule.named, rule.scale, rule.zero_point) != (None,) * 4:
         src = _convertible(array)
     if rule.is_found:
         return _quantising(tensor, src, rule, most_bytes)
@@ -122,50 +124,65 @@ def _as_line(src: MemoryDesc, dst: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc] 
 def _quantising(
     tensor: StoredTensor, src: MemoryDesc, rule: ConversionRule, most_bytes: int
 ) -> ConversionStep:
-    array, data_type = tensor.array, rule.data_type
-    assert data_type is not None
-    if array.scaling is not None:
+    if tensor.array.scaling is not None:
         raise _misfit("it is quantised already", "RS-F07")
-    axis = _axis_of(rule, src)
+    if rule.group is not None or rule.named is not None:
+        return _in_groups(tensor, src, rule, most_bytes)
+    array, data_type, axis = tensor.array, rule.data_type, _axis_of(rule, src)
+    assert data_type is not None
     dst = target_desc(src, rule.format, data_type)
-    shape = _scale_shape(src, axis, rule.group)
-    has_zero = rule.scale == "minmax" or data_type.kind == "uint"
-    names = (f"{array.name}_scale", f"{array.name}_zero_point" if has_zero else "")
-    scaling = Scaling(*names, axis, rule.group)
-    values = replace(array_of(array.name, dst, scaling), unknown=array.unknown)
-    kinds = (DataType.f32, DataType.s32)[: 1 + has_zero]
-    scales = tuple(array_of(name, MemoryDesc(shape, kind)) for name, kind in zip(names, kinds, strict=False))
+    extents = (1,) if axis is None else (src.dims[axis],)
+    kinds = {"scale": DataType.f32}
+    if rule.scale == "minmax" or data_type.kind == "uint":
+        kinds["zero_point"] = DataType.s32
+    names = {part: f"{array.name}_{part}" for part in kinds}
+    told = Scaling(names["scale"], names.get("zero_point", ""), axis)
+    values = replace(array_of(array.name, dst, told), unknown=array.unknown)
+    scales = tuple(array_of(names[part], MemoryDesc(extents, kind)) for part, kind in kinds.items())
     # A tile has all that shares a scale.
-    if axis is None:
-        units = src.dims
-    elif rule.group is None:
-        units = tuple(1 if d == axis else n for d, n in enumerate(src.dims))
-    else:
-        units = tuple(rule.group if d == axis else 1 for d in range(src.ndims))
-    grid = plan_tiles((src, dst), most_bytes, tuple(max(n, 1) for n in units))
-    step = QuantiseStep(tensor, (values, *scales), rule, src, dst, grid, axis)
-    # Finds mistakes in type and axis before anything is written.
+    units = tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
+    grid = plan_tiles((src, dst), most_bytes, units)
+    # Finds mistakes in the type before anything is written.
     quantize(np.zeros((1, 1), np.float32), data_type, 0, rule.scale == "absmax")
-    return step
+    return QuantiseStep(tensor, (values, *scales), rule, src, dst, grid, axis)
+
+
+def _in_groups(
+    tensor: StoredTensor, src: MemoryDesc, rule: ConversionRule, most_bytes: int
+) -> ConversionStep:
+    array = tensor.array
+    group = rule.group if rule.group is None or len(rule.group) > 1 else rule.group[0]
+    is_symmetric, stored = rule.scale == "absmax", rule.scale_type or DataType.f32
+    kind = rule.named or rule.data_type
+    scaling = scaling_of(kind, rule.axis, is_symmetric, group, stored, src.ndims).for_dims(src.dims)
+    extents = group_extents(src.dims, scaling.groups)
+    dst = target_desc(src, rule.format, scaling.data_type)
+    descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
+    if scaling.zero_type is not None:
+        # Of a byte each: tiles have any number of them.
+        zero_type = DataType.s8 if scaling.zero_type.kind == "int" else DataType.u8
+        descs["zero_point"] = MemoryDesc(extents, zero_type)
+    elif scaling.data_type.kind == "uint":
+        descs["zero_point"] = MemoryDesc((1,) * src.ndims, DataType.u8)
+    if scaling.is_two_level:
+        descs["tensor_scale"] = MemoryDesc((1,) * src.ndims, DataType.f32)
+    names = {part: f"{array.name}_{part}" for part in descs}
+    scale, zero, whole = (names.get(part, "") for part in ("scale", "zero_point", "tensor_scale"))
+    told = Scaling(scale, zero, None, scaling.groups, whole)
+    values = replace(array_of(array.name, dst, told), unknown=array.unknown)
+    parts = tuple(array_of(names[part], desc) for part, desc in descs.items())
+    units = src.dims if scaling.is_two_level else scaling.groups
+    grid = plan_tiles((src, dst), most_bytes, tuple(max(n, 1) for n in units))
+    return GroupedStep(tensor, (values, *parts), rule, src, dst, grid, scaling)
 
 
 def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
     """The axis of the scales, from 0; None for one scale."""
     if rule.axis is None:
-        return None if rule.group is None else src.ndims - 1
+        return None
     if -src.ndims <= rule.axis < src.ndims:
         return rule.axis % src.ndims
     raise _misfit(f"axis {rule.axis} of {src.ndims}", "RS-A10")
-
-
-def _scale_shape(src: MemoryDesc, axis: int | None, group: int | None) -> tuple[int, ...]:
-    if axis is None:
-        return (1,)
-    if group is None:
-        return (src.dims[axis],)
-    if src.dims[axis] % group:
-        raise _misfit(f"groups of {group} do not divide the {src.dims[axis]} of axis {axis}", "RS-F07")
-    return tuple(n // group if d == axis else n for d, n in enumerate(src.dims))
 
 
 def _misfit(why: str, code: str) -> InvalidArguments:

@@ -29,14 +29,15 @@ _WRITE_AGAIN = "write the file again with rs.save or restride convert"
 class Scaling(NamedTuple):
     """Where the scales of quantised values are: names of tensors of the same file.
 
-    `axis` and `group` say what one scale is for: None and None the whole tensor, an axis alone each index of
-    it, both each group of so many indices along the axis.
+    One scale is for the whole tensor, with `axis` for each index of it, with `groups` for as many elements
+    along each axis. `tensor_scale`: one more, for all of the tensor.
     """
 
     scale: str
     zero_point: str = ""
     axis: int | None = None
-    group: int | None = None
+    groups: tuple[int, ...] = ()
+    tensor_scale: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def note_of(array: StoredArray) -> dict[str, Any]:
         note["desc"] = desc.to_dict()
     if array.scaling is not None:
         words = array.scaling._asdict()
-        note["scaling"] = {name: value for name, value in words.items() if value not in ("", None)}
+        note["scaling"] = {name: value for name, value in words.items() if value not in ("", None, ())}
     return note
 
 
@@ -167,10 +168,11 @@ def _check_desc(path: str, array: StoredArray, desc: MemoryDesc) -> None:
 
 def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scaling:
     words = note if isinstance(note, dict) else {}
-    scale, zero = (str(words.get(word, "")) for word in ("scale", "zero_point"))
-    axis, group = words.get("axis"), words.get("group")
-    is_named = scale in names and (zero == "" or zero in names)
-    counts = all(n is None or (type(n) is int and 0 <= n < 2**63) for n in (axis, group))
-    if is_named and counts and set(words) <= set(Scaling._fields) and (axis is None or axis < MAX_NDIMS):
-        return Scaling(scale, zero, axis, group)
+    scale, zero, whole = (str(words.get(word, "")) for word in ("scale", "zero_point", "tensor_scale"))
+    axis, groups = words.get("axis"), words.get("groups", [])
+    are_named = scale in names and all(name == "" or name in names for name in (zero, whole))
+    is_axis = axis is None or (type(axis) is int and 0 <= axis < MAX_NDIMS)
+    are_groups = isinstance(groups, list) and all(type(n) is int and 0 < n < 2**63 for n in groups)
+    if are_named and is_axis and are_groups and set(words) <= set(Scaling._fields):
+        return Scaling(scale, zero, axis, tuple(groups), whole)
     raise bad_file(path, f"the scales of {name[:60]!r} are not in the file, or for no axis", _WRITE_AGAIN)
