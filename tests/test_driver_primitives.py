@@ -40,6 +40,8 @@ _LINES = (
     "--pool --alg=avg_np --dt=s8 --attr-post-ops=add:f32:per_oc mb2ic17_iw60ow31kw3sw2pw1",
     "--pool --dir=BWD_D --tag=aBx16b --mb=1 ic17_ih9iw8kh3kw2sh2ph1dh1",
     "--pool --dir=BWD_D --alg=avg_p --dt=bf16 mb1ic3id6kd3sd2pd1",
+    "--lrn --tag=axb --mb=1 ic16_ih5_ls7beta1.0k14.2",
+    "--lrn --dir=BWD_D --alg=WITHIN --dt=bf16 mb2ic5_ih6iw7",
 )
 _INVALID = {
     "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
@@ -58,7 +60,7 @@ _INVALID = {
     "--prelu 2x3": "there are a source and weights",
     "--pool --alg=avg_np ic16_iw13ow14kw3sw1pw3": "windows in the padding alone",
 }
-_SMOKE = ("concat", "sum", "eltwise", "binary", "prelu", "pool")
+_SMOKE = ("concat", "sum", "eltwise", "binary", "prelu", "pool", "lrn")
 
 
 def _tests(line: str) -> tuple[Test, ...]:

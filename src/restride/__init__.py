@@ -93,6 +93,7 @@ if _typing.TYPE_CHECKING:
     from .primitives.eltwise import EltwiseBackward, EltwiseForward
     from .primitives.group_normalization import GroupNormalizationBackward, GroupNormalizationForward
     from .primitives.layer_normalization import LayerNormalizationBackward, LayerNormalizationForward
+    from .primitives.lrn import LRNBackward, LRNForward
     from .primitives.normalization import NormalizationFlags
     from .primitives.pooling import PoolingBackward, PoolingForward
     from .primitives.prelu import PReLUBackward, PReLUForward
@@ -182,6 +183,8 @@ __all__ = [
     "GroupNormalizationBackward",
     "GroupNormalizationForward",
     "InvalidArguments",
+    "LRNBackward",
+    "LRNForward",
     "LayerNormalizationBackward",
     "LayerNormalizationForward",
     "Measured",
@@ -281,6 +284,8 @@ _LATER = {
     "EltwiseBackward": "primitives.eltwise",
     "EltwiseForward": "primitives.eltwise",
     "PReLUBackward": "primitives.prelu",
+    "LRNBackward": "primitives.lrn",
+    "LRNForward": "primitives.lrn",
     "PoolingBackward": "primitives.pooling",
     "PoolingForward": "primitives.pooling",
     "PReLUForward": "primitives.prelu",

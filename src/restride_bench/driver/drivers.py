@@ -7,6 +7,7 @@ from .driver import Driver
 from .primitives.binary import BINARY_DRIVER
 from .primitives.concat import CONCAT
 from .primitives.eltwise import ELTWISE_DRIVER
+from .primitives.lrn import LRN
 from .primitives.pool import POOL
 from .primitives.prelu import PRELU
 from .primitives.reorder import REORDER
@@ -22,6 +23,7 @@ _ALL = (
     BINARY_DRIVER,
     PRELU,
     POOL,
+    LRN,
 )
 
 DRIVERS: dict[str, Driver] = {each.case.driver: each for each in _ALL}

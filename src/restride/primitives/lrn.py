@@ -1,0 +1,260 @@
+"""LRN: local response normalization, across channels or within them, forward and backward (X2)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr, to_f32
+from ..errors import InvalidArguments
+from ..plan.lrn_problem import ALGORITHMS, LrnBackwardProblem, LrnParameters, LrnProblem
+from .any_format import resolved
+from .forms import Form, signature
+from .parse import parse_attr
+from .pointwise import (
+    OneStepPrimitiveDesc,
+    check_attributes,
+    check_hint,
+    check_known,
+    check_open,
+    check_same_dims,
+    check_written,
+    hint_moved,
+    parse_algorithm,
+    parse_forward_kind,
+    parse_hint,
+)
+from .primitive import Primitive
+from .prop_kind import PropKind
+
+__all__ = ["LRNBackward", "LRNForward"]
+
+_NUMBERS = ("local_size", "alpha", "beta", "k")
+_NONE = LrnParameters("", 0, 0.0, 0.0, 0.0)
+
+
+class _LrnArguments(NamedTuple):
+    """The arguments of a forward primitive descriptor."""
+
+    engine: Any
+    prop_kind: Any
+    algorithm: Any
+    src: Any
+    dst: Any
+    local_size: Any
+    alpha: Any
+    beta: Any
+    k: Any = 1.0
+    attr: Any = None
+    allow_empty: bool = False
+
+
+class _LrnGradientArguments(NamedTuple):
+    """The arguments of a backward primitive descriptor."""
+
+    engine: Any
+    algorithm: Any
+    diff_src: Any
+    diff_dst: Any
+    src: Any
+    local_size: Any
+    alpha: Any
+    beta: Any
+    k: Any = 1.0
+    attr: Any = None
+    hint_pd: Any = None
+    allow_empty: bool = False
+
+
+class LRNPrimitiveDesc(OneStepPrimitiveDesc):
+    """What both directions share."""
+
+    __slots__ = ("_parameters",)
+    _parameters: LrnParameters
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._parameters = _NONE
+
+    def get_algorithm(self) -> str:
+        """The algorithm as oneDNN calls it: `lrn_across_channels`."""
+        self._implementation()
+        return f"lrn_{self._parameters.alg}"
+
+    def get_local_size(self) -> int:
+        """How many positions a window has along a dim."""
+        self._implementation()
+        return self._parameters.local_size
+
+    def get_alpha(self) -> float:
+        """The weight of the squares, as rounded to f32."""
+        self._implementation()
+        return self._parameters.alpha
+
+    def get_beta(self) -> float:
+        """The power, as rounded to f32."""
+        self._implementation()
+        return self._parameters.beta
+
+    def get_k(self) -> float:
+        """What the squares are added to, as rounded to f32."""
+        self._implementation()
+        return self._parameters.k
+
+    def _how(self) -> str:
+        found = self._parameters
+        numbers = f"alpha:{found.alpha:g} beta:{found.beta:g} k:{found.k:g}"
+        return f"alg:{found.alg} ls:{found.local_size} {numbers}"
+
+
+class LRNForwardPrimitiveDesc(LRNPrimitiveDesc):
+    """Primitive descriptor of a normalization (`dnnl::lrn_forward::primitive_desc`).
+
+    `PrimitiveDesc(engine, prop_kind, algorithm, src, dst, local_size, alpha, beta, k=1.0, attr=None,
+    allow_empty=False)`; without arguments it is empty and False. `algorithm`: "lrn_across_channels" or
+    "lrn_within_channel". `local_size`: a whole number of 1 or more; of an even one, one less is looked at.
+    `dst`: of format "any" it has that of the source. `attr`: the scratchpad mode. With `allow_empty`, a
+    failure gives an empty descriptor (R04).
+
+    Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
+    """
+
+    kind = "LRNForward"
+    form = Form(
+        "LRNForward.PrimitiveDesc",
+        signature(
+            *("engine", "prop_kind", "algorithm", "src", "dst", "local_size", "alpha", "beta"),
+            k=1.0,
+            attr=None,
+            allow_empty=False,
+        ),
+        _LrnArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+    def _parsed_kind(self, arguments: _LrnArguments) -> PropKind:
+        return parse_forward_kind(self.form.what, arguments.prop_kind)
+
+    def _problem(self, what: str, arguments: _LrnArguments) -> tuple[LrnProblem, dict[int, MemoryDesc]]:
+        self._parsed_kind(arguments)
+        self._parameters = _parse_parameters(what, arguments)
+        src = _checked_source(what, arguments.src)
+        dst = resolved(check_open(what, "dst", arguments.dst), src)
+        check_same_dims(what, [("src", src), ("dst", dst)])
+        check_written(what, "dst", dst)
+        attr = check_attributes(what, parse_attr(what, arguments.attr))
+        return LrnProblem(self._parameters, src, dst, attr), {ARG_SRC: src, ARG_DST: dst}
+
+
+class LRNBackwardPrimitiveDesc(LRNPrimitiveDesc):
+    """Primitive descriptor of the gradient of a normalization (`dnnl::lrn_backward::primitive_desc`).
+
+    `PrimitiveDesc(engine, algorithm, diff_src, diff_dst, src, local_size, alpha, beta, k=1.0, attr=None,
+    hint_pd=None, allow_empty=False)`; without arguments it is empty and False. Gradients of format "any" have
+    that of the source. `hint_pd`: the forward descriptor, of the same problem, or None. There is no
+    workspace: backward computes again what it needs.
+
+    Raises InvalidArguments (a TypeError too, for a hint of another kind) and Unimplemented.
+    """
+
+    kind = "LRNBackward"
+    form = Form(
+        "LRNBackward.PrimitiveDesc",
+        signature(
+            *("engine", "algorithm", "diff_src", "diff_dst", "src", "local_size", "alpha", "beta"),
+            k=1.0,
+            attr=None,
+            hint_pd=None,
+            allow_empty=False,
+        ),
+        _LrnGradientArguments,
+    )
+    __signature__ = form.shown
+
+    __slots__ = ()
+
+    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _LrnGradientArguments:
+        place = _LrnGradientArguments._fields.index("hint_pd")
+        found: _LrnGradientArguments = self.form.of(*hint_moved(args, named, place))
+        return found
+
+    def _parsed_kind(self, arguments: _LrnGradientArguments) -> PropKind:
+        return PropKind.backward_data
+
+    def _copied(self) -> tuple[Any, ...]:
+        return tuple(self._made_of._replace(attr=self.get_primitive_attr(), hint_pd=None))
+
+    def _problem(
+        self, what: str, arguments: _LrnGradientArguments
+    ) -> tuple[LrnBackwardProblem, dict[int, MemoryDesc]]:
+        parameters = self._parameters = _parse_parameters(what, arguments)
+        src = _checked_source(what, arguments.src)
+        hint = parse_hint(what, arguments.hint_pd, LRNForwardPrimitiveDesc)
+        if isinstance(hint, LRNForwardPrimitiveDesc):
+            pairs = {"parameters": (hint._parameters, parameters), "dims": (hint._src.dims, src.dims)}
+            check_hint(what, pairs)
+        diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), src)
+        diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), src)
+        check_same_dims(what, [("src", src), ("diff_src", diff_src), ("diff_dst", diff_dst)])
+        check_written(what, "diff_src", diff_src)
+        attr = check_attributes(what, parse_attr(what, arguments.attr))
+        problem = LrnBackwardProblem(parameters, src, diff_src, diff_dst, attr)
+        return problem, {ARG_SRC: src, ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src}
+
+
+def _checked_source(what: str, md: object) -> MemoryDesc:
+    """The descriptor of a source, which has channels."""
+    src = check_known(what, "src", md)
+    if src.ndims >= 2:
+        return src
+    raise InvalidArguments(
+        f"{what}: src has no channels",
+        code="RS-R10",
+        where=str(src),
+        why="dim 1 is that of the channels",
+        hint="put a dim of 1 in front, with md.reshape",
+    )
+
+
+def _parse_parameters(what: str, arguments: _LrnArguments | _LrnGradientArguments) -> LrnParameters:
+    """The algorithm with its numbers."""
+    alg = parse_algorithm(what, arguments.algorithm, "lrn_", ALGORITHMS)
+    size = parse_int(arguments.local_size, f"{what}: local_size")
+    if not 1 <= size < 2**31:
+        raise InvalidArguments(
+            f"{what}: local_size is {short_repr(size)}",
+            code="RS-V02",
+            why="a window has one position or more",
+            hint="5 is usual",
+        )
+    alpha, beta, k = (to_f32(getattr(arguments, name), f"{what}: {name}") for name in _NUMBERS[1:])
+    return LrnParameters(alg, size, alpha, beta, k)
+
+
+class LRNForward(Primitive):
+    """Elements divided by the sizes of their neighbours (`dnnl::lrn_forward`).
+
+    `LRNForward(pd)`; without arguments it is empty, and executing it is an error. Executed with `ARG_SRC` and
+    `ARG_DST`.
+    """
+
+    PrimitiveDesc = LRNForwardPrimitiveDesc
+    kind = "LRNForward"
+
+    __slots__ = ()
+
+
+class LRNBackward(Primitive):
+    """The gradient of the source of a normalization (`dnnl::lrn_backward`).
+
+    `LRNBackward(pd)`; without arguments it is empty. Executed with `ARG_SRC`, `ARG_DIFF_DST` and
+    `ARG_DIFF_SRC`.
+    """
+
+    PrimitiveDesc = LRNBackwardPrimitiveDesc
+    kind = "LRNBackward"
+
+    __slots__ = ()

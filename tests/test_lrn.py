@@ -1,0 +1,146 @@
+"""LRN: across channels and within them, beside NumPy, with gradients; what is refused (X2)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.computed import any_like, computed, elements, padding_is_zero, random
+from support.errors import refused
+
+CPU = rs.Engine("cpu")
+ALGORITHMS = ("across_channels", "within_channel")
+_NUMBERS = (5, 0.25, 0.75, 1.0)
+_SHAPES = {
+    "abcd": (2, 17, 6, 5),
+    "acdb": (2, 17, 6, 5),
+    "aBcd16b": (2, 17, 6, 5),
+    "ab": (3, 9),
+    "abc": (2, 3, 7),
+}
+
+
+def _summed(alg, x, size):
+    half, total = (size - 1) // 2, np.zeros(x.shape)
+    dims = (1,) if alg == "across_channels" else tuple(range(2, x.ndim))
+    for at in np.ndindex(*x.shape):
+        window = tuple(slice(max(i - half, 0), i + half + 1) if d in dims else i for d, i in enumerate(at))
+        total[at] = x[window].sum()
+    return total
+
+
+def _parts(alg, x, size, alpha, beta, k):
+    count = size ** (1 if alg == "across_channels" else x.ndim - 2)
+    return k + alpha * _summed(alg, x * x, size) / count, count
+
+
+def _result(alg, x, size, alpha, beta, k):
+    return x * _parts(alg, x, size, alpha, beta, k)[0] ** -beta
+
+
+def _gradient(alg, x, d, size, alpha, beta, k):
+    omega, count = _parts(alg, x, size, alpha, beta, k)
+    part = d * omega**-beta
+    return part - 2 * alpha * beta * x * _summed(alg, part / omega * x, size) / count
+
+
+def _forward(engine, alg, dims, format, numbers=_NUMBERS, data_type="f32"):
+    src = rs.MemoryDesc(dims, data_type, format)
+    return rs.LRNForward.PrimitiveDesc(engine, "forward_training", f"lrn_{alg}", src, any_like(src), *numbers)
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+@pytest.mark.parametrize("format", _SHAPES)
+def test_results_and_gradients_are_those_of_the_formula(engine, alg, format):
+    dims = _SHAPES[format]
+    x, d = random(dims), random(dims, 1)
+    pd = _forward(engine, alg, dims, format)
+    made = computed(rs.LRNForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(elements(made), _result(alg, wide, *_NUMBERS), rtol=2e-6, atol=1e-6)
+    assert padding_is_zero(made)
+    back = rs.LRNBackward.PrimitiveDesc(
+        engine, alg, any_like(pd.src_desc()), any_like(pd.src_desc()), pd.src_desc(), *_NUMBERS, hint_pd=pd
+    )
+    values = {rs.ARG_SRC: x, rs.ARG_DIFF_DST: d}
+    made = computed(rs.LRNBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
+    np.testing.assert_allclose(elements(made), _gradient(alg, wide, d, *_NUMBERS), rtol=1e-5, atol=1e-5)
+    assert padding_is_zero(made)
+
+
+@pytest.mark.parametrize("numbers", [(1, 1.0, 0.5, 2.0), (4, 0.5, 1.0, 1.0), (7, 1e-4, 2.5, 14.2)])
+def test_other_numbers_and_even_windows(engine, numbers):
+    x = random((2, 9, 4))
+    pd = _forward(engine, "across_channels", x.shape, "abc", numbers)
+    made = computed(rs.LRNForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
+    wanted = _result("across_channels", x.astype(np.float64), *numbers)
+    np.testing.assert_allclose(elements(made), wanted, rtol=2e-6)
+
+
+@pytest.mark.parametrize("data_type", ["bf16", "f16", "f64"])
+def test_every_type_is_computed_and_rounded_once(engine, data_type):
+    x = random((2, 9, 4), 2, data_type)
+    pd = _forward(engine, "across_channels", x.shape, "acb", data_type=data_type)
+    made = computed(rs.LRNForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
+    wanted = _result("across_channels", x.astype(np.float64), *_NUMBERS)
+    step = {"bf16": 2.0**-8, "f16": 2.0**-11, "f64": 1e-14}[data_type]
+    np.testing.assert_allclose(elements(made).astype(np.float64), wanted, rtol=1.01 * step, atol=1e-6)
+
+
+def test_a_source_that_is_repeated_has_a_gradient_of_its_own():
+    src = rs.MemoryDesc((2, 3, 4), "f32", (0, 4, 1))
+    dense = rs.MemoryDesc((2, 3, 4), "f32", "abc")
+    pd = rs.LRNBackward.PrimitiveDesc(CPU, "across_channels", dense, dense, src, *_NUMBERS)
+    x, d = random((1, 3, 4)), random((2, 3, 4), 1)
+    out = rs.Memory(dense, CPU)
+    rs.LRNBackward(pd).execute(
+        rs.Stream(CPU),
+        {
+            rs.ARG_SRC: rs.Memory(src, CPU, x.reshape(-1).copy()),
+            rs.ARG_DIFF_DST: rs.Memory.from_numpy(d),
+            rs.ARG_DIFF_SRC: out,
+        },
+    )
+    wanted = _gradient("across_channels", np.repeat(x, 2, 0).astype(np.float64), d, *_NUMBERS)
+    np.testing.assert_allclose(elements(out), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_descriptor_answers_and_is_copied():
+    pd = _forward(CPU, "within_channel", (2, 3, 4, 4), "acdb", (3, 0.5, 0.75, 2.0))
+    assert (pd.get_kind(), pd.get_algorithm(), pd.get_local_size()) == ("lrn", "lrn_within_channel", 3)
+    assert (pd.get_alpha(), pd.get_beta(), pd.get_k()) == (0.5, 0.75, 2.0)
+    assert pd.workspace_desc().is_zero()
+    assert pickle.loads(pickle.dumps(pd)).get_k() == 2.0
+    src = pd.src_desc()
+    args = any_like(src), any_like(src), src, 3, 0.5, 0.75, 2.0
+    back = rs.LRNBackward.PrimitiveDesc(CPU, "lrn_within_channel", *args, pd, rs.PrimitiveAttr())
+    assert pickle.loads(pickle.dumps(back)).diff_src_desc() == src
+
+
+_MD, _LINE = rs.MemoryDesc((2, 3, 4), "f32", "abc"), rs.MemoryDesc((4,), "f32", "a")
+
+
+@pytest.mark.parametrize(
+    ("args", "texts"),
+    [
+        (("lrn_between", _MD, _MD, 5, 1.0, 0.75), ("algorithm is 'lrn_between'",)),
+        (("across_channels", _MD, _MD, 0, 1.0, 0.75), ("local_size is 0",)),
+        (("across_channels", _MD, _MD, 2.5, 1.0, 0.75), ("local_size",)),
+        (("across_channels", _MD, _MD, 5, "x", 0.75), ("alpha",)),
+        (("across_channels", _LINE, _LINE, 5, 1.0, 0.75), ("no channels",)),
+        (("across_channels", any_like(_MD), _MD, 5, 1.0, 0.75), ("src has no format",)),
+        (("across_channels", _MD, rs.MemoryDesc((2, 3, 5), "f32"), 5, 1.0, 0.75), ("different shapes",)),
+    ],
+)
+def test_what_makes_no_sense_is_refused(args, texts):
+    with refused(*texts):
+        rs.LRNForward.PrimitiveDesc(CPU, "forward_training", *args)
+
+
+def test_a_hint_of_other_numbers_is_refused():
+    hint = _forward(CPU, "across_channels", (2, 3, 4), "abc")
+    with refused("the hint is of another problem", "its parameters"):
+        rs.LRNBackward.PrimitiveDesc(CPU, "across_channels", _MD, _MD, _MD, 3, 0.25, 0.75, hint_pd=hint)
