@@ -31,6 +31,7 @@ test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and O
 	@$(call try,$(VENV)/.has-onednn,oneDNN: its tests are skipped)
 	@$(call try,$(VENV)/.has-openvino,OpenVINO: its tests are skipped)
 	@$(call try,$(VENV)/.has-docs,Sphinx: its tests are skipped)
+	@$(call try,$(VENV)/.has-typing,pyright: its test is skipped)
 	RESTRIDE_TEST_EFFORT=all $(PY) -m pytest -n auto -m '' $(ARGS)
 
 test-sycl: $(VENV)/.has-test ## the tests of the SYCL engine, on a CPU device where there is no GPU

@@ -159,7 +159,7 @@ def test_a_name_loads_its_module_when_it_is_first_asked_for(use: str, module: st
 
 def test_the_names_loaded_late_are_those_that_type_checkers_see() -> None:
     tree = ast.parse(Path(rs.__file__).read_text("utf-8"))
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    block = next(node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     told = {alias.name: node.module or alias.name for node in imports for alias in node.names}
     assert told == rs._LATER

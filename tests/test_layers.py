@@ -56,6 +56,7 @@ _ROWS = (
         "sycl_interop",
         "torch",
         "jax",
+        "typing",
         "about",
         "frontend",
         "files",

@@ -312,14 +312,16 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> _typing.Any:
-    """The public name `name`, from its module, which is loaded now (PEP 562)."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    where = _LATER[name]
-    module = _load_whole(f"{__name__}.{where}")
-    found = globals()[name] = module if where == name else getattr(module, name)
-    return found
+if not _typing.TYPE_CHECKING:  # to a type checker a name that is not public is an error
+
+    def __getattr__(name: str) -> _typing.Any:
+        """The public name `name`, from its module, which is loaded now (PEP 562)."""
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        where = _LATER[name]
+        module = _load_whole(f"{__name__}.{where}")
+        found = globals()[name] = module if where == name else getattr(module, name)
+        return found
 
 
 def __dir__() -> list[str]:

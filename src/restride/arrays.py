@@ -6,7 +6,7 @@ first call, and kept (`frontend/binder.py`); later ones bring addresses and valu
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -32,12 +32,125 @@ from .runtime.memory import Memory, register_mover
 from .runtime.stream import Stream
 from .runtime.transfer import settle
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+    from numpy.typing import NDArray
+
+    from .typing import (
+        ArrayLike,
+        BlockedTag,
+        FormatLike,
+        Host,
+        NibbleName,
+        OtherArray,
+        Owned,
+        PlainFormat,
+        PlainTag,
+        ReorderOptions,
+        Scalar,
+        Tensor,
+        TypeLike,
+        WholeType,
+    )
+
 __all__ = ["reorder", "target_desc"]
 
 _CPU = Engine("cpu")
 _NO_BETA = 0.0
 
 
+@overload
+def reorder(
+    x: OtherArray | ArrayLike,
+    dst: FormatLike,
+    *,
+    src: FormatLike = None,
+    dtype: TypeLike | None = None,
+    out: Owned,
+    engine: Host = None,
+    **options: Unpack[ReorderOptions],
+) -> Owned: ...
+@overload
+def reorder(
+    x: OtherArray | ArrayLike,
+    dst: BlockedTag,
+    *,
+    src: FormatLike = None,
+    dtype: TypeLike | None = None,
+    engine: Host = None,
+    **options: Unpack[ReorderOptions],
+) -> Memory: ...
+@overload
+def reorder(
+    x: OtherArray | ArrayLike,
+    dst: FormatLike,
+    *,
+    src: FormatLike = None,
+    dtype: NibbleName,
+    engine: Host = None,
+    **options: Unpack[ReorderOptions],
+) -> Memory: ...
+@overload
+def reorder(
+    x: NDArray[Scalar],
+    dst: PlainFormat,
+    *,
+    src: FormatLike = None,
+    dtype: None = None,
+    engine: None = None,
+    **options: Unpack[ReorderOptions],
+) -> NDArray[Scalar]: ...
+@overload
+def reorder(
+    x: NDArray[Any],
+    dst: PlainFormat,
+    *,
+    src: FormatLike = None,
+    dtype: WholeType = None,
+    engine: None = None,
+    **options: Unpack[ReorderOptions],
+) -> NDArray[Any]: ...
+@overload
+def reorder(
+    x: Memory,
+    dst: PlainTag | Sequence[int],
+    *,
+    dtype: WholeType = None,
+    engine: None = None,
+    **options: Unpack[ReorderOptions],
+) -> NDArray[Any]: ...
+@overload
+def reorder(
+    x: Tensor,
+    dst: PlainFormat | torch.memory_format,
+    *,
+    src: FormatLike = None,
+    dtype: WholeType = None,
+    engine: None = None,
+    **options: Unpack[ReorderOptions],
+) -> Tensor: ...
+@overload
+def reorder(
+    x: ArrayLike,
+    dst: PlainFormat,
+    *,
+    src: FormatLike = None,
+    dtype: WholeType = None,
+    engine: None = None,
+    **options: Unpack[ReorderOptions],
+) -> NDArray[Any]: ...
+@overload
+def reorder(
+    x: OtherArray | ArrayLike,
+    dst: FormatLike,
+    *,
+    src: FormatLike = None,
+    dtype: TypeLike | None = None,
+    engine: Host = None,
+    **options: Unpack[ReorderOptions],
+) -> Any: ...
 def reorder(
     x: Any,
     dst: Any,
@@ -226,7 +339,7 @@ def _of_others(
     x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
 ) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
-    target = None if out is None else as_target(out, "reorder: out")
+    target: Any = None if out is None else as_target(out, "reorder: out")
     named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
     source = as_numpy(x, "reorder: x")
     try:
@@ -246,7 +359,7 @@ def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
             hint="give it a descriptor and an engine",
         )
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
-    return cast(Memory, reorder(memory, None, out=target))
+    return reorder(memory, None, out=target)
 
 
 register_mover(_moved)

@@ -8,7 +8,7 @@ functions are linear. `restride.reorder` and the others take arrays of JAX too, 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -22,10 +22,19 @@ from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frontend.jax_arrays import check_width
 from .frontend.jax_kernels import check_type, factor_of, reorder_p, shuffle_p
 
+if TYPE_CHECKING:
+    from .typing import FormatLike, TypeLike
+
 __all__ = ["channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 
 
-def reorder(x: Any, dst: str | None = None, *, dtype: Any = None, scale: Any = None) -> Any:
+def reorder(
+    x: jax.Array | np.ndarray[Any, Any],
+    dst: FormatLike = None,
+    *,
+    dtype: TypeLike | None = None,
+    scale: float | None = None,
+) -> jax.Array:
     """Convert into another type and layout: `scale * x`, saturated and rounded once (N1).
 
     `dst`: a plain format, as "nhwc"; None: row-major. Dims are logical and do not change. At hand the result
@@ -48,17 +57,17 @@ def reorder(x: Any, dst: str | None = None, *, dtype: Any = None, scale: Any = N
     return reorder_p.bind(_differentiable(array, kind), order=order, dtype=kind, factor=factor)
 
 
-def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
+def shuffle(x: jax.Array | np.ndarray[Any, Any], *, group_size: int, axis: int = 1) -> jax.Array:
     """oneDNN's shuffle of an array (S04); as `rs.shuffle`, of any type of 1, 2, 4 or 8 bytes."""
     return _shuffled(SHUFFLE, x, axis, group_size)
 
 
-def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1) -> Any:
+def shuffle_channels(x: jax.Array | np.ndarray[Any, Any], *, group: int = 1, axis: int = 1) -> jax.Array:
     """OpenVINO's ShuffleChannels of an array; as `rs.shuffle_channels`."""
     return _shuffled(SHUFFLE_CHANNELS, x, axis, group)
 
 
-def channel_shuffle(x: Any, groups: int) -> Any:
+def channel_shuffle(x: jax.Array | np.ndarray[Any, Any], groups: int) -> jax.Array:
     """`torch.nn.functional.channel_shuffle` of an array."""
     return _shuffled(CHANNEL_SHUFFLE, x, 1, groups)
 

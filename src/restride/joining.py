@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -46,6 +46,22 @@ from .runtime.memory import Memory
 from .runtime.transfer import from_host, refuse_host_out, settle
 from .verbose import flags, write
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from .typing import (
+        ArrayLike,
+        BlockedTag,
+        FormatLike,
+        OtherArray,
+        Owned,
+        PlainFormat,
+        TypeLike,
+        WholeType,
+    )
+
 __all__ = ["add_n", "concat"]
 
 _CPU = Engine("cpu")
@@ -53,6 +69,54 @@ Descs = tuple[MemoryDesc, ...]
 InPlace = Callable[[Names, Implementation, list[Memory], Memory], Implementation]
 
 
+@overload
+def concat(
+    arrays: Iterable[OtherArray | ArrayLike],
+    axis: int = 0,
+    dst: FormatLike = None,
+    dtype: TypeLike | None = None,
+    *,
+    out: Owned,
+    layout: FormatLike = None,
+) -> Owned: ...
+@overload
+def concat(
+    arrays: Iterable[OtherArray | ArrayLike],
+    axis: int,
+    dst: BlockedTag,
+    dtype: TypeLike | None = None,
+) -> Memory: ...
+@overload
+def concat(
+    arrays: Iterable[OtherArray | ArrayLike],
+    axis: int = 0,
+    *,
+    dst: BlockedTag,
+    dtype: TypeLike | None = None,
+) -> Memory: ...
+@overload
+def concat(
+    arrays: Iterable[Owned],
+    axis: int = 0,
+    dst: PlainFormat = None,
+    dtype: WholeType = None,
+    *,
+    layout: PlainFormat = None,
+) -> Owned: ...
+@overload
+def concat(
+    arrays: Iterable[ArrayLike], axis: int = 0, dst: PlainFormat = None, dtype: WholeType = None
+) -> NDArray[Any]: ...
+@overload
+def concat(
+    arrays: Iterable[OtherArray | ArrayLike],
+    axis: int = 0,
+    dst: FormatLike = None,
+    dtype: TypeLike | None = None,
+    out: OtherArray | None = None,
+    *,
+    layout: FormatLike = None,
+) -> Any: ...
 def concat(
     arrays: Any,
     axis: int = 0,
@@ -99,6 +163,25 @@ def concat(
         raise
 
 
+@overload
+def add_n(
+    arrays: Iterable[OtherArray | ArrayLike],
+    scales: Iterable[float] | None = None,
+    dtype: TypeLike | None = None,
+    *,
+    out: Owned,
+) -> Owned: ...
+@overload
+def add_n(
+    arrays: Iterable[Owned], scales: Iterable[float] | None = None, dtype: WholeType = None
+) -> Owned: ...
+@overload
+def add_n(
+    arrays: Iterable[OtherArray | ArrayLike],
+    scales: Iterable[float] | None = None,
+    dtype: TypeLike | None = None,
+    out: OtherArray | None = None,
+) -> Any: ...
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Add arrays of the same dims in one pass: `scales[0] * arrays[0] + scales[1] * arrays[1] + ...`.
 

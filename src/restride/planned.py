@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from .runtime.timing import Measured, available_memory, quartiles, time_call
 from .targets.compile_pool import assembly
 from .targets.cpu import LoweredNest, machine_of
 from .targets.spirv import LoweredSpirv
+
+if TYPE_CHECKING:
+    from .typing import ArrayLike, Factor, FormatLike, Host, OtherArray, PostOpsLike, TypeLike
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
 
@@ -213,18 +216,18 @@ def _indented(text: str) -> str:
 
 
 def plan(
-    x: Any,
-    dst: Any,
+    x: MemoryDesc | OtherArray | ArrayLike,
+    dst: FormatLike,
     *,
-    src: Any = None,
-    dtype: Any = None,
-    scale: Any = None,
-    zero_point: Any = None,
-    axis: Any = None,
-    beta: Any = 0.0,
-    post_ops: Any = None,
-    out: Any = None,
-    engine: Engine | str | None = None,
+    src: FormatLike = None,
+    dtype: TypeLike | None = None,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    axis: int | None = None,
+    beta: float = 0.0,
+    post_ops: PostOpsLike = None,
+    out: OtherArray | None = None,
+    engine: Host = None,
 ) -> Plan:
     """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 

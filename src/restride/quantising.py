@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -25,6 +25,26 @@ from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
 from .runtime.transfer import to_host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from .typing import (
+        ArrayLike,
+        BlockedTag,
+        Factor,
+        FormatLike,
+        OtherArray,
+        Owned,
+        PlainFormat,
+        PlainTag,
+        Tensor,
+        TypeLike,
+        WayName,
+        WholeType,
+    )
 
 __all__ = ["dequantize", "quantize"]
 
@@ -57,6 +77,69 @@ _LARGEST = np.finfo(np.float32).max
 _ONE = np.float32(1)
 
 
+@overload
+def quantize(
+    x: OtherArray | ArrayLike,
+    dtype: WayName,
+    axis: int | None = None,
+    symmetric: bool = True,
+    dst: FormatLike = None,
+    *,
+    group: int | Sequence[int] | None = None,
+    scale: str | OtherArray = "absmax",
+    scale_type: TypeLike = "f32",
+) -> QuantizedTensor: ...
+@overload
+def quantize(
+    x: OtherArray | ArrayLike,
+    dtype: TypeLike | WayName = "s8",
+    axis: int | None = None,
+    symmetric: bool = True,
+    dst: FormatLike = None,
+    *,
+    group: int | Sequence[int],
+    scale: str | OtherArray = "absmax",
+    scale_type: TypeLike = "f32",
+    format: WayName | None = None,
+) -> QuantizedTensor: ...
+@overload
+def quantize(
+    x: OtherArray | ArrayLike,
+    dtype: TypeLike = "s8",
+    axis: int | None = None,
+    symmetric: bool = True,
+    *,
+    dst: BlockedTag,
+) -> tuple[Memory, Any, Any]: ...
+@overload
+def quantize(
+    x: Tensor,
+    dtype: WholeType = "s8",
+    axis: int | None = None,
+    symmetric: bool = True,
+    dst: PlainFormat = None,
+) -> tuple[Tensor, Any, Any]: ...
+@overload
+def quantize(
+    x: NDArray[Any] | ArrayLike,
+    dtype: WholeType = "s8",
+    axis: int | None = None,
+    symmetric: bool = True,
+    dst: PlainFormat = None,
+) -> tuple[NDArray[Any], Any, Any]: ...
+@overload
+def quantize(
+    x: OtherArray | ArrayLike,
+    dtype: TypeLike | WayName = "s8",
+    axis: int | None = None,
+    symmetric: bool = True,
+    dst: FormatLike = None,
+    *,
+    group: int | Sequence[int] | None = None,
+    scale: str | OtherArray = "absmax",
+    scale_type: TypeLike = "f32",
+    format: WayName | None = None,
+) -> Any: ...
 def quantize(
     x: Any,
     dtype: Any = "s8",
@@ -135,6 +218,67 @@ def quantize(
     return reorder(x, dst, dtype=target.data_type, **options), scale, zero
 
 
+@overload
+def dequantize(
+    q: QuantizedTensor | OtherArray | ArrayLike,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    *,
+    axis: int | None = None,
+    dtype: TypeLike | None = None,
+    dst: FormatLike = None,
+    out: Owned,
+) -> Owned: ...
+@overload
+def dequantize(
+    q: QuantizedTensor | OtherArray | ArrayLike,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    *,
+    axis: int | None = None,
+    dtype: TypeLike | None = None,
+    dst: BlockedTag,
+) -> Memory: ...
+@overload
+def dequantize(
+    q: Memory,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    *,
+    axis: int | None = None,
+    dtype: WholeType = None,
+    dst: PlainTag | Sequence[int],
+) -> NDArray[Any]: ...
+@overload
+def dequantize(
+    q: Tensor,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    *,
+    axis: int | None = None,
+    dtype: WholeType = None,
+    dst: PlainFormat = None,
+) -> Tensor: ...
+@overload
+def dequantize(
+    q: NDArray[Any] | ArrayLike,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    *,
+    axis: int | None = None,
+    dtype: WholeType = None,
+    dst: PlainFormat = None,
+) -> NDArray[Any]: ...
+@overload
+def dequantize(
+    q: QuantizedTensor | OtherArray | ArrayLike,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    *,
+    axis: int | None = None,
+    dtype: TypeLike | None = None,
+    dst: FormatLike = None,
+) -> Any: ...
 def dequantize(
     q: Any,
     scale: Any = None,

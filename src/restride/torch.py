@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -37,6 +37,9 @@ from .frontend.torch_kernels import (
     tag_of,
 )
 from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
+
+if TYPE_CHECKING:
+    from .typing import FormatLike, TypeLike
 
 __all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
 
@@ -164,7 +167,13 @@ _register(
 # --- functions ------------------------------------------------------------------------------------------
 
 
-def reorder(x: Any, dst: Any, *, dtype: Any = None, scale: float | None = None) -> Any:
+def reorder(
+    x: torch.Tensor,
+    dst: FormatLike | torch.memory_format,
+    *,
+    dtype: TypeLike | None = None,
+    scale: float | None = None,
+) -> torch.Tensor:
     """Copy a tensor into another memory format and type: `scale * x`, saturated and rounded once (N1).
 
     `dst`: a plain format, as "nhwc" or `torch.channels_last`; None keeps the order of the axes. `dtype`: of
@@ -183,7 +192,7 @@ def reorder(x: Any, dst: Any, *, dtype: Any = None, scale: float | None = None) 
         raise
 
 
-def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
+def shuffle(x: torch.Tensor, *, group_size: int, axis: int = 1) -> torch.Tensor:
     """oneDNN's shuffle of a tensor, in the layout of `x` (S04); as `rs.shuffle`."""
     if type(group_size) is not int or type(axis) is not int:
         group_size, axis = parse_counts("shuffle", group_size, axis)
@@ -192,7 +201,7 @@ def shuffle(x: Any, *, group_size: int, axis: int = 1) -> Any:
     return shuffled("shuffle", _tensor(x), group_size, axis)
 
 
-def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1) -> Any:
+def shuffle_channels(x: torch.Tensor, *, group: int = 1, axis: int = 1) -> torch.Tensor:
     """OpenVINO's ShuffleChannels of a tensor, in the layout of `x`; as `rs.shuffle_channels`."""
     if type(group) is not int or type(axis) is not int:
         group, axis = parse_counts("shuffle_channels", group, axis)
@@ -201,7 +210,7 @@ def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1) -> Any:
     return shuffled("shuffle_channels", _tensor(x), group, axis)
 
 
-def channel_shuffle(x: Any, groups: int) -> Any:
+def channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
     """`torch.nn.functional.channel_shuffle`, in the layout of `x`."""
     if type(groups) is not int:
         groups, _ = parse_counts("channel_shuffle", groups, 1)

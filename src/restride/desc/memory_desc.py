@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
@@ -15,6 +15,9 @@ from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, i
 from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type, renamed
 from .text_forms import describe, matching_tag, verbose
 from .viewer import ViewMethods
+
+if TYPE_CHECKING:
+    from .literals import TypeLike
 
 
 class MemoryDesc(ViewMethods, Accessors):
@@ -40,12 +43,12 @@ class MemoryDesc(ViewMethods, Accessors):
     def __init__(
         self,
         dims: Sequence[int] = (),
-        data_type: Any = DataType.undef,
+        data_type: TypeLike | str = DataType.undef,
         format: Format = None,
         allow_empty: bool = False,
         *,
         strict: bool = False,
-        dtype: Any = None,
+        dtype: TypeLike | str | None = None,
     ) -> None:
         if dtype is not None:
             data_type = renamed(
@@ -81,7 +84,7 @@ class MemoryDesc(ViewMethods, Accessors):
     def from_strides(
         cls,
         dims: Sequence[int],
-        data_type: Any,
+        data_type: TypeLike | str,
         strides: Sequence[int],
         offset0: int = 0,
         blocks: Sequence[tuple[int, int, int]] = (),
@@ -104,7 +107,7 @@ class MemoryDesc(ViewMethods, Accessors):
         check_range(layout, dtype)
         return cls._make("blocked", dtype, layout)
 
-    def as_type(self, data_type: Any) -> MemoryDesc:
+    def as_type(self, data_type: TypeLike | str) -> MemoryDesc:
         """The same layout, of elements of another type."""
         check_range(self._layout, dtype := parse_type(data_type))
         return MemoryDesc._make(self._kind, dtype, self._layout)

@@ -115,8 +115,8 @@ def as_bytes(array: StoredArray) -> StoredArray:
 
 def plain_array(name: str, kind: ElementKind, shape: tuple[int, ...]) -> StoredArray:
     """An array as files of other programs hold it: row-major, where it has a descriptor at all."""
-    has_desc = kind.data_type is not None and 0 < len(shape) <= MAX_NDIMS
-    desc = MemoryDesc(shape, kind.data_type) if has_desc else None
+    has_rank = 0 < len(shape) <= MAX_NDIMS
+    desc = MemoryDesc(shape, kind.data_type) if kind.data_type is not None and has_rank else None
     return StoredArray(name, kind, shape, kind.nbytes(shape), desc)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .memory_checks import (
     refused,
     takes_none,
 )
+
+if TYPE_CHECKING:
+    from ..desc.literals import TypeLike
 
 __all__ = ["NO_DATA", "Memory"]
 
@@ -202,7 +205,14 @@ class Memory(ArrayNames):
         """A copy in logical, row-major order and of the logical dims, without padding."""
         return views.logical(self._desc, self._copied("to_numpy"))
 
-    def to(self, dst: Any = None, dtype: Any = None, *, format: Any = None, data_type: Any = None) -> Memory:
+    def to(
+        self,
+        dst: Format | MemoryDesc = None,
+        dtype: TypeLike | None = None,
+        *,
+        format: Format | MemoryDesc = None,
+        data_type: TypeLike | None = None,
+    ) -> Memory:
         """A new memory of the same elements in another format and type: `mem.to("nchw")`.
 
         `dst` as in `rs.reorder`, None for the same; types convert under the numeric contract. `format` and
@@ -216,7 +226,7 @@ class Memory(ArrayNames):
             error.drop_frames()
             raise
 
-    def astype(self, dtype: Any) -> Memory:
+    def astype(self, dtype: TypeLike) -> Memory:
         """A new memory in the same format, of another type: `mem.to(None, dtype)`."""
         return self.to(None, dtype)
 

@@ -1,0 +1,59 @@
+"""Formats and data types as type checkers and editors know them: the words themselves."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from ..dtypes import DataType
+
+PlainTag = Literal[
+    "x", "nc", "cn", "tn", "nt", "oi", "io", "ncw", "nwc", "oiw", "owi", "wio", "iwo", "tnc", "ntc",
+    "nchw", "nhwc", "chwn", "oihw", "hwio", "ohwi", "ihwo", "iohw", "goiw", "wigo", "ldnc", "ldio",
+    "ldoi", "ldgo", "ncdhw", "ndhwc", "oidhw", "dhwio", "odhwi", "idhwo", "goihw", "hwigo", "giohw",
+    "ldigo", "ldgoi", "goidhw", "giodhw", "dhwigo", "hwc", "chw", "nthwc", "ncthw", "ntchw", "nlc",
+    "bchw", "bhwc", "a", "ab", "ba", "abc", "acb", "bac", "bca", "cba", "abcd", "abdc", "acdb",
+    "bacd", "bcda", "cdba", "dcab", "abcde", "abdec", "acbde", "acdeb", "bcdea", "cdeba", "decab",
+    "abcdef", "acbdef", "defcab", "abx", "axb", "xba", "channels_last", "channels_first",
+]  # fmt: skip
+"""The names of plain formats that people use; every other tag of the grammar is a `str`."""
+
+BlockedTag = Literal[
+    "nCw4c", "nCw8c", "nCw16c", "nCw32c", "nChw4c", "nChw8c", "nChw16c", "nChw32c", "nCdhw4c",
+    "nCdhw8c", "nCdhw16c", "nCdhw32c", "OIhw8i8o", "OIhw16i16o", "OIhw16o16i", "OIhw4i16o4i",
+    "Ohwi8o", "Ohwi16o", "Oihw16o", "Goihw16g", "aBc16b", "aBcd4b", "aBcd8b", "aBcd16b", "aBcde16b",
+    "ABcd16b16a", "ABcd16a16b", "aBx8b", "aBx16b",
+]  # fmt: skip
+"""The names of blocked formats that people use; every other tag of the grammar is a `str`."""
+
+NibbleName = Literal[
+    "s4", "u4", "int4", "uint4", "f4_e2m1", "f4_e3m0", "float4_e2m1fn",
+]  # fmt: skip
+"""The words of types of 4 bits."""
+
+TypeName = Literal[
+    "f16", "bf16", "f32", "s32", "s8", "u8", "f64", "boolean", "f8_e5m2", "f8_e4m3", "e8m0",
+    "float64", "float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu",
+    "int32", "int8", "uint8", "bool", "double", "single", "half", "fp64", "fp32", "fp16",
+]  # fmt: skip
+"""The words of all other types."""
+
+WayName = Literal["mxfp4", "mxfp8", "nvfp4"]
+"""The ways of quantising in groups that have names."""
+
+
+class TorchType(Protocol):
+    """A type of torch, such as `torch.bfloat16`, known without torch."""
+
+    @property
+    def is_floating_point(self) -> bool:
+        """True for types of real numbers."""
+
+    @property
+    def is_signed(self) -> bool:
+        """True for types that have negative numbers."""
+
+
+TypeLike = TypeName | NibbleName | DataType | np.dtype[Any] | type[Any] | TorchType
+"""What names a data type: a word, a `DataType`, a type of NumPy, ml_dtypes, torch or JAX."""
