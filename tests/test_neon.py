@@ -48,6 +48,14 @@ def test_conversions_are_the_instructions_that_are_made_for_them(
     assert not re.search(r"\b(fcvtz[su]|frintn|fmaxnm|fminnm|fcmgt)\b", text)
 
 
+@pytest.mark.parametrize(("src", "dst", "wanted"), [("nchw", "nhwc", "st3"), ("nhwc", "nchw", "ld3")])
+def test_three_channels_of_bytes_are_moved_by_turns(src: str, dst: str, wanted: str) -> None:
+    sides = (MemoryDesc((2, 3, 224, 224), "u8", tag) for tag in (src, dst))
+    text = jit.assembly(cpu.lower(reorder_nest(*sides, linear()), _NEON, COMMON).ir(), _NEON)
+    assert re.search(rf"\b{wanted}\b", text)
+    assert not re.search(r"\b(tbl|zip[12]|ext)\b", text)
+
+
 def test_bf16_is_rounded_by_one_instruction_only_where_the_machine_has_it() -> None:
     assert re.search(r"\bbfcvtn2?\b", _assembly("f32", "bf16", _BF16))
     assert not re.search(r"\bbfcvt", _assembly("f32", "bf16"))

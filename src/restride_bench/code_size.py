@@ -86,14 +86,17 @@ def instructions_for_16_bytes(row: CodeRow, level: str) -> float:
 def longest_inner_loop(text: str) -> int:
     """Instructions of the longest loop that holds no other, in assembly text."""
     labels: dict[str, int] = {}
-    loops, count = [], 0
+    # Of each first instruction the last that branches back to it.
+    ends: dict[int, int] = {}
+    count = 0
     for line in text.splitlines():
         if label := _LABEL.match(line):
             labels[label[1]] = count
         elif line.startswith("\t") and not line.lstrip().startswith((".", "#", "//")):
             count += 1
             if (branch := _BRANCH.match(line)) and branch[1] in labels:
-                loops.append((labels[branch[1]], count))
+                ends[labels[branch[1]]] = count
+    loops = list(ends.items())
     inner = [end - start for start, end in loops if not any(_holds((start, end), other) for other in loops)]
     return max(inner)
 

@@ -130,29 +130,22 @@ v13:
   %v19 = getelementptr i8, ptr %v10, i64 %v18
   %v20 = mul i64 %v15, 16
   %v21 = getelementptr i8, ptr %v12, i64 %v20
-  %v22 = load <16 x i8>, ptr %v19, align 1
-  %v23 = getelementptr i8, ptr %v19, i64 16
-  %v24 = load <16 x i8>, ptr %v23, align 1
-  %v25 = getelementptr i8, ptr %v19, i64 32
-  %v26 = load <16 x i8>, ptr %v25, align 1
-  %v27 = shufflevector <16 x i8> %v22, <16 x i8> %v24, <16 x i32> <i32 0, i32 3, i32 6, i32 9, i32 12, i32 15, i32 18, i32 21, i32 24, i32 27, i32 30, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v28 = shufflevector <16 x i8> %v27, <16 x i8> %v26, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 17, i32 20, i32 23, i32 26, i32 29>
-  %v29 = shufflevector <16 x i8> %v22, <16 x i8> %v24, <16 x i32> <i32 1, i32 4, i32 7, i32 10, i32 13, i32 16, i32 19, i32 22, i32 25, i32 28, i32 31, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v30 = shufflevector <16 x i8> %v29, <16 x i8> %v26, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 18, i32 21, i32 24, i32 27, i32 30>
-  %v31 = shufflevector <16 x i8> %v22, <16 x i8> %v24, <16 x i32> <i32 2, i32 5, i32 8, i32 11, i32 14, i32 17, i32 20, i32 23, i32 26, i32 29, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison, i32 poison>
-  %v32 = shufflevector <16 x i8> %v31, <16 x i8> %v26, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 16, i32 19, i32 22, i32 25, i32 28, i32 31>
-  store <16 x i8> %v28, ptr %v21, align 1
-  %v33 = getelementptr i8, ptr %v21, i64 64
-  store <16 x i8> %v30, ptr %v33, align 1
-  %v34 = getelementptr i8, ptr %v21, i64 128
-  store <16 x i8> %v32, ptr %v34, align 1
+  %v22 = load <48 x i8>, ptr %v19, align 1
+  %v23 = shufflevector <48 x i8> %v22, <48 x i8> poison, <16 x i32> <i32 0, i32 3, i32 6, i32 9, i32 12, i32 15, i32 18, i32 21, i32 24, i32 27, i32 30, i32 33, i32 36, i32 39, i32 42, i32 45>
+  store <16 x i8> %v23, ptr %v21, align 1
+  %v24 = shufflevector <48 x i8> %v22, <48 x i8> poison, <16 x i32> <i32 1, i32 4, i32 7, i32 10, i32 13, i32 16, i32 19, i32 22, i32 25, i32 28, i32 31, i32 34, i32 37, i32 40, i32 43, i32 46>
+  %v25 = getelementptr i8, ptr %v21, i64 64
+  store <16 x i8> %v24, ptr %v25, align 1
+  %v26 = shufflevector <48 x i8> %v22, <48 x i8> poison, <16 x i32> <i32 2, i32 5, i32 8, i32 11, i32 14, i32 17, i32 20, i32 23, i32 26, i32 29, i32 32, i32 35, i32 38, i32 41, i32 44, i32 47>
+  %v27 = getelementptr i8, ptr %v21, i64 128
+  store <16 x i8> %v26, ptr %v27, align 1
   %v16 = add nuw nsw i64 %v15, 1
-  %v35 = icmp slt i64 %v16, 4
-  br i1 %v35, label %v13, label %v14
+  %v28 = icmp slt i64 %v16, 4
+  br i1 %v28, label %v13, label %v14
 v14:
   %v7 = add nuw nsw i64 %v6, 1
-  %v36 = icmp slt i64 %v7, 2
-  br i1 %v36, label %v4, label %v5
+  %v29 = icmp slt i64 %v7, 2
+  br i1 %v29, label %v4, label %v5
 v5:
   br label %v2
 v2:

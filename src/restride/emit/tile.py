@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
@@ -9,7 +10,7 @@ from ..plan.conversion import is_integer_move
 from ..plan.machine import LINE
 from ..plan.nest import Compute
 from .access import Side, load, store
-from .builder import Builder, Value, element_of, vector
+from .builder import Builder, Value, element_of, lanes_of, vector
 from .compute import StepInputs, Tensors, real_steps, run_steps
 from .convert import Abilities, canonical_nan, carrier_bits, convert, keeps_zeros, real_type, zeros
 from .network import NOTHING, Lanes, RegisterPermutation
@@ -19,9 +20,8 @@ from .tile_shape import TileAxis, TileLayout, piece, recipe, tile_layout
 
 # The lanes of the widest registers when they hold bytes.
 _BYTES_512 = 64
-
-# The lanes of the widest registers when they hold bytes.
-_BYTES_512 = 64
+# How many registers AArch64 stores by turns for which shuffles would not do as well.
+_TURNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,49 @@ class _TileWriter:
         width = self.spec.vector_bytes * 8 // bits
         plan = recipe(axes, width, 128 // bits, self.spec.permute_cost, self.spec.packs)
         stores = [(register, lanes) for register, lanes in plan.stores if _any(lanes, self.dst.present)]
+        if self._can_interleave and self._moves_threes(plan):
+            return
         loaded = [self._load(lanes) for lanes in plan.loads]
         wanted = {register: {i for i, e in enumerate(lanes) if self.dst.has(e)} for register, lanes in stores}
         registers = _permute(self.b, plan, loaded, wanted, kept=self._compiles_long)
         for register, lanes in sorted(stores, key=lambda store: _first_offset(store[1], self.layout)):
             self._store(registers[register], lanes)
+
+    @property
+    def _can_interleave(self) -> bool:
+        """True where one store may take registers by turns, or one load give them: nothing is absent."""
+        spec, is_whole = self.spec, all(self.layout.read) and all(self.layout.written)
+        is_plain = not (spec.is_zero or spec.packs or spec.streams)
+        return spec.can.neon and is_plain and is_whole and min(spec.src_type.bits, spec.dst_type.bits) >= 8
+
+    def _moves_threes(self, plan: RegisterPermutation) -> bool:
+        """Move a tile of three registers that lie by turns on one side; False where it is none."""
+        stores = sorted((lanes for _, lanes in plan.stores), key=lambda lanes: self.layout.src[lanes[0]])
+        if len(plan.loads) == _TURNS and _by_turns(plan.loads) == _run_of(self.layout.dst):
+            self._store_by_turns(plan.loads)
+        elif len(stores) == _TURNS and _by_turns(stores) == _run_of(self.layout.src):
+            self._load_by_turns(stores)
+        else:
+            return False
+        return True
+
+    def _store_by_turns(self, registers: Sequence[Lanes]) -> None:
+        """Registers as they are loaded, and one store of their lanes by turns: `st3`."""
+        b, values = self.b, [self._load(lanes) for lanes in registers]
+        if self.spec.late:
+            values = [self._finish(value, lanes) for value, lanes in zip(values, registers, strict=True)]
+        size = lanes_of(values[0])
+        pair, last = b.join(values[:2]), b.lanes(values[2], 0, 2 * size)
+        whole = b.shuffle(pair, last, [size * (i % _TURNS) + i // _TURNS for i in range(_TURNS * size)])
+        b.line(f"store {whole}, {self.dst.at(b, registers[0][0])}, align 1")
+
+    def _load_by_turns(self, registers: Sequence[Lanes]) -> None:
+        """One load whose lanes are those of registers by turns, `ld3`, and each as it is stored."""
+        b, run = self.b, _by_turns(registers)
+        whole = self._read(run)
+        for number, lanes in enumerate(registers):
+            part = b.shuffle(whole, Value(whole.type, "poison"), range(number, len(run), _TURNS))
+            store(b, self.spec.can, self.dst, self._finish(part, lanes), lanes, False)
 
     def _load(self, lanes: Lanes) -> Value:
         spec = self.spec
@@ -156,6 +194,18 @@ class _TileWriter:
         """The old destination, read as a data type, where something is read and written."""
         both = tuple(r and w for r, w in zip(self.layout.read, self.layout.written, strict=True))
         return load(self.b, self.spec.can, replace(self.dst, data_type=data_type, present=both), lanes)
+
+
+def _by_turns(registers: Sequence[Lanes]) -> Lanes:
+    """The elements of registers by turns: the first of each, the second of each, ..."""
+    return tuple(element for elements in zip(*registers, strict=True) for element in elements)
+
+
+def _run_of(offsets: tuple[int, ...]) -> Lanes:
+    """All elements in the order of their offsets where these follow each other; else none."""
+    order = sorted(range(len(offsets)), key=offsets.__getitem__)
+    first = offsets[order[0]]
+    return tuple(order) if all(offsets[e] == first + i for i, e in enumerate(order)) else ()
 
 
 def _first_offset(lanes: Lanes, places: TileLayout) -> int:
