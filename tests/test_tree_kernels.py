@@ -14,6 +14,9 @@ from restride.plan.expression import Ref, Scalar, TreeAxis, apply
 from restride.plan.interpret_tree import interpret_tree
 from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.plan.tree_schedule import schedule_tree
+from restride.runtime.alloc import address_of
+from restride.runtime.kernel import KernelWords, kernel_of
+from restride.targets.cpu_kernels import LoweredTree
 from restride.targets.isa import Isa, host_isa
 from support.trees import flat_of, pointwise_trees, reduction_trees, run_kernels, softmax_tree, window_tree
 
@@ -128,3 +131,35 @@ def test_doubles_hold_integers_of_32_bits() -> None:
     out = np.zeros(1, np.uint32)
     run_kernels(tree, [held, out], _HOST)
     assert out[0] == 2**31 - 1
+
+
+@pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw16c"])
+def test_sums_have_the_same_bits_on_every_instruction_set_and_in_any_parts(tag: str) -> None:
+    dims = (2, 19, 7, 33)
+    md = MemoryDesc(dims, "f32", tag)
+    src = flat_of(md, RNG.standard_normal(dims))
+    found = []
+    for isa in ISAS:
+        for parts in (1, 2, 5):
+            out = flat_of(md)
+            run_kernels(softmax_tree(md, md, 1), [src, out], isa, parts=parts)
+            found.append(out.tobytes())
+    assert len(set(found)) == 1
+
+
+def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
+    md = MemoryDesc((64, 256), "f32", "ab")
+    tree = softmax_tree(md, md, 1)
+    part = LoweredTree(tree, _HOST, streams=True)
+    assert part.schedule.streams
+    assert "!nontemporal" in part.ir()
+    assert "!nontemporal" not in LoweredTree(tree, _HOST).ir()
+    assert part.without_streams() == LoweredTree(tree, _HOST)
+    raw = np.zeros(4 * md.nelems + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    src = flat_of(md, RNG.standard_normal(md.dims))
+    out, plain = raw[start : start + 4 * md.nelems].view(np.uint32), flat_of(md)
+    params = KernelWords((), [address_of(src), address_of(out)])
+    kernel_of(part, 1).call(0, 0, params.address)
+    run_kernels(tree, [src, plain], _HOST)
+    assert out.tobytes() == plain.tobytes()

@@ -314,28 +314,20 @@ class FoldOp:
 def _larger(a: States, b: States) -> States:
     """NaN wins."""
     (x,), (y,) = a, b
-    return (((x > y) | _is_nan(x)).where(x, y),)
+    return (y.equals(y).where((y > x).where(y, x), y),)
 
 
 def _smaller(a: States, b: States) -> States:
     (x,), (y,) = a, b
-    return (((x < y) | _is_nan(x)).where(x, y),)
-
-
-def _is_nan(x: Term[V]) -> Term[V]:
-    """NaN is not equal to itself: true where `x == x` does not hold."""
-    return _negated(x.equals(x), x)
-
-
-def _negated(condition: Term[V], like: Term[V]) -> Term[V]:
-    return condition.where(like.number(0.0), like.number(1.0)) > 0.5
+    return (y.equals(y).where((y < x).where(y, x), y),)
 
 
 def _first_largest(a: States, b: States) -> States:
     """The value and the position of the largest; of equal ones the first, and of NaN the first of these."""
     (x, i), (y, j) = a, b
-    is_first = x.equals(y) & (i < j)
-    keeps = (x > y) | is_first | (_is_nan(x) & (_negated(_is_nan(y), y) | (i < j)))
+    is_number, is_first, never = y.equals(y), i < j, i < i
+    of_numbers = is_number.where((x > y) | (x.equals(y) & is_first), never)
+    keeps = x.equals(x).where(of_numbers, is_number | is_first)
     return keeps.where(x, y), keeps.where(i, j)
 
 

@@ -21,18 +21,18 @@ from math import prod
 
 from ..dtypes import DataType
 from .expression import Affine, Apply, Coordinate, Expr, Load, TreeAxis, is_costly, parts_of
+from .machine import LINE
 from .nest import Axis, LoopNest, Stride, highest, lowest
 from .reorder import IndexDigit, IndexDigits, digits_of, offset_at, stride_at
 from .rewrites import linear_table
 from .tree import Each, Item, LoopTree, Store, TreeTensor, values_of
 
 # Lanes of a vector: several registers, so that operations overlap. Fewer where each value takes many
-# operations, or has a row of its own.
+# operations, under masks, and where each lane has a row of its own, so that these stay in the caches.
 _LANES = 64
 _COSTLY_LANES = 32
-_ROW_LANES = 16
-# What a row in the caches of a core may take, in bytes.
-MOST_ROW_BYTES = 1 << 17
+_MASKED_LANES = 16
+_ROW_BYTES = 1 << 15
 # What it costs to fold the lanes of one vector, in loads of single elements.
 _FOLD_COST = 6.0
 # Elements under masks that are only known as it runs, and elements whose offset is computed.
@@ -148,9 +148,32 @@ class TreeSchedule:
         """All accesses."""
         return tuple(self.computed)
 
+    @property
+    def streams(self) -> bool:
+        """True where some stores may be of whole lines."""
+        stores = {(store.tensor, store.index) for store in self.tree.stores}
+        lanes = {plan.widest for plan in _plans_of(self.plan)}
+        return any(stores & self.streamed(each) for each in lanes)
+
     def streamed(self, lanes: int) -> frozenset[Access]:
         """The accesses whose vectors of so many lanes are whole lines of an aligned tensor."""
-        return frozenset()
+        digits = [digit for plan in _plans_of(self.plan) for digit in plan.digits]
+        return frozenset(access for access in self.computed if self._is_lines(access, lanes, digits))
+
+    def _is_lines(self, access: Access, lanes: int, digits: Sequence[TreeDigit]) -> bool:
+        tensor = self.tensors[access[0]]
+        width, base = tensor.data_type.bits // 8, tensor.base
+        if (
+            access[0] in self.rows
+            or self.computed[access]
+            or any(at.constant for at in access[1])
+            or base * width % LINE
+        ):
+            return False
+        strides = [digit.stride(access) for digit in digits]
+        far = [stride for stride in strides if stride != 1]
+        is_whole = all(isinstance(stride, int) and stride * width % LINE == 0 for stride in far)
+        return is_whole and lanes * width % LINE == 0
 
     @property
     def kind(self) -> str:
@@ -182,6 +205,12 @@ def schedule_tree(tree: LoopTree) -> TreeSchedule:
     return TreeSchedule(
         tree, plan, scheduler.tensors, scheduler.computed, scheduler.read_axes, scheduler.uncovered()
     )
+
+
+def _plans_of(plan: EachPlan) -> Iterator[EachPlan]:
+    yield plan
+    for inner in plan.inner:
+        yield from _plans_of(inner)
 
 
 # --- digits while they run ----------------------------------------------------------------------------------
@@ -556,7 +585,7 @@ class _Scheduler:
 
     def _along(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
         """The cost of vectors along a digit, and the plan."""
-        lanes = self._lanes(plan.each)
+        lanes = self._lanes(plan.each, {name for name, _ in digit.steps})
         used = min(digit.extent, lanes)
         cost = self._cost(plan.each, digit, used, 1)
         if plan.each.folds:
@@ -587,15 +616,19 @@ class _Scheduler:
         index = access[1]
         return any(name in names for dim in self.computed[access] for name, _ in index[dim].terms)
 
-    def _lanes(self, each: Each) -> int:
-        """How many lanes vectors along a digit of this loop have at most."""
+    def _lanes(self, each: Each, names: set[str]) -> int:
+        """How many lanes vectors along a digit of these axes have at most."""
         items = list(items_of((each,)))
-        rows = [tensor for item in items if isinstance(item, Each) for tensor in item.locals]
         parts = (part for item in items for value in values_of(item) for part in parts_of(value))
         most = _COSTLY_LANES if self.tree.wide or any(map(_is_costly, parts)) else _LANES
-        inside = [item for item in items if isinstance(item, Each) and item is not each]
-        if (rows and inside) or any(item.guards for item in inside):
-            most = _ROW_LANES
+        loops = [item for item in items if isinstance(item, Each)]
+        inside = [item for item in loops if item is not each]
+        if any(name in names for item in inside for guard in item.guards for name, _ in guard.index.terms):
+            return _MASKED_LANES
+        rows = sum(prod(tensor.sizes) for item in loops for tensor in item.locals) if inside else 0
+        real_bytes = 8 if self.tree.wide else 4
+        while rows * most * real_bytes > _ROW_BYTES and most > _MASKED_LANES:
+            most //= 2
         return most
 
 

@@ -10,14 +10,15 @@ from dataclasses import replace
 from math import prod
 
 from ..dtypes import DataType
-from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, TreeAxis
+from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, TreeAxis, parts_of
 from .program import Place, TreeStep
-from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
+from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor, values_of
 
 # A loop with fewer positions than this is split, where there is at least so much to fold in a piece.
 _FEW_OUTPUTS = 1024
 _PIECE = 1 << 14
 _MOST_PIECES = 64
+_ENOUGH = 16
 
 Steps = tuple[tuple[TreeStep, ...], tuple[int, ...]]
 """Steps, and the sizes of the temporaries that they need, in bytes."""
@@ -34,7 +35,7 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     found = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
     if found is None or found is not outer.items[0] or not _is_worth(outer, found):
         return (step,), ()
-    axis, size = _cut(found)
+    axis, size = _cut(found, step.tree)
     count = axis.extent // size
     if count < 2:
         return (step,), ()
@@ -86,23 +87,39 @@ def _is_worth(outer: Each, inner: Each) -> bool:
     return is_plain and outer.positions < _FEW_OUTPUTS and inner.positions >= 2 * _PIECE
 
 
-def _cut(inner: Each) -> tuple[TreeAxis, int]:
-    """The axis that is cut, and how long a piece of it is: a divisor, so that all are alike."""
+def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
+    """The axis that is cut, and how long a piece of it is: a divisor, so that all are alike.
+
+    The one that moves farthest in memory and makes enough pieces, else the one with the most; neighbours
+    stay together where another axis can be cut.
+    """
     wanted = max(2, min(_MOST_PIECES, inner.positions // _PIECE))
     guarded = {name for guard in inner.guards for name, _ in guard.index.terms}
-    best = inner.axes[0], inner.axes[0].extent
-    for axis in inner.axes:
-        if axis.name in guarded:
-            continue
-        for count in range(min(wanted * 2, axis.extent), 1, -1):
-            if axis.extent % count == 0:
-                # The outermost axis that can be cut as finely as is wanted.
-                if count > best[0].extent // best[1]:
-                    best = axis, axis.extent // count
-                break
-        if best[0].extent // best[1] >= wanted:
-            break
-    return best
+    axes = sorted(
+        (axis for axis in inner.axes if axis.name not in guarded), key=lambda a: -_step(a, inner, tree)
+    )
+    counts = [(axis, _pieces(axis.extent, 2 * wanted)) for axis in axes]
+    apart = [each for each in counts if _step(each[0], inner, tree) != 1 and each[1] > 1]
+    found = next((each for each in apart if each[1] >= min(wanted, _ENOUGH)), None)
+    axis, count = found or max(apart or counts, key=lambda each: each[1], default=(inner.axes[0], 1))
+    return axis, axis.extent // count
+
+
+def _pieces(extent: int, most: int) -> int:
+    """The most pieces of equal length."""
+    return next(count for count in range(min(extent, most), 0, -1) if extent % count == 0)
+
+
+def _step(axis: TreeAxis, inner: Each, tree: LoopTree) -> int:
+    """How far one position of an axis is from the next, in the first tensor that it moves through."""
+    parts = (part for item in inner.items for value in values_of(item) for part in parts_of(value))
+    for part in parts:
+        if isinstance(part, Load):
+            digits = tree.tensor(part.tensor).digits
+            steps = [of[0].stride for of, at in zip(digits, part.index, strict=True) if at.axis == axis.name]
+            if steps:
+                return steps[0]
+    return 0
 
 
 # --- indices of pieces --------------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
     if step.tree.is_empty:
         return
     load_whole("restride.targets.cpu_kernels")
-    from ..targets.cpu_kernels import lower_tree
+    from ..targets.cpu_kernels import LoweredTree, lower_tree
 
     lowered = lower_tree(step.tree, isa, caches)
     places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
@@ -257,7 +257,8 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
         clears = NestStep(nest, places[name], places[name], nest.moved_bytes, (0, 0), (0, 0), is_named=False)
         yield _nest_launch(clears, step, isa, caches)
     for part in lowered.loops:
-        yield TreeLaunch(step, part)
+        plain = part.without_streams() if isinstance(part, LoweredTree) else None
+        yield TreeLaunch(step, part, plain)
 
 
 def _launch(step: NestStep | SumStep, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:

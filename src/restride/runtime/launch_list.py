@@ -75,7 +75,9 @@ def _launch_words(launch: NativeLaunch, offsets: Sequence[int], is_aligned: bool
 def _kernel(launch: NativeLaunch, is_aligned: bool) -> Kernel:
     """The kernel of a launch, which may begin between two cache lines of an aligned destination."""
     if isinstance(launch, TreeLaunch):
-        return launch.kernel(1)
+        places = launch.step.targets
+        lies = all(buffer <= DST and offset % LINE == 0 for buffer, offset in places)
+        return launch.kernel(0 if is_aligned and lies else 1)
     buffer, offset = _dst(launch)
     return launch.kernel(0 if is_aligned and buffer <= DST and offset % LINE == 0 else 1)
 

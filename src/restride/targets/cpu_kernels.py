@@ -177,6 +177,10 @@ class LoweredTree:
         """What the code depends on besides the compiler."""
         return (self.tree, self.isa, self.streams)
 
+    def without_streams(self) -> LoweredTree | None:
+        """The same for tensors that do not begin at cache lines, where that is another kernel."""
+        return replace(self, streams=False) if self.streams else None
+
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         return emit_tree(self.schedule, style_of(self.isa), streams=self.streams)
@@ -195,11 +199,17 @@ class LoweredLoops(NamedTuple):
 def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
     """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors."""
     parts = [replace(tree, items=(each,)) for each in tree.items]
-    loops = tuple(lower_contraction(part, isa, caches) or LoweredTree(part, isa) for part in parts)
+    loops = tuple(lower_contraction(part, isa, caches) or _lowered(part, isa, caches) for part in parts)
     trees = (each for each in loops if isinstance(each, LoweredTree))
     names = dict.fromkeys(name for each in trees for name in each.schedule.uncovered)
     cleared = tuple((name, nest) for name in names for nest in padding_nests(tree.tensor(name)))
     return LoweredLoops(cleared, loops)
+
+
+def _lowered(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredTree:
+    """A tree whose stores go past the caches where it is larger than these, and they are of whole lines."""
+    nbytes = sum(each.data_type.nbytes(prod(each.padded)) for each in tree.tensors)
+    return LoweredTree(tree, isa, streams=nbytes >= caches.l3 and schedule_tree(tree).streams)
 
 
 def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -> LoweredInterleaved | None:
