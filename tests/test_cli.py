@@ -15,6 +15,7 @@ import pytest
 
 import restride
 from restride.cli.main import main
+from restride.formats import names
 
 _RESTRIDE = (sys.executable, "-m", "restride")
 
@@ -135,6 +136,26 @@ def test_show_writes_pictures_and_pages(
     assert Path("a.html").read_text().startswith("<!DOCTYPE html>")
     found = json.loads(answered(capsys, "show", "ab", "1x2", "--svg", "b.svg", "--json"))
     assert found["files"] == {"svg": "b.svg"}
+
+
+def test_stored_formats_are_shown_and_explained_by_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = answered(capsys, "show", "gguf.q4_0", "2x64")
+    assert "values: u4 2x64 aB16@1b2@16b" in text
+    assert "scale: f16 2x2" in text
+    text = answered(capsys, "explain", "gguf.q4_0")
+    assert "x = scale * (value - 8)" in text
+    assert "values (0, 0) in the low half, values (0, 16) in the high half" in text
+    found = json.loads(answered(capsys, "explain", "nvfp4", "256x64", "--json"))
+    assert found["parts"]["scale"]["dims"] == [256, 4]
+    for name in names():
+        answered(capsys, "show", name, "--svg", str(tmp_path / f"{name}.svg"))
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<svg ")
+        assert answered(capsys, "explain", name)
+    failed(capsys, "show", "gguf.q4_0", "2x33")
+    failed(capsys, "show", "gguf.q4_0", "--dtype", "s8")
+    failed(capsys, "show", "gguf.q4_0", "--dst", "ba")
 
 
 def test_show_has_a_layout_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

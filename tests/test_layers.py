@@ -59,6 +59,7 @@ _ROWS = (
         "typing",
         "about",
         "frontend",
+        "formats",
         "files",
     ),
     ("",),  # restride/__init__.py, which gathers the public names

@@ -79,7 +79,7 @@ from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
 
 if _typing.TYPE_CHECKING:
-    from . import openvino, sycl_interop
+    from . import formats, openvino, sycl_interop
     from .about import show_versions
     from .activations import softmax
     from .block_scales import QuantizedTensor
@@ -238,6 +238,7 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "formats",
     "get_num_threads",
     "get_primitive_cache_capacity",
     "load",
@@ -304,6 +305,7 @@ _LATER = {
     "SoftmaxForward": "primitives.softmax",
     "Sum": "primitives.sum",
     "QuantizedTensor": "block_scales",
+    "formats": "formats",
     "dequantize": "quantising",
     "quantize": "quantising",
     "channel_shuffle": "shuffles",

@@ -99,12 +99,14 @@ class QuantizedTensor:
     scale         a `Memory` of the dims divided by the groups
     zero_point    a `Memory` of the same dims, or None
     tensor_scale  one more factor for the whole tensor
+    minimum       a `Memory` of the same dims, of what is added in the end, or None
     """
 
     values: Memory
     scale: Memory
     zero_point: Memory | None = None
     tensor_scale: float = 1.0
+    minimum: Memory | None = None
 
     @property
     def dims(self) -> Dims:
@@ -119,7 +121,7 @@ class QuantizedTensor:
     @property
     def nbytes(self) -> int:
         """Bytes of elements, scales and zero points."""
-        parts = (self.values, self.scale, self.zero_point)
+        parts = (self.values, self.scale, self.zero_point, self.minimum)
         return sum(part.desc.size for part in parts if part is not None)
 
     def dequantize(self, dtype: Any = "f32", dst: Any = None, out: Memory | None = None) -> Memory:
@@ -131,6 +133,8 @@ class QuantizedTensor:
         steps.append(GroupStep("mul", self.scale))
         if self.tensor_scale != 1.0:
             steps.append(GroupStep("linear", numbers=(self.tensor_scale, 0.0)))
+        if self.minimum is not None:
+            steps.append(GroupStep("add", self.minimum))
         reorder_in_groups(self.values, made, steps)
         return made
 

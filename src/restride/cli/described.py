@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..files.npy import read_desc
+from ..formats import TensorFormat, example_shape, named, names
 from .named_files import PIPE, input_file
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
 
@@ -25,7 +26,8 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
         "format",
         metavar="FORMAT",
         nargs="?" if otherwise else None,
-        help=f"a tag or alias, as nChw16c or aBcd16b; or a .npy file, - for standard input{otherwise}",
+        help="a tag or alias, as nChw16c or aBcd16b; a stored format, as gguf.q4_0; or a .npy file, - for "
+        f"standard input{otherwise}",
     )
     parser.add_argument(
         "dims",
@@ -37,6 +39,17 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
     parser.add_argument(
         "--dtype", type=checked(parse_data_type), metavar="TYPE", help="of the elements; default f32"
     )
+
+
+def stored_format(options: argparse.Namespace) -> TensorFormat | None:
+    """The stored format that the options name, of their dims or a small tensor; None for other words."""
+    if options.format not in names():
+        return None
+    if options.dtype is not None:
+        raise wrong_usage("--dtype with a stored format", why="its parts have types of their own")
+    shape = options.dims or example_shape(options.format)
+    made: TensorFormat = typed(named, options.format, shape)
+    return made
 
 
 def described(options: argparse.Namespace) -> NamedDesc:

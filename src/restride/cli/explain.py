@@ -7,6 +7,7 @@ arguments: all codes.
   restride explain nChw16c 1x17x2x2
   restride explain OIhw4i16o4i 64x64x3x3 --dtype s8
   restride explain blocked.npy
+  restride explain nvfp4
   restride explain RS-M11
   restride explain
 """
@@ -19,6 +20,7 @@ from dataclasses import asdict
 
 from ..view.explain import explain, fields
 from ..view.names import axis_names
+from ..view.stored import stored_text
 from . import described
 from .output import Answer, width
 from .refusals import Refusal, is_like_a_code, listed, refusals, spelt_out
@@ -43,6 +45,10 @@ def run(options: argparse.Namespace) -> Answer:
         _refuse_type(options)
         entry = _entry(spelt_out(options.format))
         return Answer(entry.told(width()), {**asdict(entry), "example": entry.script()})
+    stored = described.stored_format(options)
+    if stored is not None:
+        parts = {name: fields(md, axis_names(md.ndims)) for name, md in stored.parts.items()}
+        return Answer(stored_text(stored), {"name": stored.name, "about": stored.about, "parts": parts})
     desc, tag = described.described(options)
     return Answer(explain(desc, tag=tag), fields(desc, axis_names(desc.ndims, tag)))
 

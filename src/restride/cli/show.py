@@ -8,6 +8,7 @@ after a reorder are side by side.
   restride show nChw16c 1x17x2x2
   restride show OIhw4i16o4i 20x9x1x1 --dtype s8
   restride show blocked.npy --svg blocked.svg
+  restride show gguf.q4_0 --svg q4_0.svg
   restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
   restride show nChw16c 1x17x2x2 --svg - > picture.svg
 
@@ -22,12 +23,14 @@ from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
 from ..files.whole import Replacement, shown
+from ..formats import TensorFormat
 from ..view.explain import fields
 from ..view.names import axis_names
 from ..view.page import page
+from ..view.stored import stored_svg
 from ..view.svg import svg, svg_pair
 from ..view.text import show
-from .described import NamedDesc, described
+from .described import NamedDesc, described, stored_format
 from .described import add_arguments as add_layout
 from .named_files import PIPE, add_force, check_output, write_output
 from .output import Answer, ink, width
@@ -51,6 +54,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """The picture, or the files written; as values the fields of the layout and the picture's lines."""
+    stored = stored_format(options)
+    if stored is not None:
+        return _show_stored(stored, options)
     sides = _sides(options)
     files = {kind: name for kind in _SUFFIXES if (name := getattr(options, kind)) is not None}
     _check_files(files, options)
@@ -61,6 +67,24 @@ def run(options: argparse.Namespace) -> Answer:
     if files:
         return Answer("\n".join(f"wrote {shown(name)}" for name in files.values() if name != PIPE))
     return Answer("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
+
+
+def _show_stored(stored: TensorFormat, options: argparse.Namespace) -> Answer:
+    """The parts of a stored format; as a picture its bytes."""
+    if options.html is not None or options.dst is not None:
+        raise wrong_usage(
+            "--html or --dst with a stored format", why="there is a picture of its bytes: --svg"
+        )
+    if options.svg is not None:
+        check_output("restride show", options.svg, _SUFFIXES["svg"], options.force)
+        write_output(options.svg, (stored_svg(stored) + "\n").encode())
+    parts = {name: _values_of(md, "") for name, md in stored.parts.items()}
+    if options.json:
+        return Answer("", {"name": stored.name, "parts": parts})
+    if options.svg is not None:
+        return Answer(f"wrote {shown(options.svg)}" if options.svg != PIPE else "")
+    drawn = (f"{name}: {show(md, ink=ink(), width=width())}" for name, md in stored.parts.items())
+    return Answer("\n\n".join(drawn))
 
 
 def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:

@@ -1,0 +1,212 @@
+"""The layouts that models are stored in, by name: `rs.formats.gguf.q4_0(shape)`, `rs.formats.awq(shape)`.
+
+Each gives a `TensorFormat`: descriptors of the elements, of their scales and zero points, over one buffer or
+several. All of them are permutations of digits, so that a reorder goes from any one to any other, and reads
+and writes them in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_dims, parse_int, short_repr
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..grouped import group_extents
+from ..nearest import nearest
+from . import gguf
+from .tensor_format import TensorFormat
+
+__all__ = [
+    "TensorFormat",
+    "awq",
+    "fp8_blocks",
+    "gguf",
+    "gptq",
+    "marlin",
+    "mxfp4",
+    "mxfp8",
+    "named",
+    "names",
+    "nvfp4",
+    "nvfp4_scales_128x4",
+    "torchao_int4_cpu",
+]
+
+Shape = Sequence[int]
+
+_AWQ = "aB2@1b4@2b"
+_MARLIN = {4: "AB8@1b4@2a4@16b2@1a2@8b2@8a", 8: "AB8@1b4@2a8@8b2@1a2@8a"}
+_SCALES_128X4 = "AB32@1a4@32a4b"
+
+
+def mxfp4(shape: Shape) -> TensorFormat:
+    """OCP's MXFP4: f4_e2m1, two to a byte, and an e8m0 scale for 32 elements of a row."""
+    return _of_rows("mxfp4", shape, DataType.f4_e2m1, 32, DataType.e8m0)
+
+
+def mxfp8(shape: Shape) -> TensorFormat:
+    """OCP's MXFP8: f8_e4m3, and an e8m0 scale for 32 elements of a row."""
+    return _of_rows("mxfp8", shape, DataType.f8_e4m3, 32, DataType.e8m0)
+
+
+def nvfp4(shape: Shape) -> TensorFormat:
+    """NVIDIA's NVFP4: f4_e2m1, and an f8_e4m3 scale for 16 elements of a row, beside one f32 for the tensor.
+
+    The scales lie in tiles of 128 by 4, as tensor cores read them.
+    """
+    found = _of_rows("nvfp4", shape, DataType.f4_e2m1, 16, DataType.f8_e4m3)
+    assert found.scale is not None
+    scale = nvfp4_scales_128x4(found.scale.dims) if len(found.scale.dims) == 2 else found.scale
+    return TensorFormat(found.name, found.values, scale, about=found.about)
+
+
+def nvfp4_scales_128x4(shape: Shape, dtype: str = "f8_e4m3") -> MemoryDesc:
+    """Scales of (rows, groups of a row) in tiles of 128 by 4: rows 0, 32, 64, 96 lie beside each other.
+
+    A tile is 512 bytes, 32 lines of 16: line r % 32 holds rows r, r + 32, r + 64 and r + 96, 4 scales each.
+    """
+    return MemoryDesc(_matrix("nvfp4_scales_128x4", shape), dtype, _SCALES_128X4)
+
+
+def fp8_blocks(shape: Shape, group: Sequence[int] = (128, 128)) -> TensorFormat:
+    """DeepSeek's FP8: f8_e4m3, row-major, and an f32 scale for each block of 128 by 128."""
+    dims = _matrix("fp8_blocks", shape)
+    scale = MemoryDesc(group_extents(dims, tuple(group)), DataType.f32)
+    return TensorFormat("fp8_blocks", MemoryDesc(dims, DataType.f8_e4m3), scale, about=_about(fp8_blocks))
+
+
+def awq(shape: Shape, group: int = 128) -> TensorFormat:
+    """AWQ: (in, out) weights of u4, eight columns to a word of 32 bits in the order 0 2 4 6 1 3 5 7.
+
+    An f16 scale and a u4 zero point, in the same order, for `group` rows of each column.
+    """
+    dims, counts = _grouped_columns("awq", shape, group)
+    values, zeros = (MemoryDesc(n, DataType.u4, _AWQ) for n in (dims, counts))
+    return TensorFormat("awq", values, MemoryDesc(counts, DataType.f16), zeros, about=_about(awq))
+
+
+def gptq(shape: Shape, group: int = 128) -> TensorFormat:
+    """GPTQ: (in, out) weights of u4, eight rows to a word of 32 bits.
+
+    An f16 scale and a u4 zero point for `group` rows of each column. Files of the first version of GPTQ hold
+    zero points less 1.
+    """
+    dims, counts = _grouped_columns("gptq", shape, group)
+    values, zeros = MemoryDesc(dims, DataType.u4, "Ab8a"), MemoryDesc(counts, DataType.u4)
+    return TensorFormat("gptq", values, MemoryDesc(counts, DataType.f16), zeros, about=_about(gptq))
+
+
+def marlin(shape: Shape, bits: int = 4) -> TensorFormat:
+    """Marlin: (in, out) weights of 4 or 8 bits in tiles of 16 by 64, in the order in which threads of a GPU
+    read them.
+
+    Scales are held apart, in an order of their own.
+    """
+    dims = _matrix("marlin", shape)
+    if bits not in _MARLIN:
+        raise _refusal(
+            "marlin", f"bits is {short_repr(bits)}", "there is Marlin of 4 and of 8 bits", "pass 4 or 8"
+        )
+    if dims[0] % 16 or dims[1] % 64:
+        raise _refusal("marlin", f"the shape is {dims}", "tiles are of 16 by 64 elements", "pad the weights")
+    kind = DataType.u4 if bits == 4 else DataType.u8
+    zero = 8 if bits == 4 else 128
+    return TensorFormat(
+        "marlin", MemoryDesc(dims, kind, _MARLIN[bits]), zero_point=zero, about=_about(marlin)
+    )
+
+
+def torchao_int4_cpu(shape: Shape, block: int = 64) -> TensorFormat:
+    """torch's int4 weights for CPUs: (out, in) in blocks of 64 outputs (32 without AVX-512), i and i + 32 in
+    a byte.
+
+    Scales and zero points are held apart, by pairs. The zero point is 8.
+    """
+    dims = _matrix("torchao_int4_cpu", shape)
+    if block not in (32, 64) or dims[0] % block:
+        raise _refusal(
+            "torchao_int4_cpu",
+            f"{dims[0]} outputs in blocks of {short_repr(block)}",
+            "blocks are of 64 outputs, of 32 on processors without AVX-512, and whole",
+            "pad the weights",
+        )
+    half = block // 2
+    values = MemoryDesc(dims, DataType.u4, f"Ab{half}@1a2@{half}a")
+    return TensorFormat("torchao_int4_cpu", values, zero_point=8, about=_about(torchao_int4_cpu))
+
+
+_FORMATS: dict[str, Callable[[Shape], TensorFormat]] = {
+    **{f"gguf.{name}": getattr(gguf, name) for name in gguf.__all__},
+    "awq": awq,
+    "fp8_blocks": fp8_blocks,
+    "gptq": gptq,
+    "marlin": marlin,
+    "mxfp4": mxfp4,
+    "mxfp8": mxfp8,
+    "nvfp4": nvfp4,
+    "torchao_int4_cpu": torchao_int4_cpu,
+}
+_EXAMPLES = {
+    "fp8_blocks": (128, 128),
+    "nvfp4": (128, 64),
+    "awq": (128, 8),
+    "gptq": (128, 8),
+    "marlin": (16, 64),
+}
+
+
+def names() -> tuple[str, ...]:
+    """The names that `named` knows."""
+    return tuple(_FORMATS)
+
+
+def named(name: str, shape: Shape) -> TensorFormat:
+    """The format of that name for a tensor of `shape`. Raises InvalidArguments for another name."""
+    make = _FORMATS.get(name)
+    if make is None:
+        near = nearest(str(name)[:40], list(_FORMATS))
+        hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(_FORMATS)}"
+        raise _refusal(short_repr(name), "there is no format of that name", "formats have names", hint)
+    return make(shape)
+
+
+def example_shape(name: str) -> tuple[int, ...]:
+    """A small shape that the format can have."""
+    return _EXAMPLES.get(name, (64, 64))
+
+
+def _about(make: Callable[..., TensorFormat]) -> str:
+    """What a format is, from the docstring of its function."""
+    first = (make.__doc__ or "").split("\n\n")[0]
+    return " ".join(first.split()).rstrip(".")
+
+
+def _of_rows(name: str, shape: Shape, data_type: DataType, group: int, scale_type: DataType) -> TensorFormat:
+    dims = parse_dims(shape)
+    if not dims:
+        raise _refusal(
+            name, "the shape is empty", "groups are of the last dim", "pass the dims of the tensor"
+        )
+    counts = group_extents(dims, (*(1,) * (len(dims) - 1), group))
+    values, scale = MemoryDesc(dims, data_type), MemoryDesc(counts, scale_type)
+    return TensorFormat(name, values, scale, about=_about(globals()[name]))
+
+
+def _grouped_columns(name: str, shape: Shape, group: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    dims = _matrix(name, shape)
+    if dims[0] % 8 or dims[1] % 8:
+        raise _refusal(name, f"the shape is {dims}", "words hold eight elements", "pad the weights")
+    return dims, group_extents(dims, (parse_int(group, f"formats.{name}: group"), 1))
+
+
+def _matrix(name: str, shape: Shape) -> tuple[int, ...]:
+    dims = parse_dims(shape)
+    if len(dims) == 2:
+        return dims
+    raise _refusal(name, f"the shape is {dims}", "it is a matrix", "reshape the tensor to two dims")
+
+
+def _refusal(name: str, what: str, why: str, hint: str) -> InvalidArguments:
+    return InvalidArguments(f"formats.{name}: {what}", code="RS-A15", why=why, hint=hint)

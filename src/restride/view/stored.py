@@ -1,0 +1,158 @@
+"""Stored formats as pictures and words: which element, which half, which scale lies in each byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..formats import TensorFormat
+from .drawing import FAINT, LETTER, Drawing, Rectangle, hsl
+from .explain import explain
+from .names import aligned
+
+_BYTES_OF_A_LINE = 18
+_MOST_BYTES = 36
+_CELL, _HEIGHT, _LEFT = 46.0, 24.0, 52.0
+_HUES = {"values": 205, "scale": 45, "zero_point": 130, "minimum": 330}
+
+
+class Held(NamedTuple):
+    """What lies at some bits of a buffer: a part of the format, and the index of its element."""
+
+    bit: int
+    bits: int
+    part: str
+    place: tuple[int, ...]
+
+
+def held_in(parts: dict[str, MemoryDesc], nbytes: int) -> list[Held]:
+    """All that lies in the first bytes of a buffer, in the order of its bits."""
+    found: list[Held] = []
+    for name, md in parts.items():
+        width = md.data_type.bits
+        for offset in range(nbytes * 8 // width):
+            index = md.index(offset)
+            if index is not None:
+                found.append(Held(offset * width, width, name, index))
+    return sorted(found)
+
+
+def buffers(found: TensorFormat) -> dict[str, dict[str, MemoryDesc]]:
+    """The parts of each buffer by its name."""
+    if found.nbytes:
+        return {"": found.parts}
+    return {name: {name: md} for name, md in found.parts.items()}
+
+
+def stored_text(found: TensorFormat) -> str:
+    """What a format is, where the bytes of its first elements lie, and its descriptors."""
+    lines = [f"{found.name}: {found.about}.", "", _formula(found), ""]
+    for name, parts in buffers(found).items():
+        lines += [f"bytes of {name}" if name else "bytes", *_table(parts, _shown(found, parts)), ""]
+    for name, md in found.parts.items():
+        lines += [f"{name}", explain(md), ""]
+    return "\n".join(lines).rstrip()
+
+
+def stored_svg(found: TensorFormat) -> str:
+    """The same bytes as a picture: low halves below high ones, scales in a colour of their own."""
+    drawing, top = Drawing(), 8.0
+    drawing.text(0, top, found.name, size=14, font_weight="bold")
+    drawing.text(0, top + 22, _formula(found), fill=FAINT)
+    top += 46
+    for name, parts in buffers(found).items():
+        for md in parts.values():
+            drawing.text(0, top, str(md) if not name else f"{name}: {md}", fill=FAINT)
+            top += 18
+        top = _draw(drawing, held_in(parts, count := _shown(found, parts)), count, top + 4) + 14
+    return drawing.document(f"the bytes of {found.name}")
+
+
+def _formula(found: TensorFormat) -> str:
+    parts = found.parts
+    value = "value"
+    if "zero_point" in parts:
+        value = "(value - zero_point)"
+    elif found.zero_point:
+        value = f"(value - {found.zero_point})"
+    text = f"x = scale * {value}" if "scale" in parts else f"x ~ {value}"
+    return text + (" + minimum" if "minimum" in parts else "")
+
+
+def _shown(found: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
+    """How many bytes are shown: those of the first block, a line or two of others."""
+    whole = found.nbytes or max(md.size for md in parts.values())
+    block = _block_of(parts) if found.nbytes else _MOST_BYTES // 2 - 2
+    return min(whole, block, _MOST_BYTES)
+
+
+def _block_of(parts: dict[str, MemoryDesc]) -> int:
+    """Bytes from one scale to the next."""
+    scale = parts["scale"]
+    return scale.strides[-1] * scale.data_type.bits // 8
+
+
+def _table(parts: dict[str, MemoryDesc], nbytes: int) -> Iterator[str]:
+    rows: list[tuple[object, ...]] = [("  byte", "what lies there")]
+    held = held_in(parts, nbytes)
+    for first in range(nbytes):
+        here = [h for h in held if h.bit // 8 == first]
+        words = ", ".join(_words(h) for h in here)
+        if words:
+            rows.append((f"  {first}", words))
+    yield from aligned(rows, "><")
+
+
+def _words(held: Held) -> str:
+    where = "" if held.bits >= 8 else (" in the high half" if held.bit % 8 else " in the low half")
+    size = f", {held.bits // 8} bytes" if held.bits > 8 else ""
+    return f"{held.part} {_index(held.place)}{where}{size}"
+
+
+def _index(index: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, index))})"
+
+
+def _draw(drawing: Drawing, held: list[Held], nbytes: int, top: float) -> float:
+    """Lines of bytes; where the next thing may begin."""
+    line = _BYTES_OF_A_LINE if nbytes % 17 else 17
+    height = _HEIGHT * (2 if any(h.bits < 8 for h in held) else 1)
+    is_row, is_alone = not any(any(h.place[:-1]) for h in held), len({h.part for h in held}) == 1
+    for start in range(0, nbytes, line):
+        drawing.text(0, top + 6, f"byte {start}", fill=FAINT, size=11)
+        drawing.open_cells()
+        for h in held:
+            byte = h.bit // 8 - start
+            if 0 <= byte < min(line, nbytes - start):
+                drawing.cell(
+                    _box(h, byte, top, height), _label(h, is_row, is_alone), fill=hsl(_hue(h)), tip=_words(h)
+                )
+        drawing.close()
+        top += height + 10
+    return top
+
+
+def _box(held: Held, byte: int, top: float, height: float) -> Rectangle:
+    left = _LEFT + byte * _CELL
+    if held.bits < 8:
+        # The low half is the lower one.
+        return Rectangle(left, top + (0 if held.bit % 8 else height / 2), _CELL, height / 2)
+    return Rectangle(left, top, _CELL * held.bits / 8, height)
+
+
+def _label(held: Held, is_row: bool, is_alone: bool) -> str:
+    """The index; of elements of the first row alone the place in it, beside elements what a scale is."""
+    words = str(held.place[-1]) if is_row else ",".join(map(str, held.place))
+    if held.part == "values" or is_alone:
+        return words
+    name = {"scale": "scale", "zero_point": "zero", "minimum": "min"}[held.part]
+    text = f"{name} {words}"
+    return text if len(text) * LETTER < _CELL * max(1, held.bits // 8) else name
+
+
+def _hue(held: Held) -> int:
+    """Elements by their index, the rest by what it is."""
+    if held.part != "values":
+        return _HUES[held.part]
+    return _HUES["values"] + 5 * (held.place[-1] % 32)

@@ -1,0 +1,261 @@
+"""Formats that models are stored in: each permutation written down, and held against its owner's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import restride as rs
+from restride.formats import example_shape, named, names
+from support.errors import refused
+
+_RNG = np.random.default_rng(5)
+
+
+def _nibbles(raw: np.ndarray) -> np.ndarray:
+    """4-bit values in the order of memory, the low half of a byte first."""
+    flat = np.ascontiguousarray(raw).view(np.uint8).reshape(-1)
+    return np.stack([flat & 15, flat >> 4], 1).reshape(-1)
+
+
+def _packed(md: rs.MemoryDesc, codes: np.ndarray) -> np.ndarray:
+    """What a reorder of 4-bit values from row-major writes."""
+    return rs.reorder(codes.astype(np.uint8), md).data.copy()
+
+
+# --- permutations, from their descriptions ---------------------------------------------------------------
+
+
+def _awq(codes: np.ndarray) -> np.ndarray:
+    """A word of 32 bits holds in its nibble i the column 8 c + order[i]."""
+    order = (0, 2, 4, 6, 1, 3, 5, 7)
+    words = np.zeros((codes.shape[0], codes.shape[1] // 8), np.uint32)
+    for i, column in enumerate(order):
+        words |= codes[:, column::8].astype(np.uint32) << np.uint32(4 * i)
+    return words
+
+
+def _gptq(codes: np.ndarray) -> np.ndarray:
+    """A word of 32 bits holds in its nibble i the row 8 r + i."""
+    words = np.zeros((codes.shape[0] // 8, codes.shape[1]), np.uint32)
+    for i in range(8):
+        words |= codes[i::8].astype(np.uint32) << np.uint32(4 * i)
+    return words
+
+
+def _places_of_marlin(order: tuple[int, ...]) -> Iterator[int]:
+    """Where each of the 1024 places of a tile of 16 by 64 takes its element, tiles of 16 by 16 in a row.
+
+    32 threads have 4 tiles of 16 by 16 each, and in each tile 2 columns, 8 apart, of 4 rows, in pairs 8
+    apart: what one lane of a tensor core's fragment holds. Each 8 are then put in `order`.
+    """
+    for thread in range(32):
+        for tile in range(4):
+            held = [
+                256 * tile + 16 * (2 * (thread % 4) + row) + thread // 4 + 8 * block
+                for block in (0, 1)
+                for row in (0, 1, 8, 9)
+            ]
+            for start in range(0, 8, len(order)):
+                yield from (held[start + i] for i in order)
+
+
+def _marlin(codes: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    """The elements in the order of memory."""
+    rows, columns = codes.shape
+    tiles = codes.reshape(rows // 16, 16, columns // 16, 16).transpose(0, 2, 1, 3).reshape(-1, 1024)
+    return tiles[:, list(_places_of_marlin(order))].reshape(-1)
+
+
+def _tiles_of_scales(scales: np.ndarray) -> np.ndarray:
+    """512 bytes for 128 rows and 4 columns: row r and column c lie at 16 (r % 32) + 4 (r // 32) + c."""
+    rows, columns = scales.shape
+    out = np.zeros((-(-rows // 128), -(-columns // 4), 512), scales.dtype)
+    for r in range(rows):
+        for c in range(columns):
+            out[r // 128, c // 4, r % 32 * 16 + r % 128 // 32 * 4 + c % 4] = scales[r, c]
+    return out.reshape(-1)
+
+
+def test_awq_has_its_columns_in_the_order_0_2_4_6_1_3_5_7():
+    codes = _RNG.integers(0, 16, (128, 64))
+    md = rs.formats.awq((128, 64), group=64).values
+    np.testing.assert_array_equal(_packed(md, codes), _awq(codes).view(np.uint8).reshape(-1))
+
+
+def test_gptq_has_eight_rows_in_a_word():
+    codes = _RNG.integers(0, 16, (128, 24))
+    md = rs.formats.gptq((128, 24), group=32).values
+    np.testing.assert_array_equal(_packed(md, codes), _gptq(codes).view(np.uint8).reshape(-1))
+
+
+def test_marlin_has_what_each_lane_of_a_tensor_core_reads_together():
+    codes = _RNG.integers(0, 16, (48, 192))
+    packed = _packed(rs.formats.marlin((48, 192)).values, codes)
+    np.testing.assert_array_equal(_nibbles(packed), _marlin(codes, (0, 2, 4, 6, 1, 3, 5, 7)))
+    wide = _RNG.integers(0, 256, (32, 128)).astype(np.uint8)
+    memory = rs.reorder(wide, rs.formats.marlin((32, 128), bits=8).values)
+    np.testing.assert_array_equal(memory.data, _marlin(wide, (0, 2, 1, 3)))
+
+
+@pytest.mark.parametrize("shape", [(128, 4), (256, 16), (200, 7), (5, 1)])
+def test_scales_of_nvfp4_lie_in_tiles_of_128_by_4(shape):
+    scales = _RNG.integers(0, 127, shape).astype(np.uint8).view(ml_dtypes.float8_e4m3fn)
+    memory = rs.reorder(scales, rs.formats.nvfp4_scales_128x4(shape))
+    wanted = _tiles_of_scales(scales.view(np.uint8))
+    np.testing.assert_array_equal(memory.data.view(np.uint8), wanted)
+
+
+@pytest.mark.parametrize("block", [32, 64])
+def test_int4_of_torch_for_cpus_has_a_block_of_outputs_for_each_input(block):
+    codes = _RNG.integers(0, 16, (128, 6))
+    packed = _packed(rs.formats.torchao_int4_cpu((128, 6), block).values, codes)
+    half = block // 2
+    blocks = codes.reshape(128 // block, 2, half, 6)
+    wanted = (blocks[:, 0] | blocks[:, 1] << 4).transpose(0, 2, 1)
+    np.testing.assert_array_equal(packed, wanted.astype(np.uint8).reshape(-1))
+
+
+def _blocks(raw: np.ndarray, *fields: tuple[str, int]) -> np.ndarray:
+    return raw.view(np.dtype([(name, np.uint8, size) for name, size in fields]))
+
+
+def _halves_of(q: np.ndarray) -> np.ndarray:
+    """Bytes of which the low halves are the first 16 elements of a block."""
+    return np.concatenate([q & 15, q >> 4], -1)
+
+
+def test_q4_0_is_a_scale_and_then_halves():
+    raw = _RNG.integers(0, 256, 6 * 18, np.uint8)
+    raw[1::18] &= 0x7B
+    parts = _blocks(raw, ("d", 2), ("q", 16))
+    scales = parts["d"].copy().view(np.float16).astype(np.float32)
+    wanted = (scales * (_halves_of(parts["q"]).astype(np.float32) - 8)).reshape(3, 64)
+    np.testing.assert_array_equal(rs.dequantize(rs.formats.gguf.q4_0((3, 64)).wrap(raw)), wanted)
+
+
+def test_q4_1_has_a_minimum_beside_the_scale():
+    raw = _RNG.integers(0, 256, 6 * 20, np.uint8)
+    raw[1::20], raw[3::20] = raw[1::20] & 0x7B, raw[3::20] & 0x7B
+    parts = _blocks(raw, ("d", 2), ("m", 2), ("q", 16))
+    d, m = (parts[name].copy().view(np.float16).astype(np.float32) for name in "dm")
+    wanted = (d * _halves_of(parts["q"]).astype(np.float32) + m).reshape(3, 64)
+    np.testing.assert_array_equal(rs.dequantize(rs.formats.gguf.q4_1((3, 64)).wrap(raw)), wanted)
+
+
+def test_mxfp4_of_gguf_has_a_byte_of_exponent_for_each_block():
+    raw = _RNG.integers(0, 255, 6 * 17, np.uint8)
+    raw[::17] = _RNG.integers(100, 150, 6)
+    parts = _blocks(raw, ("e", 1), ("q", 16))
+    values = _halves_of(parts["q"]).view(ml_dtypes.float4_e2m1fn).astype(np.float32)
+    wanted = (np.exp2(parts["e"].astype(np.float32) - 127) * values).reshape(2, 96)
+    np.testing.assert_array_equal(rs.dequantize(rs.formats.gguf.mxfp4((2, 96)).wrap(raw)), wanted)
+
+
+# --- what all of them do ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_tensor_goes_into_each_format_and_comes_back(name):
+    shape = tuple(2 * n for n in example_shape(name))
+    found = named(name, shape)
+    made = found.empty()
+    codes = _RNG.integers(0, 256, found.values.size, np.uint8)
+    plain = rs.MemoryDesc(shape, found.values.data_type)
+    src = rs.Memory(plain, rs.Engine("cpu"), codes[: plain.size].copy())
+    rs.reorder(src, None, out=made.values)
+    back = rs.reorder(made.values, plain)
+    back = back if isinstance(back, rs.Memory) else rs.Memory.from_numpy(back)
+    np.testing.assert_array_equal(back.data.view(np.uint8), src.data.view(np.uint8))
+    assert found.about
+    assert found.groups == made.groups or found.scale is None
+
+
+def test_a_format_is_packed_from_another_without_arithmetic():
+    x = _RNG.standard_normal((8, 64)).astype(np.float32)
+    quantized = rs.quantize(x, "mxfp4")
+    packed = rs.formats.gguf.mxfp4((8, 64)).pack(quantized)
+    np.testing.assert_array_equal(rs.dequantize(packed), rs.dequantize(quantized))
+    again = rs.formats.mxfp4((8, 64)).pack(packed)
+    assert (again.values.data == quantized.values.data).all()
+    assert (again.scale.data.view("u1") == quantized.scale.data.view("u1")).all()
+    swizzled = rs.formats.nvfp4((8, 64)).pack(made := rs.quantize(x, "nvfp4"))
+    np.testing.assert_array_equal(rs.dequantize(swizzled), rs.dequantize(made))
+    np.testing.assert_array_equal(swizzled.scale.to_numpy().view("u1"), made.scale.to_numpy().view("u1"))
+
+
+def test_formats_that_hold_scales_apart_keep_those_of_the_tensor():
+    x = _RNG.standard_normal((64, 128)).astype(np.float32)
+    made = rs.quantize(x, "u4", axis=0, group=32)
+    for packed in (
+        rs.formats.marlin((64, 128)).pack(made),
+        rs.formats.torchao_int4_cpu((64, 128)).pack(made),
+    ):
+        assert packed.values.desc != made.values.desc
+        np.testing.assert_array_equal(rs.dequantize(packed, dtype="f32"), rs.dequantize(made))
+
+
+def _unsigned() -> rs.QuantizedTensor:
+    return rs.quantize(np.arange(128.0).reshape(4, 32), "u4", group=32, scale_type="f16", symmetric=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: rs.formats.gguf.q4_0((4, 33)), "whole blocks of 32"),
+        (lambda: rs.formats.gguf.q4_0(()), "whole blocks of 32"),
+        (lambda: rs.formats.mxfp4((4, 33)), "33 is no multiple of 32"),
+        (lambda: rs.formats.mxfp4(()), "groups are of the last dim"),
+        (lambda: rs.formats.marlin((16, 65)), "tiles are of 16 by 64"),
+        (lambda: rs.formats.marlin((16, 64), bits=3), "of 4 and of 8 bits"),
+        (lambda: rs.formats.awq((128,)), "it is a matrix"),
+        (lambda: rs.formats.awq((128, 9)), "words hold eight elements"),
+        (lambda: rs.formats.gptq((100, 8)), "words hold eight elements"),
+        (lambda: rs.formats.torchao_int4_cpu((65, 4)), "blocks are of 64 outputs"),
+        (lambda: rs.formats.fp8_blocks((100, 128)), "100 is no multiple of 128"),
+        (lambda: named("gguf.q4_9", (4, 32)), "formats have names"),
+        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(71, np.uint8)), "72 are needed"),
+        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros((36, 4), np.uint8)[:, ::2]), "without gaps"),
+        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(), "one buffer holds all of it"),
+        (lambda: rs.formats.mxfp4((4, 32)).wrap(np.zeros(64, np.uint8)), "its parts are values, scale"),
+        (lambda: rs.formats.mxfp4((4, 32)).pack(rs.quantize(np.ones((4, 32)), "nvfp4")), "is no e8m0"),
+        (
+            lambda: rs.formats.gguf.q8_0((4, 32)).pack(rs.quantize(np.ones((4, 32)), "s8", group=32)),
+            "f32 4x1 ab is no f16",
+        ),
+        (lambda: rs.formats.gguf.q4_0((4, 32)).pack(_unsigned()), "the zero point of this format is 8"),
+        (lambda: rs.formats.gptq((8, 32), 8).pack(rs.formats.gguf.q4_1((8, 32)).empty()), "has a minimum"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make: Callable[[], object], why: str):
+    with refused(why):
+        make()
+
+
+# --- their owners' code ----------------------------------------------------------------------------------
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", ["q4_0", "q4_1", "q8_0", "mxfp4"])
+def test_gguf_reads_the_same_numbers(name):
+    quants = pytest.importorskip("gguf.quants")
+    kind = getattr(pytest.importorskip("gguf").GGMLQuantizationType, name.upper())
+    x = _RNG.standard_normal((16, 256)).astype(np.float32)
+    raw = quants.quantize(x, kind)
+    found = getattr(rs.formats.gguf, name)((16, 256))
+    assert found.nbytes == raw.nbytes
+    np.testing.assert_array_equal(rs.dequantize(found.wrap(raw)), quants.dequantize(raw, kind))
+
+
+@pytest.mark.peer
+def test_torch_packs_int4_for_cpus_in_the_same_order():
+    torch = pytest.importorskip("torch")
+    block = 64 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 32
+    codes = _RNG.integers(0, 16, (192, 32)).astype(np.int32)
+    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(torch.from_numpy(codes), 2)
+    wanted = packed.numpy().view(np.uint8).reshape(-1)
+    md = rs.formats.torchao_int4_cpu((192, 32), block).values
+    np.testing.assert_array_equal(_packed(md, codes), wanted)
