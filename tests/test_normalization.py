@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from support.computed import FORMATS, any_like, computed, elements, padding_is_zero, random
-from support.engines import open_engine
+from support.computed import FORMATS, any_like, computed, elements, memory_of, padding_is_zero, random
+from support.engines import open_engine, run
 from support.errors import refused
 
 DIMS = (3, 12, 5, 4)
@@ -180,6 +180,26 @@ def test_weights_of_layers_may_be_narrow(engine):
     values = {rs.ARG_SRC: x, rs.ARG_SCALE: scale}
     dst = computed(rs.LayerNormalizationForward, pd, engine, values, rs.ARG_DST)[rs.ARG_DST]
     np.testing.assert_allclose(elements(dst), normal(x, "layer")[0] * scale, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_computed_of_no_elements(engine, kind):
+    md = _md((0, 12, 5, 4))
+    pd = forward_pd(kind, engine, md, md, "none", "forward_inference")
+    FORWARD[kind](pd).execute(rs.Stream(engine), rs.Memory(md, engine), rs.Memory(md, engine))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sum_may_read_the_old_bytes_as_another_type(engine, kind):
+    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+    ops.append_sum(2.0, 0, "s8")
+    attr.set_post_ops(ops)
+    x, old = random(DIMS), np.full(DIMS, 200, np.uint8)
+    pd = forward_pd(kind, engine, _md(), _md(data_type="u8"), "none", "forward_inference", attr)
+    src, dst = memory_of(_md(), x, engine), memory_of(_md(data_type="u8"), old, engine)
+    run(FORWARD[kind](pd), engine, {rs.ARG_SRC: src, rs.ARG_DST: dst})
+    # 200 as an s8 is -56.
+    assert (elements(dst) == 0).all()
 
 
 # --- backward -----------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ from .program import Place, Program, Slot, TreeStep
 from .softmax_problem import bytes_of
 from .tree import Each, Item, Let, Store, TreeTensor, fold_over
 from .tree_split import split_folds
-from .tree_steps import operand_loads, operand_tensors, with_steps
+from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,11 @@ class NormForwardProblem:
         args = {**self.reads(), ARG_DST: self.dst, **outputs}
         parts = _ProgramParts(args, (ARG_DST, *outputs), (ARG_SRC, ARG_DST), len(computed.scalars))
         parts.operands(operand_tensors(computed.tensors, self.dst.dims), computed.slots())
+        for old in old_tensors(computed.compute, parts.tensors["dst"]):
+            parts.tensors[old.name], parts.places[old.name] = old, parts.places["dst"]
         axes = norm_axes(self.kind, self.src.dims, self.groups)
+        if 0 in self.src.dims:
+            return parts.program()
         if self.kind is NormKind.batch:
             self._batch(parts, axes)
         else:
@@ -280,8 +284,9 @@ class NormForwardProblem:
             if "workspace" in tensors:
                 items = (*items, tensors["workspace"].store(axes.at, positive))
         operands = [tensors[f"x{i}"] for i in range(len(computed.operands))]
-        old = tensors["dst"].load(*axes.at)
-        made = with_steps(result, computed.compute, operand_loads(operands, axes.at), lambda _: old, 1)
+        old = [tensors["old"]] if "old" in tensors else []
+        before = old_element(old, tensors["dst"], axes.at)
+        made = with_steps(result, computed.compute, operand_loads(operands, axes.at), before, 1)
         return (*items, tensors["dst"].store(axes.at, made))
 
     @property
@@ -358,6 +363,8 @@ class NormBackwardProblem:
         args = {**self.reads(), ARG_DIFF_SRC: self.diff_src, **outputs}
         parts = _ProgramParts(args, (ARG_DIFF_SRC, *outputs), (ARG_SRC, ARG_DIFF_SRC), 1)
         axes = norm_axes(self.kind, self.src.dims, self.groups)
+        if 0 in self.src.dims:
+            return parts.program()
         inverses = parts.temporary("inverse", stat_dims(self.kind, self.src.dims, self.groups))
         variance = parts.tensors["variance"].load(*axes.stats)
         parts.step(Each(axes.outer, (inverses.store(axes.outer, inverse(variance)),)), self.stats.size)

@@ -21,7 +21,7 @@ from .program import DST, SRC, Place, Program, Slot, TreeStep
 from .softmax_problem import bytes_of, is_computed_wide
 from .tree import Each, LoopTree, TreeTensor, fold_over
 from .tree_split import split_folds
-from .tree_steps import operand_loads, operand_tensors, with_steps
+from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
 """The algorithms that have p and eps."""
@@ -90,12 +90,13 @@ class ReductionProblem:
         at = tuple(0 if folded else axis for axis, folded in zip(index, is_folded, strict=True))
         op = _FOLDS.get(self.alg, "sum")
         result = self._finished(Ref("found"))
-        old = dst.load(*at)
-        made = with_steps(result, computed.compute, operand_loads(operands, at), lambda _: old, first)
+        old = old_tensors(computed.compute, dst)
+        before = old_element(old, dst, at)
+        made = with_steps(result, computed.compute, operand_loads(operands, at), before, first)
         fold = Each(inner, (fold_over(op, "found", self._term(src.load(*index))),))
         loop = Each(outer, (fold, dst.store(at, made)))
         wide = is_computed_wide(self.src, self.dst)
-        return LoopTree((src, dst, *operands), (loop,), first + computed.compute.scalars, wide).verify()
+        return LoopTree((src, dst, *operands, *old), (loop,), first + computed.compute.scalars, wide).verify()
 
     def _term(self, value: Expr) -> Expr:
         if not self.is_norm:
@@ -118,8 +119,10 @@ class ReductionProblem:
     def program(self) -> Program:
         """The program: one tree, or two where few results are of many elements each."""
         computed = self.computation()
-        places = (Place(SRC), Place(DST), *computed.places(DST + 1))
-        step = TreeStep(self.tree(), places, self.work_bytes, (0, len(computed.scalars)))
+        tree, places = self.tree(), (Place(SRC), Place(DST), *computed.places(DST + 1))
+        # The old destination, read as another type.
+        places = (*places, *[Place(DST)] * (len(tree.tensors) - len(places)))
+        step = TreeStep(tree, places, self.work_bytes, (0, len(computed.scalars)))
         slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *computed.slots())
         steps, temporaries = split_folds(step)
         return Program(slots, steps, temporaries, len(computed.scalars)).verify()

@@ -21,7 +21,7 @@ from .computation import NOTHING, Computation, computation_of
 from .expression import Expr, Ref, TreeAxis, apply
 from .program import DST, SRC, Place, Program, Slot, TreeStep
 from .tree import Each, Let, LoopTree, TreeTensor, fold_over
-from .tree_steps import operand_loads, operand_tensors, with_steps
+from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 # Rows up to so many elements have their powers kept: a core's caches hold that for each lane of a vector.
 _MOST_KEPT = 2048
@@ -64,8 +64,9 @@ class SoftmaxProblem:
             known, result = Let("k", apply("log", Ref("s"))), value - Ref("m") - Ref("k")
         else:
             known, result = Let("k", 1.0 / Ref("s")), (row.load(along) if keeps else power) * Ref("k")
-        old = dst.load(*index)
-        made = with_steps(result, computed.compute, operand_loads(operands, index), lambda _: old)
+        old = old_tensors(computed.compute, dst)
+        before = old_element(old, dst, index)
+        made = with_steps(result, computed.compute, operand_loads(operands, index), before)
         body = (
             Each((along,), (fold_over("max", "m", value),)),
             Each((along,), powers),
@@ -73,13 +74,15 @@ class SoftmaxProblem:
             Each((along,), (dst.store(index, made),)),
         )
         loop = Each(outer, body, locals=(row,) if keeps else ())
-        return LoopTree((src, dst, *operands), (loop,), computed.compute.scalars, is_wide).verify()
+        return LoopTree((src, dst, *operands, *old), (loop,), computed.compute.scalars, is_wide).verify()
 
     def program(self) -> Program:
         """The program: one tree."""
         computed = self.computation()
-        places = (Place(SRC), Place(DST), *computed.places(DST + 1))
-        step = TreeStep(self.tree(), places, self.work_bytes, (0, computed.compute.scalars))
+        tree, places = self.tree(), (Place(SRC), Place(DST), *computed.places(DST + 1))
+        # The old destination, read as another type.
+        places = (*places, *[Place(DST)] * (len(tree.tensors) - len(places)))
+        step = TreeStep(tree, places, self.work_bytes, (0, computed.compute.scalars))
         slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *computed.slots())
         return Program(slots, (step,), scalars=computed.compute.scalars).verify()
 

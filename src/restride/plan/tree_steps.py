@@ -7,6 +7,7 @@ is the definition of both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..dtypes import DataType
 from .expression import Affine, Const, Expr, Load, Scalar, TreeAxis, apply
@@ -70,3 +71,18 @@ def operand_tensors(tensors: Sequence[TensorOperand], dims: tuple[int, ...]) -> 
 def operand_loads(tensors: Sequence[TreeTensor], index: Sequence[Affine | TreeAxis | int]) -> list[Load]:
     """The elements of these for one index of the tensor that the chain is on."""
     return [tensor.load(*index) for tensor in tensors]
+
+
+def old_tensors(compute: Compute, dst: TreeTensor) -> tuple[TreeTensor, ...]:
+    """The old destination as a tensor `old`, where a sum reads it as another type than it is written as."""
+    kinds = (step.data_type for step in compute.steps if step.is_sum and step.operand < 0)
+    other = next((kind for kind in kinds if kind not in (None, dst.data_type)), None)
+    return () if other is None else (replace(dst, name="old", data_type=other),)
+
+
+def old_element(
+    tensors: Sequence[TreeTensor], dst: TreeTensor, index: Sequence[Affine | TreeAxis | int]
+) -> Old:
+    """What a sum reads at an index of the destination; `tensors` are those of `old_tensors`."""
+    (old,) = tensors or (dst,)
+    return lambda _: old.load(*index)
