@@ -270,6 +270,9 @@ def test_shuffles_have_a_band_of_their_own_with_a_line_for_each_shape() -> None:
     (band,) = chart.bands(_report(shuffles))
     assert [panel.title.split("\n")[0] for panel in band] == ["shuffle f32", "shuffle u8"]
     assert {word for panel in band for word in panel.words} == {"nchw g2  3×4×5"}
+    near = [replace(row, problem=replace(row.problem, group="shuffles in the caches")) for row in shuffles]
+    assert len(chart.bands(_report([*shuffles, *near]))) == 2
+    assert [panel.goal for panel in chart.bands(_report(near))[0]] == [0.6, 0.6]
 
 
 def test_a_chart_is_drawn_as_png_and_svg(tmp_path: Path) -> None:
