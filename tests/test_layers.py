@@ -22,6 +22,7 @@ _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
 _FOR_TORCH = {"torch", *(f"frontend.torch_{name}" for name in ("gradients", "kernels", "modes"))}
 _FOR_JAX = {"jax", "frontend.jax_kernels"}
+_FOR_ZARR = {"files.zarr_codecs"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
     "torch",
@@ -32,6 +33,8 @@ _OPTIONAL = {
     "dnnl",
     "onednn",
     "openvino",
+    "zarr",
+    "dask",
     "cupy",
     "tensorflow",
 }
@@ -61,6 +64,7 @@ _ROWS = (
         "frontend",
         "formats",
         "files",
+        "dask",
     ),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "view", "__main__"),
@@ -178,10 +182,11 @@ def test_modules_need_only_the_standard_library_and_the_core_dependencies() -> N
     uses = [(m, top, i) for m in _modules() for top, i in _uses(m) if not i.in_function and not i.for_types]
     strange = [(m.name, top) for m, top, _ in uses if top not in known]
     allowed = {(name, "torch") for name in _FOR_TORCH} | {(name, "jax") for name in _FOR_JAX}
+    allowed |= {(name, "zarr") for name in _FOR_ZARR}
     assert set(strange) - allowed == set()
 
 
-@pytest.mark.parametrize("group", [_FOR_TORCH, _FOR_JAX], ids=["torch", "jax"])
+@pytest.mark.parametrize("group", [_FOR_TORCH, _FOR_JAX, _FOR_ZARR], ids=["torch", "jax", "zarr"])
 def test_only_modules_for_a_framework_import_those_that_import_it(group: set[str]) -> None:
     users = {m.name for m in _modules() for i in m.imports if (_own(i.target) or "") in group}
     assert users <= group

@@ -1,9 +1,10 @@
 """restride moves tensors between memory formats and data types at the speed of memory.
 
 Arrays: `reorder`, `empty`, `concat`, `add_n`, `quantize`, `dequantize`, `shuffle`, `shuffle_channels`,
-`channel_shuffle`, `plan`, `openvino.read_ir`. Files: `save`, `load`, `convert`. Descriptors: `MemoryDesc`,
-`FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`, `Reorder`, `ShuffleForward`,
-`ShuffleBackward`, `Concat`, `Sum`, `PrimitiveAttr`, `PostOps`. Every name here is public; all else is not.
+`channel_shuffle`, `plan`, `openvino.read_ir`. Files: `save`, `load`, `convert`, `rechunk`, `dask.reorder`.
+Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engine`, `Stream`, `Memory`,
+`Reorder`, `ShuffleForward`, `ShuffleBackward`, `Concat`, `Sum`, `PrimitiveAttr`, `PostOps`. Every name here
+is public; all else is not.
 """
 
 import typing as _typing
@@ -79,11 +80,12 @@ from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
 
 if _typing.TYPE_CHECKING:
-    from . import formats, openvino, sycl_interop
+    from . import dask, formats, openvino, sycl_interop
     from .about import show_versions
     from .activations import softmax
     from .block_scales import QuantizedTensor
     from .files.convert import convert
+    from .files.rechunk import rechunk
     from .files.saving import load, save
     from .joining import add_n, concat
     from .planned import Measured, Plan, Prediction, plan
@@ -228,6 +230,7 @@ __all__ = [
     "channel_shuffle",
     "concat",
     "convert",
+    "dask",
     "dequantize",
     "e8m0",
     "empty",
@@ -245,6 +248,7 @@ __all__ = [
     "openvino",
     "plan",
     "quantize",
+    "rechunk",
     "recommended_desc",
     "reorder",
     "s4",
@@ -272,6 +276,8 @@ _LATER = {
     "show_versions": "about",
     "softmax": "activations",
     "convert": "files.convert",
+    "dask": "dask",
+    "rechunk": "files.rechunk",
     "load": "files.saving",
     "save": "files.saving",
     "add_n": "joining",

@@ -1,0 +1,191 @@
+"""Codecs of Zarr v3: the standard `transpose` by restride's kernels, and `restride` for blocks and scales.
+
+    zarr.config.set({"codecs.transpose": "restride.files.zarr_codecs.ReorderTransposeCodec"})
+
+chooses the first: files stay as they are, and every program reads them. The second is named in an array's
+metadata, `serializer=RestrideCodec(format="nChw16c", data_type="mxfp4")`; who reads such an array needs
+restride. Zarr finds both where restride is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from zarr.abc.codec import ArrayBytesCodec
+from zarr.codecs import TransposeCodec
+from zarr.registry import register_codec
+
+from ..arrays import reorder
+from ..block_scales import NAMED, GroupScaling, QuantizedTensor, quantize_in_groups, scaling_of
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..frontend.carriers import carried
+from ..grouped import group_extents
+from ..runtime.alloc import Array
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+
+__all__ = ["ReorderTransposeCodec", "RestrideCodec"]
+
+_CPU = Engine("cpu")
+
+
+@dataclass(frozen=True, init=False)
+class ReorderTransposeCodec(TransposeCodec):  # type: ignore[misc]
+    """The standard codec `transpose`, by restride's kernels in place of strided copies."""
+
+    def __init__(self, *, order: Iterable[int]) -> None:
+        super().__init__(order=order)
+
+    def _decode_sync(self, chunk_array: Any, chunk_spec: Any) -> Any:
+        back = tuple(int(i) for i in np.argsort(self.order))
+        return _row_major(chunk_array, back, chunk_spec)
+
+    def _encode_sync(self, chunk_array: Any, chunk_spec: Any) -> Any:
+        return _row_major(chunk_array, self.order, chunk_spec)
+
+
+@dataclass(frozen=True)
+class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
+    """Chunks in a memory format of restride, and in another type: `mxfp4`, or a type with groups.
+
+    format     a format tag, as "nChw16c"; None for row-major
+    data_type  of the elements that are stored, or the name of a way of quantising; None for those of the
+               array, which must then be floats or integers that restride has a type for
+    group      how many elements along the last axis share a scale, which is found from the data
+
+    Bytes of a chunk are the scales, where there are some, and the elements. Chunks at the ends of an array
+    are whole chunks. Raises InvalidArguments for types and groups that do not fit.
+    """
+
+    is_fixed_size = True
+
+    format: str | None = None
+    data_type: str | None = None
+    group: int | None = None
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RestrideCodec:
+        """The codec of an array's metadata."""
+        configuration = data.get("configuration") or {}
+        if not isinstance(configuration, dict) or not set(configuration) <= {"format", "data_type", "group"}:
+            raise InvalidArguments(
+                "the codec restride has another configuration",
+                code="RS-F05",
+                where=str(configuration)[:120],
+                why="it has format, data_type and group",
+                hint="update restride, or write the array again",
+            )
+        return cls(**configuration)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The codec as an array's metadata have it."""
+        fields = {"format": self.format, "data_type": self.data_type, "group": self.group}
+        configuration = {name: value for name, value in fields.items() if value is not None}
+        return {"name": "restride", "configuration": configuration}
+
+    def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
+        """Raise InvalidArguments where chunks of the array cannot be stored so."""
+        chunk = getattr(chunk_grid, "chunk_shape", shape)
+        _plan(self, tuple(chunk), dtype.to_native_dtype())
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
+        """Bytes of a chunk."""
+        return _plan(self, chunk_spec.shape, chunk_spec.dtype.to_native_dtype()).nbytes
+
+    async def _encode_single(self, chunk_array: Any, chunk_spec: Any) -> Any:
+        return self._encode_sync(chunk_array, chunk_spec)
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        return self._decode_sync(chunk_bytes, chunk_spec)
+
+    def _encode_sync(self, chunk_array: Any, chunk_spec: Any) -> Any:
+        plan = _plan(self, chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        x = np.asarray(chunk_array.as_numpy_array())
+        made = np.empty(plan.nbytes, np.uint8)
+        values = Memory(plan.stored, _CPU, made[plan.scale_bytes :])
+        if plan.scaling is None:
+            reorder(x, None, out=values)
+        else:
+            found = quantize_in_groups(Memory.from_numpy(np.ascontiguousarray(x)), plan.scaling, self.format)
+            made[: plan.scale_bytes] = _bytes_of(found.scale)
+            made[plan.scale_bytes :] = _bytes_of(found.values)
+        return chunk_spec.prototype.buffer.from_array_like(made)
+
+    def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        plan = _plan(self, chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        content = np.asarray(chunk_bytes.as_numpy_array()).reshape(-1).view(np.uint8)
+        if content.size != plan.nbytes:
+            raise InvalidArguments(
+                "a chunk is damaged",
+                code="RS-F01",
+                why=f"it has {content.size} bytes, and chunks of {plan.stored} have {plan.nbytes}",
+                hint="get it again",
+            )
+        made = np.empty(chunk_spec.shape, plan.dtype)
+        values = Memory(plan.stored, _CPU, content[plan.scale_bytes :])
+        if plan.scaling is None:
+            reorder(values, None, out=made)
+        else:
+            extents = tuple(n // g for n, g in zip(plan.stored.dims, plan.scaling.groups, strict=True))
+            scale = Memory(MemoryDesc(extents, plan.scaling.scale_type), _CPU, content[: plan.scale_bytes])
+            QuantizedTensor(values, scale).dequantize(out=Memory.from_numpy(made))
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(made)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkPlan:
+    """How a chunk is stored: its elements, their scaling, bytes of scales, and bytes of all."""
+
+    dtype: np.dtype[Any]
+    stored: MemoryDesc
+    scaling: GroupScaling | None
+    scale_bytes: int
+    nbytes: int
+
+
+@lru_cache(maxsize=256)
+def _plan(codec: RestrideCodec, shape: tuple[int, ...], dtype: np.dtype[Any]) -> _ChunkPlan:
+    source = MemoryDesc(shape, DataType.parse(dtype))
+    if codec.group is None and codec.data_type not in NAMED:
+        stored = MemoryDesc(shape, codec.data_type or source.data_type, codec.format)
+        return _ChunkPlan(dtype, stored, None, 0, stored.size)
+    scaling = scaling_of(codec.data_type or "s8", None, True, codec.group, "f32", len(shape)).for_dims(shape)
+    if scaling.is_two_level or scaling.data_type.kind == "uint" or source.data_type.kind != "float":
+        raise InvalidArguments(
+            f"the codec restride stores no {codec.data_type or 's8'} of {source.data_type}",
+            code="RS-A15",
+            why="chunks have one scale for each group of floats, and no zero points",
+            hint='quantise floats to "mxfp4", "mxfp8", "s8" or "s4"',
+        )
+    stored = MemoryDesc(shape, scaling.data_type, codec.format)
+    scales = MemoryDesc(group_extents(shape, scaling.groups), scaling.scale_type).size
+    return _ChunkPlan(dtype, stored, scaling, scales, scales + stored.size)
+
+
+def _row_major(chunk: Any, order: tuple[int, ...], spec: Any) -> Any:
+    """The chunk with its axes in another order, as a row-major array."""
+    x = np.asarray(chunk.as_numpy_array())
+    view = x.transpose(order)
+    carrier = carried(x.dtype)
+    if not x.size or not x.ndim or carrier.kind not in "uf":
+        return chunk.transpose(order)
+    made = np.empty(view.shape, x.dtype)
+    reorder(view.view(carrier) if carrier != x.dtype else view, None, out=made.view(carrier))
+    return spec.prototype.nd_buffer.from_numpy_array(made)
+
+
+def _bytes_of(memory: Memory) -> Array:
+    data = memory.data
+    assert data is not None
+    found: Array = data.view(np.uint8)[: memory.desc.size]
+    return found
+
+
+register_codec("transpose", ReorderTransposeCodec)
+register_codec("restride", RestrideCodec)
