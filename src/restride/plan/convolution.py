@@ -1,0 +1,212 @@
+"""Convolutions as loop trees: one relation of three tensors, seen from each of them.
+
+A **window** tensor x and a **point** tensor y are related by weights w:
+
+    y[n, g, j, o] += x[n, g, i, o * stride + k * dilation - padding] * w[g, j, i, k]
+
+for every channel i of x and j of y in a group g, and every tap k whose index lies in x. From there:
+
+| | y | x | w |
+| --- | --- | --- | --- |
+| convolution: forward, backward data, backward weights | forward writes it | backward data | backward weights |
+| deconvolution: forward, backward data, backward weights | backward data writes it | forward | backward weights |
+
+A tree that writes y or w looks through windows. One that writes x has a loop for each residue of the stride: the
+positions of x that are so many behind a multiple of it have taps of their own, and are linear in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
+from .expression import Affine, Const, Expr, Load, Ref, TreeAxis, index_of
+from .tree import Each, Guard, Item, TreeTensor, fold_over
+
+Index = tuple[Affine | TreeAxis | int, ...]
+Result = Callable[[Expr, Index], Expr]
+"""What is stored, of the sum at an index of the tensor that is written."""
+
+TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """One spatial dim of a window: extents of x, y and the kernel; stride, dilation (1 is dense) and padding."""
+
+    window: int
+    points: int
+    kernel: int
+    stride: int
+    dilation: int
+    padding: int
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Extents of a convolution: batch, groups, channels of a group of x and y, and its spatial dims.
+
+    `has_groups`: weights have a dim of groups; `is_point_first`: channels of y come before those of x there.
+    """
+
+    batch: int
+    groups: int
+    window_channels: int
+    point_channels: int
+    dims: tuple[Taps, ...]
+    has_groups: bool
+    is_point_first: bool = True
+
+    @property
+    def is_depthwise(self) -> bool:
+        """True where every group has one channel."""
+        return self.window_channels == self.point_channels == 1
+
+    def axes(self) -> tuple[TreeAxis, TreeAxis, TreeAxis, TreeAxis]:
+        """Batch, group, channel of x, channel of y."""
+        extents = self.batch, self.groups, self.window_channels, self.point_channels
+        n, g, i, j = map(TreeAxis, ("n", "g", "i", "j"), extents)
+        return n, g, i, j
+
+    def weights_index(self, g: TreeAxis, i: TreeAxis, j: TreeAxis, taps: Sequence[Affine | TreeAxis]) -> Index:
+        """The index of an element of the weights."""
+        channels = (j, i) if self.is_point_first else (i, j)
+        return (*((g,) if self.has_groups else ()), *channels, *taps)
+
+    def outer(self, *axes: TreeAxis) -> tuple[TreeAxis, ...]:
+        """Axes without those of one group, and channels of which there is one."""
+        return tuple(axis for axis in axes if axis.extent > 1 or axis.name not in ("g", "i", "j"))
+
+
+def _channel(g: TreeAxis, channel: TreeAxis) -> Affine | TreeAxis:
+    """The channel among all groups: those of one group alone, groups alone, or both."""
+    if g.extent == 1:
+        return channel
+    return g if channel.extent == 1 else g * channel.extent + channel
+
+
+def _points(relation: Relation) -> tuple[TreeAxis, ...]:
+    return tuple(TreeAxis(f"o{i}", dim.points) for i, dim in enumerate(relation.dims))
+
+
+def _taps(relation: Relation) -> tuple[TreeAxis, ...]:
+    return tuple(TreeAxis(f"k{i}", dim.kernel) for i, dim in enumerate(relation.dims))
+
+
+def _windows(relation: Relation, points: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
+    return tuple(
+        o * dim.stride + k * dim.dilation - dim.padding
+        for o, k, dim in zip(points, taps, relation.dims, strict=True)
+    )
+
+
+def _guards(indices: Sequence[Affine], sizes: Sequence[int]) -> tuple[Guard, ...]:
+    return tuple(Guard(index, size) for index, size in zip(indices, sizes, strict=True))
+
+
+def points_tree(relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result) -> tuple[Each]:
+    """The loops that write y: every point sums its window."""
+    n, g, i, j = relation.axes()
+    points, taps = _points(relation), _taps(relation)
+    at = _windows(relation, points, taps)
+    term = x.load(n, _channel(g, i), *at) * w.load(*relation.weights_index(g, i, j, taps))
+    guards = _guards(at, [dim.window for dim in relation.dims])
+    summed = Each((*relation.outer(i), *taps), (fold_over("sum", TOTAL, term),), guards)
+    index: Index = (n, _channel(g, j), *points)
+    return (Each(relation.outer(n, g, j, *points), (summed, y.store(index, result(Ref(TOTAL), index)))),)
+
+
+def weights_tree(
+    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result
+) -> tuple[Each]:
+    """The loops that write w: every weight sums over the batch and the points."""
+    n, g, i, j = relation.axes()
+    points, taps = _points(relation), _taps(relation)
+    at = _windows(relation, points, taps)
+    term = x.load(n, _channel(g, i), *at) * y.load(n, _channel(g, j), *points)
+    guards = _guards(at, [dim.window for dim in relation.dims])
+    summed = Each((n, *points), (fold_over("sum", TOTAL, term),), guards)
+    index = relation.weights_index(g, i, j, taps)
+    return (Each(relation.outer(g, j, i, *taps), (summed, w.store(index, result(Ref(TOTAL), index)))),)
+
+
+# --- what writes x ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Residue:
+    """The positions `first`, `first + stride`, ... of x along a dim, and their taps.
+
+    Tap number t is `tap - t * tap_step`, so that the point `position + point - t * -point_step` moves forward
+    with t.
+    """
+
+    first: int
+    positions: int
+    taps: int
+    tap: int
+    tap_step: int
+    point: int
+    point_step: int
+
+
+def windows_tree(
+    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result
+) -> tuple[Each, ...]:
+    """The loops that write x: one for each residue of the strides, as each has taps of its own."""
+    return tuple(
+        _window_loops(relation, (x, w, y), residues, result)
+        for residues in product(*map(tuple, map(_residues, relation.dims)))
+    )
+
+
+def _residues(dim: Taps) -> Iterator[_Residue]:
+    """Positions of x are `first + stride * q`; a tap k belongs to them if it divides what is left."""
+    for first in range(min(dim.stride, dim.window)):
+        positions = -(-(dim.window - first) // dim.stride)
+        fitting = [k for k in range(dim.kernel) if (first + dim.padding - k * dim.dilation) % dim.stride == 0]
+        if not fitting:
+            yield _Residue(first, positions, 0, 0, 0, 0, 0)
+            continue
+        # Taps from the last one down: then points go up.
+        tap, step = fitting[-1], dim.stride // gcd(dim.stride, dim.dilation)
+        point = (first + dim.padding - tap * dim.dilation) // dim.stride
+        yield _Residue(first, positions, len(fitting), tap, step, point, step * dim.dilation // dim.stride)
+
+
+def _window_loops(
+    relation: Relation,
+    tensors: tuple[TreeTensor, TreeTensor, TreeTensor],
+    residues: Sequence[_Residue],
+    result: Result,
+) -> Each:
+    x, w, y = tensors
+    n, g, i, j = relation.axes()
+    places = tuple(TreeAxis(f"q{d}", residue.positions) for d, residue in enumerate(residues))
+    taps = tuple(TreeAxis(f"t{d}", residue.taps) for d, residue in enumerate(residues))
+    rows = list(zip(relation.dims, residues, places, taps, strict=True))
+    index: Index = (n, _channel(g, i), *(q * dim.stride + r.first for dim, r, q, _ in rows))
+    axes = relation.outer(n, g, i, *places)
+    if any(residue.taps == 0 for residue in residues):
+        return Each(axes, (x.store(index, result(Const(0.0), index)),))
+    at = [q + t * r.point_step + r.point for _, r, q, t in rows]
+    kernel = [Affine(((t.name, -r.tap_step),), r.tap) for _, r, _, t in rows]
+    term: Expr = y.load(n, _channel(g, j), *at) * w.load(*relation.weights_index(g, i, j, kernel))
+    guards = _guards(at, [dim.points for dim in relation.dims])
+    summed: Item = Each((*relation.outer(j), *taps), (fold_over("sum", TOTAL, term),), guards)
+    return Each(axes, (summed, x.store(index, result(Ref(TOTAL), index))))
+
+
+def sums_tree(y: TreeTensor, channels: int, bias: TreeTensor) -> tuple[Each]:
+    """The loops that write the gradient of a bias: the sums of y for each channel."""
+    c = TreeAxis("c", channels)
+    n, *points = (TreeAxis(f"s{d}", size) for d, size in enumerate(y.sizes) if d != 1)
+    summed = Each((n, *points), (fold_over("sum", TOTAL, y.load(n, c, *points)),))
+    return (Each((c,), (summed, bias.store(index_of(c), Ref(TOTAL)))),)
+
+
+def loads(tensors: Sequence[TreeTensor], index: Index) -> list[Load]:
+    """The elements of tensors of the shape of what is written, at its index."""
+    return [tensor.load(*index) for tensor in tensors]
