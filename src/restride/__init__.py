@@ -92,6 +92,14 @@ if _typing.TYPE_CHECKING:
     from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
     from .primitives.binary import Binary
     from .primitives.concat import Concat
+    from .primitives.convolution import (
+        ConvolutionBackwardData,
+        ConvolutionBackwardWeights,
+        ConvolutionForward,
+        DeconvolutionBackwardData,
+        DeconvolutionBackwardWeights,
+        DeconvolutionForward,
+    )
     from .primitives.eltwise import EltwiseBackward, EltwiseForward
     from .primitives.group_normalization import GroupNormalizationBackward, GroupNormalizationForward
     from .primitives.layer_normalization import LayerNormalizationBackward, LayerNormalizationForward
@@ -174,7 +182,13 @@ __all__ = [
     "Binary",
     "CacheInfo",
     "Concat",
+    "ConvolutionBackwardData",
+    "ConvolutionBackwardWeights",
+    "ConvolutionForward",
     "DataType",
+    "DeconvolutionBackwardData",
+    "DeconvolutionBackwardWeights",
+    "DeconvolutionForward",
     "EltwiseBackward",
     "EltwiseForward",
     "Engine",
@@ -290,6 +304,12 @@ _LATER = {
     "Concat": "primitives.concat",
     "EltwiseBackward": "primitives.eltwise",
     "EltwiseForward": "primitives.eltwise",
+    "ConvolutionBackwardData": "primitives.convolution",
+    "ConvolutionBackwardWeights": "primitives.convolution",
+    "ConvolutionForward": "primitives.convolution",
+    "DeconvolutionBackwardData": "primitives.convolution",
+    "DeconvolutionBackwardWeights": "primitives.convolution",
+    "DeconvolutionForward": "primitives.convolution",
     "PReLUBackward": "primitives.prelu",
     "LRNBackward": "primitives.lrn",
     "LRNForward": "primitives.lrn",

@@ -21,6 +21,8 @@ from .machine import Machine
 
 # Row tiles of more kinds than this, as edges of windows make them, would be too much code.
 _MOST_KINDS = 8
+# Taps whose code is written out at the edges of a window.
+_MOST_TAPS = 16
 _ACCUMULATOR_BITS = 32
 # How many multiply-adds follow each other in a loop before it counts: more takes longer to compile.
 _UNROLLED = 128
@@ -103,6 +105,8 @@ def schedule_contraction(contraction: Contraction, machine: Machine) -> Contract
     lane = lane_loop(contraction)
     if lane is None or not _has_vectors(contraction, lane) or not _has_whole_loops(contraction):
         return None
+    if any(limit.coefficient(lane.axis) for limit in contraction.limits):
+        return None
     digits = [loop for loop in contraction.outer if loop.axis == lane.axis]
     if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
         return None
@@ -160,9 +164,10 @@ def _is_split(loop: ContractionLoop, loops: Sequence[ContractionLoop]) -> bool:
 
 
 def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
-    """True where the limits on a loop have one tap each, so that code can know its rows."""
+    """True where the limits on a loop have few taps of one axis, so that code can know the rows of each."""
     own = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
-    return len(own) < 2 and all(_tap_of(contraction, limit, loop) is not None for limit in own)
+    taps = [_tap_of(contraction, limit, loop) for limit in own]
+    return len(own) < 2 and all(tap is not None and tap.extent <= _MOST_TAPS for tap in taps)
 
 
 def _tap_of(contraction: Contraction, limit: Limit, row: ContractionLoop) -> ContractionLoop | None:

@@ -6,13 +6,13 @@ A **window** tensor x and a **point** tensor y are related by weights w:
 
 for every channel i of x and j of y in a group g, and every tap k whose index lies in x. From there:
 
-| | y | x | w |
+| | writes y | writes x | writes w |
 | --- | --- | --- | --- |
-| convolution: forward, backward data, backward weights | forward writes it | backward data | backward weights |
-| deconvolution: forward, backward data, backward weights | backward data writes it | forward | backward weights |
+| convolution | forward | backward data | backward weights |
+| deconvolution | backward data | forward | backward weights |
 
-A tree that writes y or w looks through windows. One that writes x has a loop for each residue of the stride: the
-positions of x that are so many behind a multiple of it have taps of their own, and are linear in them.
+A tree that writes y or w looks through windows. One that writes x has a loop for each residue of the stride:
+the positions of x that are so many behind a multiple of it have taps of their own, and are linear in them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOTAL = "total"
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """One spatial dim of a window: extents of x, y and the kernel; stride, dilation (1 is dense) and padding."""
+    """One spatial dim: extents of x, y and the kernel; stride, dilation (1 is dense) and padding."""
 
     window: int
     points: int
@@ -70,7 +70,9 @@ class Relation:
         n, g, i, j = map(TreeAxis, ("n", "g", "i", "j"), extents)
         return n, g, i, j
 
-    def weights_index(self, g: TreeAxis, i: TreeAxis, j: TreeAxis, taps: Sequence[Affine | TreeAxis]) -> Index:
+    def weights_index(
+        self, g: TreeAxis, i: TreeAxis, j: TreeAxis, taps: Sequence[Affine | TreeAxis]
+    ) -> Index:
         """The index of an element of the weights."""
         channels = (j, i) if self.is_point_first else (i, j)
         return (*((g,) if self.has_groups else ()), *channels, *taps)
@@ -106,7 +108,9 @@ def _guards(indices: Sequence[Affine], sizes: Sequence[int]) -> tuple[Guard, ...
     return tuple(Guard(index, size) for index, size in zip(indices, sizes, strict=True))
 
 
-def points_tree(relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result) -> tuple[Each]:
+def points_tree(
+    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result
+) -> tuple[Each]:
     """The loops that write y: every point sums its window."""
     n, g, i, j = relation.axes()
     points, taps = _points(relation), _taps(relation)

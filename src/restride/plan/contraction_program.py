@@ -1,0 +1,139 @@
+"""Programs that sum products: the layouts in which a kernel has vectors, and the moves into them.
+
+A tree is run on the tensors as they lie where its kernel has vectors then. Else tensors go into the formats
+that the kernel wants, into temporaries, and what it wrote comes back: as few bytes as can be are moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from ..desc.memory_desc import MemoryDesc
+from .computation import Computation
+from .contraction import find_contraction
+from .contraction_schedule import schedule_contraction
+from .machine import Machine
+from .nest import Compute
+from .program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
+from .reorder import TensorOperand, reorder_nest
+from .tree import Each, LoopTree, TreeTensor
+
+# Any machine with vectors: whether a layout has them is the same for all.
+_MACHINE = Machine(vector_bytes=32)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRole:
+    """A tensor of a contraction: its name in trees, its argument, its descriptor."""
+
+    name: str
+    arg: int
+    desc: MemoryDesc
+
+
+Loops = Callable[[Mapping[str, TreeTensor]], tuple[Each, ...]]
+"""The loops of tensors by their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionWork:
+    """What to sum: two tensors that are read, one that is written, and the loops.
+
+    `preferred`: by name, the formats in which kernels are fast. `operands`: what the chain on the sums reads;
+    `work_bytes`: how many bytes could be moved in the time that it takes.
+    """
+
+    reads: tuple[TensorRole, TensorRole]
+    written: TensorRole
+    loops: Loops
+    preferred: Mapping[str, MemoryDesc]
+    computed: Computation
+    operands: tuple[TreeTensor, ...]
+    slots: tuple[Slot, ...]
+    work_bytes: int
+    is_wide: bool = False
+
+    @property
+    def roles(self) -> tuple[TensorRole, TensorRole, TensorRole]:
+        """The tensors in the order of slots: the first that is read, the one that is written, the other."""
+        return (self.reads[0], self.written, self.reads[1])
+
+    def program(self) -> Program:
+        """The moves into the formats that are computed in, the loops, and the moves back."""
+        chosen = self._chosen()
+        moved = [role for role in self.roles if chosen[role.name] != role.desc]
+        places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
+        held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
+        steps = (*self._before(moved, places, held, chosen), self._loops(chosen, held))
+        after = [
+            _move(chosen[role.name], role.desc, held[role.name], places[role.name])
+            for role in moved
+            if role is self.written
+        ]
+        slots = (
+            Slot(self.reads[0].arg, span=self.reads[0].desc.extent_range()),
+            Slot(self.written.arg, is_written=True),
+            Slot(self.reads[1].arg, span=self.reads[1].desc.extent_range()),
+            *self.slots,
+        )
+        temporaries = tuple(chosen[role.name].size for role in moved)
+        scalars = len(self.computed.scalars)
+        return Program(slots, (*steps, *after), temporaries, scalars=scalars).verify()
+
+    def _before(
+        self,
+        moved: Sequence[TensorRole],
+        places: Mapping[str, Place],
+        held: Mapping[str, Place],
+        chosen: Mapping[str, MemoryDesc],
+    ) -> Iterator[Step]:
+        for role in moved:
+            if role is not self.written or self.computed.compute.reads_destination:
+                yield _move(role.desc, chosen[role.name], places[role.name], held[role.name])
+
+    def _loops(self, chosen: Mapping[str, MemoryDesc], held: Mapping[str, Place]) -> TreeStep:
+        tree = self._tree(chosen)
+        named = {**held, **{tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.operands)}}
+        places = tuple(named[tensor.name] for tensor in tree.tensors)
+        return TreeStep(tree, places, self.work_bytes, (0, len(self.computed.scalars)))
+
+    def _tree(self, chosen: Mapping[str, MemoryDesc]) -> LoopTree:
+        tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
+        every = (*tensors.values(), *self.operands)
+        scalars = len(self.computed.scalars)
+        return LoopTree(every, self.loops(tensors), scalars, self.is_wide).verify()
+
+    def _chosen(self) -> dict[str, MemoryDesc]:
+        """The descriptor of each tensor that is computed in: fewest bytes moved where there are vectors."""
+        own = {role.name: role.desc for role in self.roles}
+        if 0 in self.written.desc.dims:
+            return own
+        candidates = [
+            dict(zip(own, pick, strict=True))
+            for pick in product(*((role.desc, self._wanted(role)) for role in self.roles))
+        ]
+        candidates.sort(key=lambda descs: sum(md.size for name, md in descs.items() if md != own[name]))
+        return next((descs for descs in candidates if self._has_vectors(descs)), own)
+
+    def _wanted(self, role: TensorRole) -> MemoryDesc:
+        return self.preferred.get(role.name, role.desc)
+
+    def _has_vectors(self, descs: Mapping[str, MemoryDesc]) -> bool:
+        tree = self._tree(descs)
+        parts = (replace(tree, items=(each,)) for each in tree.items if each.folds or len(each.items) > 1)
+        found = map(find_contraction, parts)
+        return all(each is not None and schedule_contraction(each, _MACHINE) is not None for each in found)
+
+
+def _move(src: MemoryDesc, dst: MemoryDesc, at: Place, to: Place) -> NestStep:
+    nest = reorder_nest(src, dst, Compute())
+    return NestStep(nest, at, to, nest.moved_bytes, src.extent_range(), dst.extent_range())
+
+
+def channel_operand(md: MemoryDesc, ndims: int, dim: int = 1) -> TensorOperand:
+    """One value for each index of a dim, such as a bias, as an operand of a tensor of `ndims` dims."""
+    one = TensorOperand.of_desc(MemoryDesc((1,), md.data_type, "a")).dims[0]
+    own = TensorOperand.of_desc(md).dims[0]
+    return TensorOperand(md.data_type, md.offset0, tuple(own if d == dim else one for d in range(ndims)))

@@ -1,0 +1,237 @@
+"""The problem of a convolution or deconvolution, forward or backward, and the program that does it.
+
+    forward              dst = saturate(post-ops(scales * sum(src * weights) + bias))
+    backward data        diff_src = sum(diff_dst * weights)
+    backward weights     diff_weights = sum(src * diff_dst), diff_bias = sum(diff_dst)
+
+Sums are of f32; of integers exact. `plan/convolution.py` has the loops, one relation of the three tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+
+from ..desc.arguments import (
+    ARG_ATTR_SCALES,
+    ARG_BIAS,
+    ARG_DIFF_BIAS,
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_WEIGHTS,
+    ARG_DST,
+    ARG_SRC,
+    ARG_WEIGHTS,
+)
+from ..desc.attr import Attr
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from .computation import NOTHING, Computation, ComputationWriter
+from .contraction_program import ContractionWork, TensorRole, channel_operand
+from .convolution import (
+    Index,
+    Relation,
+    Result,
+    Taps,
+    points_tree,
+    sums_tree,
+    weights_tree,
+    windows_tree,
+)
+from .convolution_formats import preferred_formats
+from .expression import Expr
+from .nest import Compute, Step
+from .program import Place, Program, Slot, TreeStep
+from .tree import Each, LoopTree, TreeTensor
+from .tree_steps import operand_loads, operand_tensors, with_steps
+
+_ARGS = {
+    "forward": (ARG_SRC, ARG_WEIGHTS, ARG_DST),
+    "backward_data": (ARG_DIFF_SRC, ARG_WEIGHTS, ARG_DIFF_DST),
+    "backward_weights": (ARG_SRC, ARG_DIFF_WEIGHTS, ARG_DIFF_DST),
+}
+_WRITTEN = {"forward": 2, "backward_data": 0, "backward_weights": 1}
+# Multiply-adds that take as long as to move a byte.
+_TERMS_PER_BYTE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionProblem:
+    """What to convolve: equal problems share an executable.
+
+    `direction`: "forward", "backward_data" or "backward_weights"; `tensors`: source, weights and destination,
+    or their gradients. `dilations`: 1 is dense. `block`: the channels of a block of the formats that kernels
+    want. `bias` is the zero descriptor where there is none.
+    """
+
+    direction: str
+    is_transposed: bool
+    tensors: tuple[MemoryDesc, MemoryDesc, MemoryDesc]
+    bias: MemoryDesc
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    padding: tuple[int, ...]
+    block: int
+    attr: Attr = field(default_factory=Attr)
+
+    def structure(self) -> ConvolutionProblem:
+        """The problem without the values of its attributes."""
+        structure = structure_of(self.attr)
+        return self if structure is self.attr else replace(self, attr=structure)
+
+    @property
+    def dst(self) -> MemoryDesc:
+        """What is written."""
+        return self.tensors[_WRITTEN[self.direction]]
+
+    @property
+    def written_arg(self) -> int:
+        """The argument of what is written."""
+        return _ARGS[self.direction][_WRITTEN[self.direction]]
+
+    @property
+    def relation(self) -> Relation:
+        """The extents, as `plan/convolution.py` names them."""
+        source, weights, result = self.tensors
+        x, y = (result, source) if self.is_transposed else (source, result)
+        has_groups = weights.ndims == source.ndims + 1
+        groups = weights.dims[0] if has_groups else 1
+        dims = tuple(
+            Taps(*each)
+            for each in zip(
+                *(x.dims[2:], y.dims[2:], weights.dims[2 + has_groups :]),
+                *(self.strides, self.dilations, self.padding),
+                strict=True,
+            )
+        )
+        # Channels of the result come first in weights: of y in a convolution, of x in a deconvolution.
+        channels = x.dims[1] // max(groups, 1), y.dims[1] // max(groups, 1)
+        return Relation(x.dims[0], groups, *channels, dims, has_groups, not self.is_transposed)
+
+    @property
+    def named(self) -> dict[str, MemoryDesc]:
+        """The tensors by the names of the relation."""
+        found = dict(zip(self.names, self.tensors, strict=True))
+        return {name: found[name] for name in ("x", "w", "y")}
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The names of source, weights and result in the relation."""
+        return ("y", "w", "x") if self.is_transposed else ("x", "w", "y")
+
+    def preferred(self) -> dict[str, MemoryDesc]:
+        """The descriptors that kernels want, by the same names."""
+        written = self.names[_WRITTEN[self.direction]]
+        return preferred_formats(self.relation, self.named, written, self.block)
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """The gradient of the bias, beside that of the weights."""
+        has_sums = self.direction == "backward_weights" and not self.bias.is_zero()
+        return {ARG_DIFF_BIAS: self.bias} if has_sums else {}
+
+    @property
+    def terms(self) -> int:
+        """How many products are added up in all."""
+        relation = self.relation
+        taps = prod(dim.kernel * dim.points for dim in relation.dims)
+        channels = relation.groups * relation.window_channels * relation.point_channels
+        return relation.batch * channels * taps
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, each element once."""
+        return sum(md.size for md in self.tensors)
+
+    @property
+    def is_integral(self) -> bool:
+        """True where integers are summed, which is exact."""
+        return self.direction == "forward" and all(md.data_type.is_integral for md in self.tensors[:2])
+
+    @property
+    def is_wide(self) -> bool:
+        """True where all is computed as doubles."""
+        return self.is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
+
+    def computation(self) -> Computation:
+        """The chain on each sum: scales, bias, post-ops."""
+        if self.direction != "forward":
+            return NOTHING
+        has_bias = not self.bias.is_zero()
+        writer = ComputationWriter(self.dst.dims, is_wide=self.is_wide, sources=int(has_bias))
+        writer.factor("mul", self.attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
+        weights = self.attr.scale_of(ARG_WEIGHTS)
+        if weights is not None:
+            # One for each output channel: the second dim of the destination.
+            own = weights if weights.mask == 0 else replace(weights, mask=2)
+            writer.factor("mul", own, ARG_ATTR_SCALES | ARG_WEIGHTS)
+        if has_bias:
+            writer.combine(Step("add", operand=0), None, ARG_BIAS, self.dst.dims)
+        writer.finish(self.attr)
+        return writer.computation()
+
+    def program(self) -> Program:
+        """The program: moves into formats that have vectors, the loops, moves back."""
+        computed = self.computation()
+        roles = [
+            TensorRole(*each) for each in zip(self.names, _ARGS[self.direction], self.tensors, strict=True)
+        ]
+        written = roles.pop(_WRITTEN[self.direction])
+        first, second = roles
+        operands = self._operands(computed)
+        work = ContractionWork(
+            (first, second),
+            written,
+            partial(self._loops, computed.compute, operands, written.name),
+            self.preferred(),
+            computed,
+            operands,
+            self._slots(computed),
+            self.moved_bytes + self.terms // _TERMS_PER_BYTE,
+            self.is_wide,
+        )
+        return self._with_sums(work.program())
+
+    def _operands(self, computed: Computation) -> tuple[TreeTensor, ...]:
+        if self.direction != "forward":
+            return ()
+        bias = [] if self.bias.is_zero() else [channel_operand(self.bias, self.dst.ndims)]
+        return operand_tensors([*bias, *computed.tensors], self.dst.dims)
+
+    def _slots(self, computed: Computation) -> tuple[Slot, ...]:
+        if self.direction != "forward" or self.bias.is_zero():
+            return computed.slots()
+        return (Slot(ARG_BIAS, span=self.bias.extent_range()), *computed.slots())
+
+    def _loops(
+        self,
+        compute: Compute,
+        operands: tuple[TreeTensor, ...],
+        written: str,
+        tensors: Mapping[str, TreeTensor],
+    ) -> tuple[Each, ...]:
+        build = {"x": windows_tree, "w": weights_tree, "y": points_tree}[written]
+        result = self._result(compute, operands, tensors[written])
+        return build(self.relation, tensors["x"], tensors["w"], tensors["y"], result)
+
+    def _result(self, compute: Compute, operands: tuple[TreeTensor, ...], written: TreeTensor) -> Result:
+        def result(total: Expr, index: Index) -> Expr:
+            loads = operand_loads(operands, index)
+            return with_steps(total, compute, loads, lambda _: written.load(*index))
+
+        return result
+
+    def _with_sums(self, program: Program) -> Program:
+        """The program with the sums that are the gradient of the bias."""
+        if not self.outputs():
+            return program
+        md = self.tensors[2]
+        result, bias = TreeTensor.of_desc("result", md), TreeTensor.of_desc("bias", self.bias)
+        tree = LoopTree((result, bias), sums_tree(result, md.dims[1], bias)).verify()
+        number = len(program.slots)
+        read = next(i for i, slot in enumerate(program.slots) if slot.arg == _ARGS[self.direction][2])
+        step = TreeStep(tree, (Place(read), Place(number)), md.size)
+        slots = (*program.slots, Slot(ARG_DIFF_BIAS, is_written=True))
+        return replace(program, slots=slots, steps=(*program.steps, step)).verify()

@@ -1,0 +1,160 @@
+"""What has to fit in convolutions: dims, windows and types, each with an error that says how (X1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from .convolution_arguments import ConvolutionArguments
+
+Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
+_FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
+_BYTES = (DataType.s8, DataType.u8)
+
+
+class Spatial(NamedTuple):
+    """A number for each spatial dim; `dilates` as oneDNN counts them: 0 is dense."""
+
+    strides: tuple[int, ...]
+    dilates: tuple[int, ...]
+    padding_l: tuple[int, ...]
+    padding_r: tuple[int, ...]
+
+
+def parse_spatial(what: str, arguments: ConvolutionArguments, ndims: int) -> Spatial:
+    """The window of arguments for tensors of `ndims` dims. Raises InvalidArguments for what is no window."""
+    count = ndims - 2
+    if not 1 <= count <= 3:
+        raise InvalidArguments(
+            f"{what}: tensors of {ndims} dims",
+            code="RS-X01",
+            why="a convolution has a batch, channels and one to three spatial dims",
+            hint="give (N, C, W), (N, C, H, W) or (N, C, D, H, W)",
+        )
+    padding = _run(what, "padding_l", arguments.padding_l, count, 0)
+    return Spatial(
+        _run(what, "strides", arguments.strides, count, 1),
+        (0,) * count if arguments.dilates is None else _run(what, "dilates", arguments.dilates, count, 0),
+        padding,
+        padding
+        if arguments.padding_r is None
+        else _run(what, "padding_r", arguments.padding_r, count, 0, -1),
+    )
+
+
+def _run(what: str, name: str, value: Any, count: int, least: int, low: int | None = None) -> tuple[int, ...]:
+    row = [value] * count if isinstance(value, int) else value
+    if not isinstance(row, list | tuple) or len(row) != count:
+        raise InvalidArguments(
+            f"{what}: {name} is {short_repr(value)}",
+            code="RS-X01",
+            why=f"there are {count} spatial dims",
+            hint=f"give a list of {count} integers",
+        )
+    found = tuple(parse_int(each, f"{what}: {name}") for each in row)
+    wrong = next((each for each in found if each < least and low is None), None)
+    if wrong is not None:
+        raise InvalidArguments(
+            f"{what}: {name} is {list(found)}",
+            code="RS-X01",
+            why=f"{wrong} is below {least}",
+            hint="strides count from 1; dilates and padding from 0, where 0 dilates nothing",
+        )
+    return found
+
+
+def check_shapes(
+    what: str, named: Mapping[str, MemoryDesc], bias: MemoryDesc, spatial: Spatial, *, is_transposed: bool
+) -> None:
+    """Raise InvalidArguments unless dims fit each other."""
+    source, weights, result = named.values()
+    where = "; ".join(f"{name} {md}" for name, md in named.items())
+
+    def refuse(why: str, hint: str) -> None:
+        raise InvalidArguments(f"{what}: dims do not fit", code="RS-X01", where=where, why=why, hint=hint)
+
+    has_groups = weights.ndims == source.ndims + 1
+    if result.ndims != source.ndims or weights.ndims not in (source.ndims, source.ndims + 1):
+        refuse(
+            f"ranks are {source.ndims}, {weights.ndims} and {result.ndims}",
+            "weights have the rank of the source, one more with groups in front",
+        )
+    groups = weights.dims[0] if has_groups else 1
+    outputs, inputs = (n * groups for n in weights.dims[has_groups : 2 + has_groups])
+    if source.dims[0] != result.dims[0]:
+        refuse(f"batches are {source.dims[0]} and {result.dims[0]}", "both tensors have one batch")
+    if (source.dims[1], result.dims[1]) != (inputs, outputs):
+        refuse(
+            f"weights take {inputs} channels and give {outputs}, not {source.dims[1]} and {result.dims[1]}",
+            "weights are (outputs, inputs, ...), or (groups, outputs of one, inputs of one, ...)",
+        )
+    if not bias.is_zero() and bias.dims != (outputs,):
+        refuse(f"the bias is {bias.dims}", f"give one value for each of the {outputs} output channels")
+    _check_windows(refuse, named, spatial, weights.dims[2 + has_groups :], is_transposed=is_transposed)
+
+
+def _check_windows(
+    refuse: Any,
+    named: Mapping[str, MemoryDesc],
+    spatial: Spatial,
+    kernel: tuple[int, ...],
+    *,
+    is_transposed: bool,
+) -> None:
+    source, _, result = named.values()
+    x, y = (result, source) if is_transposed else (source, result)
+    rows = zip(x.dims[2:], y.dims[2:], kernel, *spatial, strict=True)
+    for dim, (window, points, taps, stride, dilate, before, behind) in enumerate(rows):
+        reach = (taps - 1) * (dilate + 1) + 1
+        fitting = (window + before + behind - reach) // stride + 1
+        if taps and points != max(fitting, 0):
+            refuse(
+                f"spatial dim {dim}: {window} with padding {before} and {behind}, a kernel that reaches over "
+                f"{reach} and a stride of {stride} give {max(fitting, 0)} windows, not {points}",
+                "look at the strides, dilates (0 is dense) and both paddings",
+            )
+
+
+def check_types(what: str, direction: str, named: Mapping[str, MemoryDesc], bias: MemoryDesc) -> None:
+    """Raise Unimplemented for types that are not multiplied together."""
+    source, weights, result = (md.data_type for md in named.values())
+    is_whole = direction == "forward" and source in _BYTES and weights in (*_BYTES, DataType.s32)
+    is_float = source in _FLOATS and weights in _FLOATS and (direction == "forward" or result in _FLOATS)
+    if is_whole or is_float:
+        return
+    raise Unimplemented(
+        f"{what}: {source} and {weights} into {result}",
+        code="RS-X02",
+        where="; ".join(f"{name} {md}" for name, md in named.items()),
+        why="floats are multiplied by floats, bytes forward by bytes",
+        hint="reorder one of them into another type first",
+    )
+
+
+def check_weight_scales(what: str, attr: Attr, weights: MemoryDesc, *, has_groups: bool) -> None:
+    """Raise Unimplemented for scales and zero points that are no numbers for outputs or for all."""
+    per_output = 3 if has_groups else 1
+    for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, per_output)), (ARG_DST, (0, 2))):
+        scale = attr.scale_of(arg)
+        if scale is not None and (scale.mask not in masks or scale.groups):
+            raise Unimplemented(
+                f"{what}: scales of mask {scale.mask}",
+                code="RS-R26",
+                where=f"weights {weights}; attr {attr.verbose_str()}",
+                why=f"here masks are {' or '.join(map(str, masks))}",
+                hint="one scale for all, or for weights one for each output channel",
+            )
+    if attr.zero_point_of(ARG_SRC) is not None or attr.zero_point_of(ARG_WEIGHTS) is not None:
+        raise Unimplemented(
+            f"{what}: zero points of what is multiplied",
+            code="RS-R26",
+            where=f"attr {attr.verbose_str()}",
+            why="sums of products take source and weights as they are",
+            hint="reorder them to values without a zero point first",
+        )
