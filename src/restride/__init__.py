@@ -102,8 +102,14 @@ if _typing.TYPE_CHECKING:
     )
     from .primitives.eltwise import EltwiseBackward, EltwiseForward
     from .primitives.group_normalization import GroupNormalizationBackward, GroupNormalizationForward
+    from .primitives.inner_product import (
+        InnerProductBackwardData,
+        InnerProductBackwardWeights,
+        InnerProductForward,
+    )
     from .primitives.layer_normalization import LayerNormalizationBackward, LayerNormalizationForward
     from .primitives.lrn import LRNBackward, LRNForward
+    from .primitives.matmul import Matmul
     from .primitives.normalization import NormalizationFlags
     from .primitives.pooling import PoolingBackward, PoolingForward
     from .primitives.prelu import PReLUBackward, PReLUForward
@@ -198,11 +204,15 @@ __all__ = [
     "FormatTag",
     "GroupNormalizationBackward",
     "GroupNormalizationForward",
+    "InnerProductBackwardData",
+    "InnerProductBackwardWeights",
+    "InnerProductForward",
     "InvalidArguments",
     "LRNBackward",
     "LRNForward",
     "LayerNormalizationBackward",
     "LayerNormalizationForward",
+    "Matmul",
     "Measured",
     "Memory",
     "MemoryDesc",
@@ -304,6 +314,10 @@ _LATER = {
     "Concat": "primitives.concat",
     "EltwiseBackward": "primitives.eltwise",
     "EltwiseForward": "primitives.eltwise",
+    "InnerProductBackwardData": "primitives.inner_product",
+    "InnerProductBackwardWeights": "primitives.inner_product",
+    "InnerProductForward": "primitives.inner_product",
+    "Matmul": "primitives.matmul",
     "ConvolutionBackwardData": "primitives.convolution",
     "ConvolutionBackwardWeights": "primitives.convolution",
     "ConvolutionForward": "primitives.convolution",

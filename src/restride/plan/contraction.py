@@ -130,12 +130,14 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
     accesses = tuple(_access(tree, load) for load in reached)
     roles = tuple((axis.name, _role(axis.name, *product)) for axis in outer.axes)
     names = [tensor.name for tensor in tree.tensors]
+    limits = tuple(limit for limit in _limits(inner, (*outer.axes, *inner.axes)) if limit is not None)
+    limited = {name for limit in limits for name, _ in limit.terms}
     found = Contraction(
         accesses,
         tuple(names.index(access.tensor.name) for access in accesses),
-        _loops(outer.axes, digits, tree, reached),
-        _loops(inner.axes, digits, tree, reached),
-        tuple(limit for limit in _limits(inner, (*outer.axes, *inner.axes)) if limit is not None),
+        _merged(_loops(outer.axes, digits, tree, reached), limited, dict(roles)),
+        _merged(_loops(inner.axes, digits, tree, reached), limited, {}),
+        limits,
         roles,
         fold.names[0],
         value,
@@ -278,6 +280,27 @@ def _stride(tree: LoopTree, load: Load, axis: str, step: int) -> int:
         else:
             moved += stride_at(digits, step)
     return moved
+
+
+def _merged(
+    loops: tuple[ContractionLoop, ...], limited: set[str], roles: dict[str, str]
+) -> tuple[ContractionLoop, ...]:
+    """Loops of one role that continue each other in every tensor, as one loop."""
+    found: list[ContractionLoop] = []
+    for loop in loops:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and roles.get(last.axis) == roles.get(loop.axis)
+            and not limited & {last.axis, loop.axis}
+            and all(each.step == 1 and each.extent == each.size for each in (last, loop))
+            and all(a == b * loop.extent for a, b in zip(last.strides, loop.strides, strict=True))
+        ):
+            size = last.extent * loop.extent
+            found[-1] = replace(loop, extent=size, size=size)
+        else:
+            found.append(loop)
+    return tuple(found)
 
 
 def _access(tree: LoopTree, load: Load) -> TensorAccess:

@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
+from ..desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
 from ..desc.memory_desc import MemoryDesc
 from .computation import Computation
 from .contraction import find_contraction
 from .contraction_schedule import schedule_contraction
+from .expression import Ref, TreeAxis, index_of
 from .machine import Machine
 from .nest import Compute
 from .program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
 from .reorder import TensorOperand, reorder_nest
-from .tree import Each, LoopTree, TreeTensor
+from .tree import Each, LoopTree, TreeTensor, fold_over
 
 # Any machine with vectors: whether a layout has them is the same for all.
 _MACHINE = Machine(vector_bytes=32)
+# An element is moved into another format where it has a part in so many products.
+_LEAST_USES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,8 @@ class ContractionWork:
     """What to sum: two tensors that are read, one that is written, and the loops.
 
     `preferred`: by name, the formats in which kernels are fast. `operands`: what the chain on the sums reads;
-    `work_bytes`: how many bytes could be moved in the time that it takes.
+    `terms`: how many products there are; `work_bytes`: how many bytes could be moved in the time that it
+    takes.
     """
 
     reads: tuple[TensorRole, TensorRole]
@@ -52,6 +58,7 @@ class ContractionWork:
     computed: Computation
     operands: tuple[TreeTensor, ...]
     slots: tuple[Slot, ...]
+    terms: int
     work_bytes: int
     is_wide: bool = False
 
@@ -114,8 +121,13 @@ class ContractionWork:
             dict(zip(own, pick, strict=True))
             for pick in product(*((role.desc, self._wanted(role)) for role in self.roles))
         ]
-        candidates.sort(key=lambda descs: sum(md.size for name, md in descs.items() if md != own[name]))
-        return next((descs for descs in candidates if self._has_vectors(descs)), own)
+        candidates.sort(key=lambda descs: self._moved_elements(descs))
+        found = next((descs for descs in candidates if self._has_vectors(descs)), own)
+        is_worth_it = self._moved_elements(found) * _LEAST_USES <= self.terms
+        return found if is_worth_it else own
+
+    def _moved_elements(self, descs: Mapping[str, MemoryDesc]) -> int:
+        return sum(prod(role.desc.dims) for role in self.roles if descs[role.name] != role.desc)
 
     def _wanted(self, role: TensorRole) -> MemoryDesc:
         return self.preferred.get(role.name, role.desc)
@@ -137,3 +149,23 @@ def channel_operand(md: MemoryDesc, ndims: int, dim: int = 1) -> TensorOperand:
     one = TensorOperand.of_desc(MemoryDesc((1,), md.data_type, "a")).dims[0]
     own = TensorOperand.of_desc(md).dims[0]
     return TensorOperand(md.data_type, md.offset0, tuple(own if d == dim else one for d in range(ndims)))
+
+
+def _bias_loops(y: TreeTensor, channels: int, bias: TreeTensor) -> tuple[Each]:
+    """The loops that write the gradient of a bias: the sums of y for each channel."""
+    c = TreeAxis("c", channels)
+    n, *points = (TreeAxis(f"s{d}", size) for d, size in enumerate(y.sizes) if d != 1)
+    summed = Each((n, *points), (fold_over("sum", "total", y.load(n, c, *points)),))
+    return (Each((c,), (summed, bias.store(index_of(c), Ref("total")))),)
+
+
+def with_bias_gradient(program: Program, result: MemoryDesc, outputs: Mapping[int, MemoryDesc]) -> Program:
+    """The program with the sums of a gradient over all but its channels, where they are asked for."""
+    if not outputs:
+        return program
+    source, bias = TreeTensor.of_desc("result", result), TreeTensor.of_desc("bias", outputs[ARG_DIFF_BIAS])
+    tree = LoopTree((source, bias), _bias_loops(source, result.dims[1], bias)).verify()
+    read = next(i for i, slot in enumerate(program.slots) if slot.arg == ARG_DIFF_DST)
+    step = TreeStep(tree, (Place(read), Place(len(program.slots))), result.size)
+    slots = (*program.slots, Slot(ARG_DIFF_BIAS, is_written=True))
+    return replace(program, slots=slots, steps=(*program.steps, step)).verify()

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
-from .expression import Affine, Const, Expr, Load, Ref, TreeAxis, index_of
+from .expression import Affine, Const, Expr, Ref, TreeAxis
 from .tree import Each, Guard, Item, TreeTensor, fold_over
 
 Index = tuple[Affine | TreeAxis | int, ...]
@@ -201,16 +201,3 @@ def _window_loops(
     guards = _guards(at, [dim.points for dim in relation.dims])
     summed: Item = Each((*relation.outer(j), *taps), (fold_over("sum", TOTAL, term),), guards)
     return Each(axes, (summed, x.store(index, result(Ref(TOTAL), index))))
-
-
-def sums_tree(y: TreeTensor, channels: int, bias: TreeTensor) -> tuple[Each]:
-    """The loops that write the gradient of a bias: the sums of y for each channel."""
-    c = TreeAxis("c", channels)
-    n, *points = (TreeAxis(f"s{d}", size) for d, size in enumerate(y.sizes) if d != 1)
-    summed = Each((n, *points), (fold_over("sum", TOTAL, y.load(n, c, *points)),))
-    return (Each((c,), (summed, bias.store(index_of(c), Ref(TOTAL)))),)
-
-
-def loads(tensors: Sequence[TreeTensor], index: Index) -> list[Load]:
-    """The elements of tensors of the shape of what is written, at its index."""
-    return [tensor.load(*index) for tensor in tensors]

@@ -30,22 +30,21 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import NOTHING, Computation, ComputationWriter
-from .contraction_program import ContractionWork, TensorRole, channel_operand
+from .contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
 from .convolution import (
     Index,
     Relation,
     Result,
     Taps,
     points_tree,
-    sums_tree,
     weights_tree,
     windows_tree,
 )
 from .convolution_formats import preferred_formats
 from .expression import Expr
 from .nest import Compute, Step
-from .program import Place, Program, Slot, TreeStep
-from .tree import Each, LoopTree, TreeTensor
+from .program import Program, Slot
+from .tree import Each, TreeTensor
 from .tree_steps import operand_loads, operand_tensors, with_steps
 
 _ARGS = {
@@ -189,10 +188,11 @@ class ConvolutionProblem:
             computed,
             operands,
             self._slots(computed),
+            self.terms,
             self.moved_bytes + self.terms // _TERMS_PER_BYTE,
             self.is_wide,
         )
-        return self._with_sums(work.program())
+        return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
 
     def _operands(self, computed: Computation) -> tuple[TreeTensor, ...]:
         if self.direction != "forward":
@@ -222,16 +222,3 @@ class ConvolutionProblem:
             return with_steps(total, compute, loads, lambda _: written.load(*index))
 
         return result
-
-    def _with_sums(self, program: Program) -> Program:
-        """The program with the sums that are the gradient of the bias."""
-        if not self.outputs():
-            return program
-        md = self.tensors[2]
-        result, bias = TreeTensor.of_desc("result", md), TreeTensor.of_desc("bias", self.bias)
-        tree = LoopTree((result, bias), sums_tree(result, md.dims[1], bias)).verify()
-        number = len(program.slots)
-        read = next(i for i, slot in enumerate(program.slots) if slot.arg == _ARGS[self.direction][2])
-        step = TreeStep(tree, (Place(read), Place(number)), md.size)
-        slots = (*program.slots, Slot(ARG_DIFF_BIAS, is_written=True))
-        return replace(program, slots=slots, steps=(*program.steps, step)).verify()

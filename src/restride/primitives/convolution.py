@@ -18,7 +18,6 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.convolution_problem import ConvolutionProblem
-from ..targets.isa import host_isa
 from .convolution_arguments import (
     BackwardDataArguments,
     BackwardWeightsArguments,
@@ -27,7 +26,7 @@ from .convolution_arguments import (
     completed,
     shown,
 )
-from .convolution_shapes import check_shapes, check_types, check_weight_scales, parse_spatial
+from .convolution_shapes import check_shapes, check_types, check_weight_scales, kernel_block, parse_spatial
 from .forms import Form
 from .parse import parse_attr
 from .pointwise import (
@@ -55,7 +54,6 @@ __all__ = [
 
 _ALGORITHMS = ("direct", "auto")
 _NO_DESC = MemoryDesc()
-_WIDE_VECTOR = 64
 _WRITTEN = {"forward": "dst", "backward_data": "diff_src", "backward_weights": "diff_weights"}
 
 
@@ -138,7 +136,7 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
                 spatial.strides,
                 tuple(each + 1 for each in spatial.dilates),
                 spatial.padding_l,
-                16 if host_isa().vector_bytes >= _WIDE_VECTOR else 8,
+                kernel_block(),
             )
         )
         problem = replace(problem, attr=self._checked_attr(what, arguments, problem))
@@ -152,7 +150,7 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
             return check_attributes(what, attr)
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
         source, weights, result = problem.tensors
-        check_weight_scales(what, attr, weights, has_groups=weights.ndims > source.ndims)
+        check_weight_scales(what, attr, has_groups=weights.ndims > source.ndims)
         check_attr_of(what, attr, {ARG_SRC: source, ARG_WEIGHTS: weights, ARG_DST: result})
         return attr
 

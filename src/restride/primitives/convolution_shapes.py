@@ -11,11 +11,13 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
+from ..targets.isa import host_isa
 from .convolution_arguments import ConvolutionArguments
 
 Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
 _BYTES = (DataType.s8, DataType.u8)
+_WIDE_VECTOR = 64
 
 
 class Spatial(NamedTuple):
@@ -137,24 +139,40 @@ def check_types(what: str, direction: str, named: Mapping[str, MemoryDesc], bias
     )
 
 
-def check_weight_scales(what: str, attr: Attr, weights: MemoryDesc, *, has_groups: bool) -> None:
+def check_weight_scales(what: str, attr: Attr, *, has_groups: bool) -> None:
     """Raise Unimplemented for scales and zero points that are no numbers for outputs or for all."""
-    per_output = 3 if has_groups else 1
-    for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, per_output)), (ARG_DST, (0, 2))):
-        scale = attr.scale_of(arg)
-        if scale is not None and (scale.mask not in masks or scale.groups):
-            raise Unimplemented(
-                f"{what}: scales of mask {scale.mask}",
-                code="RS-R26",
-                where=f"weights {weights}; attr {attr.verbose_str()}",
-                why=f"here masks are {' or '.join(map(str, masks))}",
-                hint="one scale for all, or for weights one for each output channel",
-            )
-    if attr.zero_point_of(ARG_SRC) is not None or attr.zero_point_of(ARG_WEIGHTS) is not None:
-        raise Unimplemented(
-            f"{what}: zero points of what is multiplied",
-            code="RS-R26",
-            where=f"attr {attr.verbose_str()}",
-            why="sums of products take source and weights as they are",
-            hint="reorder them to values without a zero point first",
-        )
+    for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 3 if has_groups else 1)), (ARG_DST, (0, 2))):
+        check_scale_mask(what, attr, arg, masks)
+    check_no_zero_points(what, attr)
+
+
+def check_scale_mask(what: str, attr: Attr, arg: int, masks: tuple[int, ...]) -> None:
+    """Raise Unimplemented for a scale of an argument whose mask is none of these, or which has groups."""
+    scale = attr.scale_of(arg)
+    if scale is None or (scale.mask in masks and not scale.groups):
+        return
+    raise Unimplemented(
+        f"{what}: scales of mask {scale.mask}",
+        code="RS-R26",
+        where=f"attr {attr.verbose_str()}",
+        why=f"for this argument masks are {' or '.join(map(str, masks))}, without groups",
+        hint="give one scale for all; weights may have one for each output",
+    )
+
+
+def check_no_zero_points(what: str, attr: Attr) -> None:
+    """Raise Unimplemented for zero points of what is multiplied."""
+    if attr.zero_point_of(ARG_SRC) is None and attr.zero_point_of(ARG_WEIGHTS) is None:
+        return
+    raise Unimplemented(
+        f"{what}: zero points of what is multiplied",
+        code="RS-R26",
+        where=f"attr {attr.verbose_str()}",
+        why="sums of products take source and weights as they are",
+        hint="reorder them to values without a zero point first",
+    )
+
+
+def kernel_block() -> int:
+    """The channels of a block that kernels of this machine want: 16 where vectors have 64 bytes, else 8."""
+    return 16 if host_isa().vector_bytes >= _WIDE_VECTOR else 8

@@ -1,0 +1,167 @@
+"""The problem of an inner product, forward or backward, and the program that does it.
+
+    forward           dst[n, o] = saturate(post-ops(scales * sum of src[n, ...] * weights[o, ...] + bias[o]))
+    backward data     diff_src[n, ...] = sum over o of diff_dst[n, o] * weights[o, ...]
+    backward weights  diff_weights[o, ...] = sum over n of diff_dst[n, o] * src[n, ...]
+                      diff_bias[o] = sum over n of diff_dst[n, o]
+
+A source has channels and may have spatial dims; weights have the same, and outputs in place of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+
+from ..desc.arguments import (
+    ARG_ATTR_SCALES,
+    ARG_BIAS,
+    ARG_DIFF_BIAS,
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_WEIGHTS,
+    ARG_DST,
+    ARG_SRC,
+    ARG_WEIGHTS,
+)
+from ..desc.attr import Attr
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from .computation import NOTHING, Computation, ComputationWriter
+from .contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
+from .expression import Ref, TreeAxis, index_of
+from .nest import Compute, Step
+from .program import Program, Slot
+from .tree import Each, TreeTensor, fold_over
+from .tree_steps import operand_loads, operand_tensors, with_steps
+
+NAMES = ("src", "weights", "dst")
+_ARGS = {
+    "forward": (ARG_SRC, ARG_WEIGHTS, ARG_DST),
+    "backward_data": (ARG_DIFF_SRC, ARG_WEIGHTS, ARG_DIFF_DST),
+    "backward_weights": (ARG_SRC, ARG_DIFF_WEIGHTS, ARG_DIFF_DST),
+}
+_WRITTEN = {"forward": 2, "backward_data": 0, "backward_weights": 1}
+_LETTERS = "abcdefghijkl"
+# Multiply-adds that take as long as to move a byte.
+_TERMS_PER_BYTE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class InnerProductProblem:
+    """What to multiply: equal problems share an executable.
+
+    `tensors`: source, weights and destination, or their gradients, as `direction` says. `block`: the outputs
+    of a block that kernels want. `bias` is the zero descriptor where there is none.
+    """
+
+    direction: str
+    tensors: tuple[MemoryDesc, MemoryDesc, MemoryDesc]
+    bias: MemoryDesc
+    block: int
+    attr: Attr = field(default_factory=Attr)
+
+    def structure(self) -> InnerProductProblem:
+        """The problem without the values of its attributes."""
+        structure = structure_of(self.attr)
+        return self if structure is self.attr else replace(self, attr=structure)
+
+    @property
+    def dst(self) -> MemoryDesc:
+        """What is written."""
+        return self.tensors[_WRITTEN[self.direction]]
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """The gradient of the bias, beside that of the weights."""
+        has_sums = self.direction == "backward_weights" and not self.bias.is_zero()
+        return {ARG_DIFF_BIAS: self.bias} if has_sums else {}
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, each element once."""
+        return sum(md.size for md in self.tensors)
+
+    @property
+    def terms(self) -> int:
+        """How many products are added up in all."""
+        source, weights, _ = self.tensors
+        return prod(source.dims) * weights.dims[0]
+
+    @property
+    def is_wide(self) -> bool:
+        """True where all is computed as doubles, as sums of integers are exact in them."""
+        is_integral = self.direction == "forward" and all(md.data_type.is_integral for md in self.tensors[:2])
+        return is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
+
+    def preferred(self) -> dict[str, MemoryDesc]:
+        """The descriptors that kernels want: forward, outputs in blocks; else all of them row-major."""
+        source, weights, result = self.tensors
+        letters = _LETTERS[: source.ndims]
+        tag = f"A{letters[1:]}{self.block}a" if self.direction == "forward" else letters
+        return {
+            "src": MemoryDesc(source.dims, source.data_type),
+            "weights": MemoryDesc(weights.dims, weights.data_type, tag),
+            "dst": MemoryDesc(result.dims, result.data_type),
+        }
+
+    def computation(self) -> Computation:
+        """The chain on each sum: scales, bias, post-ops."""
+        if self.direction != "forward":
+            return NOTHING
+        has_bias = not self.bias.is_zero()
+        writer = ComputationWriter(self.dst.dims, is_wide=self.is_wide, sources=int(has_bias))
+        writer.factor("mul", self.attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
+        weights = self.attr.scale_of(ARG_WEIGHTS)
+        if weights is not None:
+            # One for each output: the second dim of the destination.
+            own = weights if weights.mask == 0 else replace(weights, mask=2)
+            writer.factor("mul", own, ARG_ATTR_SCALES | ARG_WEIGHTS)
+        if has_bias:
+            writer.combine(Step("add", operand=0), None, ARG_BIAS, self.dst.dims)
+        writer.finish(self.attr)
+        return writer.computation()
+
+    def program(self) -> Program:
+        """The program: moves into formats that have vectors, the loops, moves back."""
+        computed, is_forward = self.computation(), self.direction == "forward"
+        has_bias = is_forward and not self.bias.is_zero()
+        bias = [channel_operand(self.bias, 2)] if has_bias else []
+        operands = operand_tensors([*bias, *computed.tensors], self.dst.dims) if is_forward else ()
+        slots = (Slot(ARG_BIAS, span=self.bias.extent_range()),) if has_bias else ()
+        roles = [TensorRole(*each) for each in zip(NAMES, _ARGS[self.direction], self.tensors, strict=True)]
+        written = roles.pop(_WRITTEN[self.direction])
+        first, second = roles
+        work = ContractionWork(
+            (first, second),
+            written,
+            partial(_loops, computed.compute, operands, written.name),
+            self.preferred(),
+            computed,
+            operands,
+            (*slots, *computed.slots()),
+            self.terms,
+            self.moved_bytes + self.terms // _TERMS_PER_BYTE,
+            self.is_wide,
+        )
+        return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
+
+
+def _loops(
+    compute: Compute, operands: tuple[TreeTensor, ...], written: str, tensors: Mapping[str, TreeTensor]
+) -> tuple[Each, ...]:
+    src, weights, dst = (tensors[name] for name in NAMES)
+    n, o = TreeAxis("n", dst.sizes[0]), TreeAxis("o", dst.sizes[1])
+    rest = tuple(TreeAxis(f"i{d}", size) for d, size in enumerate(src.sizes[1:]))
+    elements = {
+        "src": ((n, *rest), (o,), dst.load(n, o) * weights.load(o, *rest)),
+        "weights": ((o, *rest), (n,), dst.load(n, o) * src.load(n, *rest)),
+        "dst": ((n, o), rest, src.load(n, *rest) * weights.load(o, *rest)),
+    }
+    axes, summed, term = elements[written]
+    target, index = tensors[written], index_of(*axes)
+    value = with_steps(Ref("total"), compute, operand_loads(operands, index), lambda _: target.load(*index))
+    inner = Each(summed, (fold_over("sum", "total", term),))
+    return (Each(axes, (inner, target.store(index, value))),)

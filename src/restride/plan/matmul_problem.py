@@ -1,0 +1,125 @@
+"""The problem of a product of matrices, and the program that does it.
+
+    dst[..., m, n] = saturate(post-ops(scales * sum over k of src[..., m, k] * weights[..., k, n] + bias))
+
+Batch dims of 1 are repeated. Sums are of f32; of integers exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+
+from ..desc.arguments import ARG_ATTR_SCALES, ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ..desc.attr import Attr
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from .computation import Computation, ComputationWriter
+from .contraction_program import ContractionWork, TensorRole
+from .expression import Ref, TreeAxis, index_of
+from .nest import Compute, Step
+from .program import Program, Slot
+from .reorder import TensorOperand
+from .tree import Each, TreeTensor, fold_over
+from .tree_steps import operand_loads, operand_tensors, with_steps
+
+_LETTERS = "abcdefghijkl"
+# Multiply-adds that take as long as to move a byte.
+_TERMS_PER_BYTE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulProblem:
+    """What to multiply: equal problems share an executable. `block`: columns of a block that kernels want.
+
+    `bias` is the zero descriptor where there is none; else it has the rank of `dst`, and 1 where it is
+    repeated.
+    """
+
+    src: MemoryDesc
+    weights: MemoryDesc
+    bias: MemoryDesc
+    dst: MemoryDesc
+    block: int
+    attr: Attr = field(default_factory=Attr)
+
+    def structure(self) -> MatmulProblem:
+        """The problem without the values of its attributes."""
+        structure = structure_of(self.attr)
+        return self if structure is self.attr else replace(self, attr=structure)
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """Nothing is written beside the destination."""
+        return {}
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, each element once."""
+        return self.src.size + self.weights.size + self.dst.size
+
+    @property
+    def terms(self) -> int:
+        """How many products are added up in all."""
+        return prod(self.dst.dims) * self.src.dims[-1]
+
+    @property
+    def is_wide(self) -> bool:
+        """True where all is computed as doubles, as sums of integers are exact in them."""
+        is_integral = all(md.data_type.is_integral for md in (self.src, self.weights))
+        return is_integral or DataType.f64 in {md.data_type for md in (self.src, self.weights, self.dst)}
+
+    def preferred(self) -> dict[str, MemoryDesc]:
+        """The descriptors that kernels want: weights in blocks of columns, the others row-major."""
+        batch = _LETTERS[: self.dst.ndims - 2]
+        k, n = tuple(_LETTERS[self.dst.ndims - 2 : self.dst.ndims])
+        tag = f"{batch}{n.upper()}{k}{self.block}{n}"
+        return {
+            "src": MemoryDesc(self.src.dims, self.src.data_type),
+            "weights": MemoryDesc(self.weights.dims, self.weights.data_type, tag),
+            "dst": MemoryDesc(self.dst.dims, self.dst.data_type),
+        }
+
+    def computation(self) -> Computation:
+        """The chain on each sum: scales, bias, post-ops."""
+        has_bias = not self.bias.is_zero()
+        writer = ComputationWriter(self.dst.dims, is_wide=self.is_wide, sources=int(has_bias))
+        writer.factor("mul", self.attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
+        writer.factor("mul", self.attr.scale_of(ARG_WEIGHTS), ARG_ATTR_SCALES | ARG_WEIGHTS)
+        if has_bias:
+            writer.combine(Step("add", operand=0), None, ARG_BIAS, self.dst.dims)
+        writer.finish(self.attr)
+        return writer.computation()
+
+    def program(self) -> Program:
+        """The program: moves into formats that have vectors, the loops, moves back."""
+        computed = self.computation()
+        bias = [] if self.bias.is_zero() else [TensorOperand.of_desc(self.bias)]
+        operands = operand_tensors([*bias, *computed.tensors], self.dst.dims)
+        slots = [] if self.bias.is_zero() else [Slot(ARG_BIAS, span=self.bias.extent_range())]
+        return ContractionWork(
+            (TensorRole("src", ARG_SRC, self.src), TensorRole("weights", ARG_WEIGHTS, self.weights)),
+            TensorRole("dst", ARG_DST, self.dst),
+            partial(_loops, computed.compute, operands, self.src.dims[-1]),
+            self.preferred(),
+            computed,
+            operands,
+            (*slots, *computed.slots()),
+            self.terms,
+            self.moved_bytes + self.terms // _TERMS_PER_BYTE,
+            self.is_wide,
+        ).program()
+
+
+def _loops(
+    compute: Compute, operands: tuple[TreeTensor, ...], count: int, tensors: Mapping[str, TreeTensor]
+) -> tuple[Each, ...]:
+    src, weights, dst = (tensors[name] for name in ("src", "weights", "dst"))
+    *batch, m, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
+    k = TreeAxis("k", count)
+    summed = Each((k,), (fold_over("sum", "total", src.load(*batch, m, k) * weights.load(*batch, k, n)),))
+    index = index_of(*batch, m, n)
+    value = with_steps(Ref("total"), compute, operand_loads(operands, index), lambda _: dst.load(*index))
+    return (Each((*batch, m, n), (summed, dst.store(index, value))),)
