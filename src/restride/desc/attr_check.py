@@ -9,12 +9,12 @@ from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
 from .arguments import spelled
 from .attr import Attr
-from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, Factor, fits_extents
+from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS, Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
 from .post_ops import BinaryOp, PostOp, SumOp
 
-_NAMES = {ARG_SRC: "src", ARG_SRC_1: "src1", ARG_DST: "dst"}
+_NAMES = {ARG_SRC: "src", ARG_SRC_1: "src1", ARG_WEIGHTS: "weights", ARG_DST: "dst"}
 
 
 def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:

@@ -20,6 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 ARG_SRC, ARG_DST = 1, 17
 """The arguments of a reorder (P14). Only they have zero points, and in a reorder scales (R26)."""
 ARG_SRC_1 = 2
+ARG_WEIGHTS = 33
 """The second source of a binary operation, which has scales."""
 ARG_MULTIPLE_SRC, MOST_SOURCES = 1024, 1024
 """Source i of a concat or a sum is argument `ARG_MULTIPLE_SRC + i`; those of a concat have scales."""
@@ -110,7 +111,7 @@ def is_neutral(factor: Factor | None) -> bool:
 # Attributes as a frozen value, by which primitives are found, and their text in verbose lines (R22–R33).
 
 Factors = tuple[tuple[int, Factor], ...]
-_NAMES = {ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_DST: "dst"}
+_NAMES = {ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_WEIGHTS: "wei", ARG_DST: "dst"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from .attr_value import (
     ARG_MULTIPLE_SRC,
     ARG_SRC,
     ARG_SRC_1,
+    ARG_WEIGHTS,
     MOST_SOURCES,
     SCALE_TYPES,
     ZERO_POINT_TYPES,
@@ -81,11 +82,14 @@ def parse_arg(call: str, arg: object) -> int:
 
 
 def parse_scaled(call: str, arg: object) -> int:
-    """The number of an argument of a reorder, or of a source of a concat or of a binary operation. Others as
-    `parse_operand`.
+    """The number of an argument of a reorder, of weights, or of a source of a concat or a binary operation.
+
+    Others as `parse_operand`.
     """
     number = parse_arg(call, arg)
-    is_source = number == ARG_SRC_1 or ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
+    is_source = (
+        number in (ARG_SRC_1, ARG_WEIGHTS) or ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
+    )
     return number if is_source else parse_operand(call, number)
 
 
@@ -97,8 +101,8 @@ def parse_operand(call: str, arg: object) -> int:
     raise Unimplemented(
         f"{call}: arg is {short_repr(number)}",
         code="RS-R26",
-        why="only the source and the destination have scales and zero points (R26)",
-        hint="use rs.ARG_SRC (1) or rs.ARG_DST (17)",
+        why="only sources, weights and the destination have scales and zero points (R26)",
+        hint="use rs.ARG_SRC (1), rs.ARG_WEIGHTS (33) or rs.ARG_DST (17)",
     )
 
 

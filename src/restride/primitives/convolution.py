@@ -19,10 +19,10 @@ from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.convolution_problem import ConvolutionProblem
 from .convolution_arguments import (
-    BackwardDataArguments,
-    BackwardWeightsArguments,
     ConvolutionArguments,
-    ForwardArguments,
+    ConvolutionDataArguments,
+    ConvolutionForwardArguments,
+    ConvolutionWeightsArguments,
     completed,
     shown,
 )
@@ -60,9 +60,9 @@ _WRITTEN = {"forward": "dst", "backward_data": "diff_src", "backward_weights": "
 class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
     """What all directions of convolutions and deconvolutions share."""
 
-    direction: ClassVar[str]
-    is_transposed: ClassVar[bool]
-    made: ClassVar[type[ConvolutionArguments]]
+    _direction: ClassVar[str]
+    _is_transposed: ClassVar[bool]
+    _made: ClassVar[type[ConvolutionArguments]]
 
     __slots__ = ("_padding_r",)
     _padding_r: tuple[int, ...]
@@ -72,7 +72,7 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
         self._padding_r = ()
 
     def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        args, named = completed(self.made, *hint_moved(args, named, len(args)))
+        args, named = completed(self._made, *hint_moved(args, named, len(args)))
         return self.form.of(args, named)
 
     def _copied(self) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
 
     def get_kind(self) -> str:
         """The primitive kind: "convolution" or "deconvolution"."""
-        return "deconvolution" if self.is_transposed else "convolution"
+        return "deconvolution" if self._is_transposed else "convolution"
 
     def get_algorithm(self) -> str:
         """The algorithm: "convolution_direct", or "deconvolution_direct"."""
@@ -111,9 +111,9 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
         return problem
 
     def _parsed_kind(self, arguments: ConvolutionArguments) -> PropKind:
-        if self.direction == "forward":
+        if self._direction == "forward":
             return parse_forward_kind(self.form.what, arguments.prop_kind)
-        return PropKind[self.direction]
+        return PropKind[self._direction]
 
     def _problem(
         self, what: str, arguments: ConvolutionArguments
@@ -123,14 +123,14 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
         named = {name: check_open(what, name, md) for name, md in arguments.tensors.items()}
         bias = _NO_DESC if arguments.bias is None else check_open(what, "bias", arguments.bias)
         spatial = parse_spatial(what, arguments, next(iter(named.values())).ndims)
-        check_shapes(what, named, bias, spatial, is_transposed=self.is_transposed)
-        check_types(what, self.direction, named, bias)
+        check_shapes(what, named, bias, spatial, is_transposed=self._is_transposed)
+        check_types(what, self._direction, named, bias)
         self._padding_r = spatial.padding_r
         source, weights, result = named.values()
         problem = _resolved(
             ConvolutionProblem(
-                self.direction,
-                self.is_transposed,
+                self._direction,
+                self._is_transposed,
                 (source, weights, result),
                 MemoryDesc(bias.dims, bias.data_type) if bias.format_kind == "any" else bias,
                 spatial.strides,
@@ -140,13 +140,13 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
             )
         )
         problem = replace(problem, attr=self._checked_attr(what, arguments, problem))
-        check_written(what, _WRITTEN[self.direction], problem.dst)
+        check_written(what, _WRITTEN[self._direction], problem.dst)
         self._check_hint(what, arguments, problem)
         return problem, self._by_argument(problem)
 
     def _checked_attr(self, what: str, arguments: ConvolutionArguments, problem: ConvolutionProblem) -> Attr:
         attr = parse_attr(what, arguments.attr)
-        if self.direction != "forward":
+        if self._direction != "forward":
             return check_attributes(what, attr)
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
         source, weights, result = problem.tensors
@@ -155,7 +155,7 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
         return attr
 
     def _check_hint(self, what: str, arguments: ConvolutionArguments, problem: ConvolutionProblem) -> None:
-        kind = DeconvolutionForwardPrimitiveDesc if self.is_transposed else ConvolutionForwardPrimitiveDesc
+        kind = DeconvolutionForwardPrimitiveDesc if self._is_transposed else ConvolutionForwardPrimitiveDesc
         hint = parse_hint(what, arguments.hint_pd, kind)
         if not isinstance(hint, ConvolutionPrimitiveDesc):
             return
@@ -173,10 +173,10 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
 
     def _by_argument(self, problem: ConvolutionProblem) -> dict[int, MemoryDesc]:
         source, weights, result = problem.tensors
-        if self.direction == "forward":
+        if self._direction == "forward":
             bias = {} if problem.bias.is_zero() else {ARG_BIAS: problem.bias}
             return {ARG_SRC: source, ARG_WEIGHTS: weights, **bias, ARG_DST: result}
-        if self.direction == "backward_data":
+        if self._direction == "backward_data":
             return {ARG_WEIGHTS: weights, ARG_DIFF_DST: result, ARG_DIFF_SRC: source}
         return {ARG_SRC: source, ARG_DIFF_DST: result, ARG_DIFF_WEIGHTS: weights}
 
@@ -210,8 +210,15 @@ class ConvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """
 
-    kind, direction, is_transposed, made = "ConvolutionForward", "forward", False, ForwardArguments
-    form = Form("ConvolutionForward.PrimitiveDesc", shown(ForwardArguments), ForwardArguments)
+    kind, _direction, _is_transposed, _made = (
+        "ConvolutionForward",
+        "forward",
+        False,
+        ConvolutionForwardArguments,
+    )
+    form = Form(
+        "ConvolutionForward.PrimitiveDesc", shown(ConvolutionForwardArguments), ConvolutionForwardArguments
+    )
     __signature__ = form.shown
     __slots__ = ()
 
@@ -223,13 +230,15 @@ class ConvolutionBackwardDataPrimitiveDesc(ConvolutionPrimitiveDesc):
     hint_pd=None, attr=None, allow_empty=False)`; the rest as in the forward step.
     """
 
-    kind, direction, is_transposed, made = (
+    kind, _direction, _is_transposed, _made = (
         "ConvolutionBackwardData",
         "backward_data",
         False,
-        BackwardDataArguments,
+        ConvolutionDataArguments,
     )
-    form = Form("ConvolutionBackwardData.PrimitiveDesc", shown(BackwardDataArguments), BackwardDataArguments)
+    form = Form(
+        "ConvolutionBackwardData.PrimitiveDesc", shown(ConvolutionDataArguments), ConvolutionDataArguments
+    )
     __signature__ = form.shown
     __slots__ = ()
 
@@ -241,14 +250,16 @@ class ConvolutionBackwardWeightsPrimitiveDesc(ConvolutionPrimitiveDesc):
     padding_r, hint_pd=None, attr=None, allow_empty=False)`; the rest as in the forward step.
     """
 
-    kind, direction, is_transposed, made = (
+    kind, _direction, _is_transposed, _made = (
         "ConvolutionBackwardWeights",
         "backward_weights",
         False,
-        BackwardWeightsArguments,
+        ConvolutionWeightsArguments,
     )
     form = Form(
-        "ConvolutionBackwardWeights.PrimitiveDesc", shown(BackwardWeightsArguments), BackwardWeightsArguments
+        "ConvolutionBackwardWeights.PrimitiveDesc",
+        shown(ConvolutionWeightsArguments),
+        ConvolutionWeightsArguments,
     )
     __signature__ = form.shown
     __slots__ = ()
@@ -261,8 +272,15 @@ class DeconvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
     the destination: `dst = (src - 1) * stride + (kernel - 1) * (dilate + 1) + 1 - padding_l - padding_r`.
     """
 
-    kind, direction, is_transposed, made = "DeconvolutionForward", "forward", True, ForwardArguments
-    form = Form("DeconvolutionForward.PrimitiveDesc", shown(ForwardArguments), ForwardArguments)
+    kind, _direction, _is_transposed, _made = (
+        "DeconvolutionForward",
+        "forward",
+        True,
+        ConvolutionForwardArguments,
+    )
+    form = Form(
+        "DeconvolutionForward.PrimitiveDesc", shown(ConvolutionForwardArguments), ConvolutionForwardArguments
+    )
     __signature__ = form.shown
     __slots__ = ()
 
@@ -273,14 +291,14 @@ class DeconvolutionBackwardDataPrimitiveDesc(ConvolutionPrimitiveDesc):
     As `rs.ConvolutionBackwardData.PrimitiveDesc`.
     """
 
-    kind, direction, is_transposed, made = (
+    kind, _direction, _is_transposed, _made = (
         "DeconvolutionBackwardData",
         "backward_data",
         True,
-        BackwardDataArguments,
+        ConvolutionDataArguments,
     )
     form = Form(
-        "DeconvolutionBackwardData.PrimitiveDesc", shown(BackwardDataArguments), BackwardDataArguments
+        "DeconvolutionBackwardData.PrimitiveDesc", shown(ConvolutionDataArguments), ConvolutionDataArguments
     )
     __signature__ = form.shown
     __slots__ = ()
@@ -292,16 +310,16 @@ class DeconvolutionBackwardWeightsPrimitiveDesc(ConvolutionPrimitiveDesc):
     As `rs.ConvolutionBackwardWeights.PrimitiveDesc`.
     """
 
-    kind, direction, is_transposed, made = (
+    kind, _direction, _is_transposed, _made = (
         "DeconvolutionBackwardWeights",
         "backward_weights",
         True,
-        BackwardWeightsArguments,
+        ConvolutionWeightsArguments,
     )
     form = Form(
         "DeconvolutionBackwardWeights.PrimitiveDesc",
-        shown(BackwardWeightsArguments),
-        BackwardWeightsArguments,
+        shown(ConvolutionWeightsArguments),
+        ConvolutionWeightsArguments,
     )
     __signature__ = form.shown
     __slots__ = ()

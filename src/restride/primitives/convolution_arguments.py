@@ -14,7 +14,7 @@ from .forms import signature
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class ForwardArguments(NamedTuple):
+class ConvolutionForwardArguments(NamedTuple):
     """Of a forward primitive descriptor."""
 
     engine: Any
@@ -41,7 +41,7 @@ class ForwardArguments(NamedTuple):
         return {"src": self.src, "weights": self.weights, "dst": self.dst}
 
 
-class BackwardDataArguments(NamedTuple):
+class ConvolutionDataArguments(NamedTuple):
     """Of a primitive descriptor that writes the gradient of the source."""
 
     engine: Any
@@ -72,7 +72,7 @@ class BackwardDataArguments(NamedTuple):
         return {"diff_src": self.diff_src, "weights": self.weights, "diff_dst": self.diff_dst}
 
 
-class BackwardWeightsArguments(NamedTuple):
+class ConvolutionWeightsArguments(NamedTuple):
     """Of a primitive descriptor that writes the gradients of weights and bias."""
 
     engine: Any
@@ -105,7 +105,7 @@ class BackwardWeightsArguments(NamedTuple):
         return {"src": self.src, "diff_weights": self.diff_weights, "diff_dst": self.diff_dst}
 
 
-ConvolutionArguments = ForwardArguments | BackwardDataArguments | BackwardWeightsArguments
+ConvolutionArguments = ConvolutionForwardArguments | ConvolutionDataArguments | ConvolutionWeightsArguments
 
 
 def shown(made: type[ConvolutionArguments]) -> Signature:

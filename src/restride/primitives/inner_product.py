@@ -41,7 +41,7 @@ _NO_DESC = MemoryDesc()
 _WRITTEN = {"forward": "dst", "backward_data": "diff_src", "backward_weights": "diff_weights"}
 
 
-class _ForwardArguments(NamedTuple):
+class _ProductForwardArguments(NamedTuple):
     """The arguments of a forward primitive descriptor."""
 
     engine: Any
@@ -54,7 +54,7 @@ class _ForwardArguments(NamedTuple):
     allow_empty: bool = False
 
 
-class _BackwardDataArguments(NamedTuple):
+class _ProductDataArguments(NamedTuple):
     """The arguments of a primitive descriptor that writes the gradient of the source."""
 
     engine: Any
@@ -66,7 +66,7 @@ class _BackwardDataArguments(NamedTuple):
     allow_empty: bool = False
 
 
-class _BackwardWeightsArguments(NamedTuple):
+class _ProductWeightsArguments(NamedTuple):
     """The arguments of a primitive descriptor that writes the gradients of weights and bias."""
 
     engine: Any
@@ -82,13 +82,13 @@ class _BackwardWeightsArguments(NamedTuple):
 class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
     """What all directions share."""
 
-    direction: ClassVar[str]
+    _direction: ClassVar[str]
 
     __slots__ = ()
 
     def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         args, named = hint_moved(args, named, len(args))
-        bias = {"forward": 4, "backward_data": len(args), "backward_weights": 3}[self.direction]
+        bias = {"forward": 4, "backward_data": len(args), "backward_weights": 3}[self._direction]
         if len(args) > bias and not {"dst", "diff_dst", "bias", "diff_bias"} & set(named):
             has_target = len(args) > bias + 1 and isinstance(args[bias + 1], MemoryDesc)
             args = args if has_target else (*args[:bias], None, *args[bias:])
@@ -96,16 +96,16 @@ class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
 
     def _copied(self) -> tuple[Any, ...]:
         made = self._made_of._replace(attr=self.get_primitive_attr())
-        return tuple(made if self.direction == "forward" else made._replace(hint_pd=None))
+        return tuple(made if self._direction == "forward" else made._replace(hint_pd=None))
 
     def get_kind(self) -> str:
         """The primitive kind: "inner_product"."""
         return "inner_product"
 
     def _parsed_kind(self, arguments: Any) -> PropKind:
-        if self.direction == "forward":
+        if self._direction == "forward":
             return parse_forward_kind(self.form.what, arguments.prop_kind)
-        return PropKind[self.direction]
+        return PropKind[self._direction]
 
     def _problem(self, what: str, arguments: Any) -> tuple[InnerProductProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
@@ -113,15 +113,15 @@ class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
             "forward": ("src", "weights", "dst"),
             "backward_data": ("diff_src", "weights", "diff_dst"),
             "backward_weights": ("src", "diff_weights", "diff_dst"),
-        }[self.direction]
+        }[self._direction]
         named = {name: check_open(what, name, getattr(arguments, name)) for name in names}
         given = getattr(arguments, "bias", None) or getattr(arguments, "diff_bias", None)
         bias = _NO_DESC if given is None else check_open(what, "bias", given)
         _check_shapes(what, named, bias)
-        check_types(what, self.direction, named, bias)
+        check_types(what, self._direction, named, bias)
         source, weights, result = named.values()
         plain = MemoryDesc(bias.dims, bias.data_type) if bias.format_kind == "any" else bias
-        problem = InnerProductProblem(self.direction, (source, weights, result), plain, kernel_block())
+        problem = InnerProductProblem(self._direction, (source, weights, result), plain, kernel_block())
         wanted = problem.preferred()
         source, weights, result = (
             wanted[name] if md.format_kind == "any" else md
@@ -129,13 +129,13 @@ class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
         )
         problem = replace(problem, tensors=(source, weights, result))
         problem = replace(problem, attr=self._checked_attr(what, arguments, problem))
-        check_written(what, _WRITTEN[self.direction], problem.dst)
+        check_written(what, _WRITTEN[self._direction], problem.dst)
         self._check_hint(what, arguments, problem)
         return problem, self._by_argument(problem)
 
     def _checked_attr(self, what: str, arguments: Any, problem: InnerProductProblem) -> Attr:
         attr = parse_attr(what, arguments.attr)
-        if self.direction != "forward":
+        if self._direction != "forward":
             return check_attributes(what, attr)
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
         check_no_zero_points(what, attr)
@@ -146,7 +146,7 @@ class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
         return attr
 
     def _check_hint(self, what: str, arguments: Any, problem: InnerProductProblem) -> None:
-        if self.direction == "forward":
+        if self._direction == "forward":
             return
         hint = parse_hint(what, arguments.hint_pd, InnerProductForwardPrimitiveDesc)
         if hint is None:
@@ -158,10 +158,10 @@ class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
 
     def _by_argument(self, problem: InnerProductProblem) -> dict[int, MemoryDesc]:
         source, weights, result = problem.tensors
-        if self.direction == "forward":
+        if self._direction == "forward":
             bias = {} if problem.bias.is_zero() else {ARG_BIAS: problem.bias}
             return {ARG_SRC: source, ARG_WEIGHTS: weights, **bias, ARG_DST: result}
-        if self.direction == "backward_data":
+        if self._direction == "backward_data":
             return {ARG_WEIGHTS: weights, ARG_DIFF_DST: result, ARG_DIFF_SRC: source}
         return {ARG_SRC: source, ARG_DIFF_DST: result, ARG_DIFF_WEIGHTS: weights}
 
@@ -197,13 +197,13 @@ class InnerProductForwardPrimitiveDesc(InnerProductPrimitiveDesc):
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """
 
-    kind, direction = "InnerProductForward", "forward"
+    kind, _direction = "InnerProductForward", "forward"
     form = Form(
         "InnerProductForward.PrimitiveDesc",
         signature(
             *("engine", "prop_kind", "src", "weights"), bias=None, dst=None, attr=None, allow_empty=False
         ),
-        _ForwardArguments,
+        _ProductForwardArguments,
     )
     __signature__ = form.shown
     __slots__ = ()
@@ -215,11 +215,11 @@ class InnerProductBackwardDataPrimitiveDesc(InnerProductPrimitiveDesc):
     `PrimitiveDesc(engine, diff_src, weights, diff_dst, hint_pd=None, attr=None, allow_empty=False)`.
     """
 
-    kind, direction = "InnerProductBackwardData", "backward_data"
+    kind, _direction = "InnerProductBackwardData", "backward_data"
     form = Form(
         "InnerProductBackwardData.PrimitiveDesc",
         signature(*("engine", "diff_src", "weights", "diff_dst"), hint_pd=None, attr=None, allow_empty=False),
-        _BackwardDataArguments,
+        _ProductDataArguments,
     )
     __signature__ = form.shown
     __slots__ = ()
@@ -232,7 +232,7 @@ class InnerProductBackwardWeightsPrimitiveDesc(InnerProductPrimitiveDesc):
     allow_empty=False)`; the bias may be left out by place.
     """
 
-    kind, direction = "InnerProductBackwardWeights", "backward_weights"
+    kind, _direction = "InnerProductBackwardWeights", "backward_weights"
     form = Form(
         "InnerProductBackwardWeights.PrimitiveDesc",
         signature(
@@ -243,7 +243,7 @@ class InnerProductBackwardWeightsPrimitiveDesc(InnerProductPrimitiveDesc):
             attr=None,
             allow_empty=False,
         ),
-        _BackwardWeightsArguments,
+        _ProductWeightsArguments,
     )
     __signature__ = form.shown
     __slots__ = ()
