@@ -91,10 +91,10 @@ def convert(
     src     a .npy, .npz, .safetensors or .gguf file; a folder of them, such as a checkpoint in shards, or
             its index
     dst     the file or folder to write; the end of a file's name says its format
-    rules   texts such as "*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax", or tuples of their words; what fits
+    rules   texts such as `"*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax"`, or tuples of their words; what fits
             none is copied byte for byte. `scale`: a number that multiplies, "absmax", or "minmax" for ranges
             with a zero point; found scales are for the tensor, each index of `axis`, or each `group` of so
-            many along it, and are written beside it as NAME_scale and NAME_zero_point
+            many along it, and are written beside it as `NAME_scale` and `NAME_zero_point`
     memory  what the conversion may take, whatever the size of the files: bytes, or text such as "512MiB"
     dry_run   only say what would be done
     resume    go on with what an earlier run has left, and leave what is done where this one fails
