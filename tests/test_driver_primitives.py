@@ -42,6 +42,17 @@ _LINES = (
     "--pool --dir=BWD_D --alg=avg_p --dt=bf16 mb1ic3id6kd3sd2pd1",
     "--lrn --tag=axb --mb=1 ic16_ih5_ls7beta1.0k14.2",
     "--lrn --dir=BWD_D --alg=WITHIN --dt=bf16 mb2ic5_ih6iw7",
+    "--softmax --stag=axb --axis=1 2x19x17x13",
+    "--softmax --dir=FWD_I --sdt=bf16 --ddt=u8 --attr-scales=dst:common:0.5 255x10",
+    "--softmax --dir=BWD_D --alg=LOGSOFTMAX --inplace=true 2x19x5x3",
+    "--reduction --alg=norm_lp_sum --p=2 --eps=0.5 --stag=axb 5x3x2x9:1x3x2x9",
+    "--reduction --sdt=s8 --ddt=s32 --attr-post-ops=sum+linear:2:1+add:f32 32x17x2x3:1x17x1x1",
+    "--bnorm --tag=axb --flags=CHR mb2ic17ih5",
+    "--bnorm --dir=BWD_DW --flags=CHA --dt=bf16 mb2ic17ih5",
+    "--lnorm --stat_tag=axb --ss_dt=bf16 --flags=CH 4x3x17",
+    "--lnorm --dir=BWD_DW --flags=GCH --inplace=true 30x30",
+    "--gnorm --dir=FWD_I --flags=CH --attr-post-ops=relu mb2g3ic12ih5",
+    "--gnorm --dir=BWD_DW --flags=CH mb2g3ic12ih5",
 )
 _INVALID = {
     "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
@@ -58,9 +69,29 @@ _INVALID = {
     "--binary --inplace=1 --attr-post-ops=sum 2x3:2x3": "the old destination is summed",
     "--binary 2x3:2x3:2x3": "there are two sources",
     "--prelu 2x3": "there are a source and weights",
+    "--softmax --axis=2 2x3": "there is no axis 2",
+    "--softmax --dir=BWD_D --sdt=s8 2x3": "a gradient of integers",
+    "--reduction 2x3": "there are a source and a destination",
+    "--reduction 2x3:2x2": "neither that of the source nor 1",
+    "--reduction --alg=norm_lp_sum --p=0.5 2x3:1x3": "a norm of p 0.5",
+    "--bnorm --flags=RA ic3": "two fused functions",
+    "--bnorm --dt=s8 --dir=BWD_D ic3": "a gradient of integers",
+    "--gnorm g5ic12": "5 groups of 12 channels",
     "--pool --alg=avg_np ic16_iw13ow14kw3sw1pw3": "windows in the padding alone",
 }
-_SMOKE = ("concat", "sum", "eltwise", "binary", "prelu", "pool", "lrn")
+_SMOKE = (
+    "concat",
+    "sum",
+    "eltwise",
+    "binary",
+    "prelu",
+    "pool",
+    "lrn",
+    "softmax",
+    "reduction",
+    "bnorm",
+    "lnorm",
+)
 
 
 def _tests(line: str) -> tuple[Test, ...]:

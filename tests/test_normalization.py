@@ -278,6 +278,15 @@ def test_gradients_of_root_mean_squares(engine):
     np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SRC]), wanted, rtol=2e-4, atol=2e-4)
 
 
+def test_statistics_of_layers_lie_as_their_descriptor_says():
+    engine, make = rs.Engine("cpu"), rs.LayerNormalizationForward.PrimitiveDesc
+    for stat, wanted in ((_md(DIMS[:-1], "any"), _md(DIMS[:-1], "abc")), (_md(DIMS[:-1], "acb"),) * 2):
+        pd = make(engine, "forward_training", _md(), _md(), stat, EPS, "none")
+        assert pd.mean_desc() == wanted
+    # As C++ has it, the descriptor may be left out.
+    assert make(engine, "forward_training", _md(), _md(), EPS, "none").mean_desc() == _md(DIMS[:-1], "abc")
+
+
 # --- descriptors --------------------------------------------------------------------------------------------
 
 

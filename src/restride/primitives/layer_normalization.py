@@ -60,8 +60,9 @@ class _LayerStatistics:
             return MemoryDesc(dims, "f32")
         stat = check_open(what, "stat", arguments.stat)
         if stat.dims == dims and stat.data_type is DataType.f32:
-            check_written(what, "stat", stat)
-            return resolved(stat, MemoryDesc(dims, "f32"))
+            chosen = resolved(stat, MemoryDesc(dims, "f32"))
+            check_written(what, "stat", chosen)
+            return chosen
         raise InvalidArguments(
             f"{what}: stat does not fit src",
             code="RS-R10",

@@ -8,10 +8,13 @@ from .primitives.binary import BINARY_DRIVER
 from .primitives.concat import CONCAT
 from .primitives.eltwise import ELTWISE_DRIVER
 from .primitives.lrn import LRN
+from .primitives.normalization import BNORM, GNORM, LNORM
 from .primitives.pool import POOL
 from .primitives.prelu import PRELU
+from .primitives.reduction import REDUCTION
 from .primitives.reorder import REORDER
 from .primitives.shuffle import SHUFFLE
+from .primitives.softmax import SOFTMAX
 from .primitives.sum import SUM
 
 _ALL = (
@@ -24,6 +27,11 @@ _ALL = (
     PRELU,
     POOL,
     LRN,
+    SOFTMAX,
+    REDUCTION,
+    BNORM,
+    LNORM,
+    GNORM,
 )
 
 DRIVERS: dict[str, Driver] = {each.case.driver: each for each in _ALL}
