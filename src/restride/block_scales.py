@@ -14,7 +14,6 @@ Scales are what a step is worth: `x` is about `scale * q`, or `scale * (q - zero
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,14 +25,15 @@ from .desc.parse import parse_bool, parse_int, parse_ints
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .foreign import plain_text
-from .grouped import Dims, GroupStep, group_extents, over, reorder_in_groups, split_in_groups
+from .frontend.results import maker_of
+from .grouped import Dims, GroupedReorder, GroupStep, group_extents, over, reorder_in_groups, split_in_groups
 from .runtime.alloc import Array
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
 
 # Bytes of a source that stay in the caches between two passes of all threads.
-_CHUNK = 2 << 20
+_CHUNK = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ _SCALE_TYPES = (
 _ENDS = {DataType.s8: (-128, 127), DataType.s4: (-8, 7), DataType.u8: (0, 255), DataType.u4: (0, 15)}
 _MIDDLE = {DataType.u8: 128, DataType.u4: 8}
 _MOST_F8 = 448.0
+_LEAST = {DataType.f16: 2.0**-24, DataType.f8_e4m3: 2.0**-9, DataType.f8_e5m2: 2.0**-16}
+"""The smallest scales but 0 of the types that do not go down to 2**-126."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +130,7 @@ class QuantizedTensor:
         """The real numbers that this stands for, as a `Memory`; `out` is written and returned."""
         engine = self.values.engine
         desc = dst if isinstance(dst, MemoryDesc) else MemoryDesc(self.dims, dtype, dst)
-        made = Memory(desc, engine) if out is None else out
+        made = _new(desc, engine) if out is None else out
         steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
         steps.append(GroupStep("mul", self.scale))
         if self.tensor_scale != 1.0:
@@ -201,15 +203,22 @@ def quantize_in_groups(
     extents = group_extents(md.dims, scaling.groups)
     tensor_scale = _tensor_scale(x, scaling)
     made = QuantizedTensor(
-        Memory(MemoryDesc(md.dims, scaling.data_type, dst), engine),
-        Memory(MemoryDesc(extents, scaling.scale_type), engine),
-        None if scaling.zero_type is None else Memory(MemoryDesc(extents, scaling.zero_type), engine),
+        _new(MemoryDesc(md.dims, scaling.data_type, dst), engine),
+        _new(MemoryDesc(extents, scaling.scale_type), engine),
+        None if scaling.zero_type is None else _new(MemoryDesc(extents, scaling.zero_type), engine),
         tensor_scale,
     )
-    for part in _chunks(x, made, scaling.groups):
-        _quantize_chunk(part, scaling, tensor_scale)
+    _quantize_chunks(x, made, scaling)
     middle = _MIDDLE.get(scaling.data_type) if made.zero_point is None else None
     return made if middle is None else replace(made, zero_point=_one_value(middle, scaling, md.ndims, engine))
+
+
+def _new(md: MemoryDesc, engine: Engine) -> Memory:
+    """A memory for results: on the CPU in the pages that results get again."""
+    if not md.nelems or engine != Engine("cpu"):
+        return Memory(md, engine)
+    made: Memory = maker_of(md, is_memory=True)()[1]
+    return made
 
 
 def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) -> Memory:
@@ -221,7 +230,7 @@ def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) ->
 
 def _quantize_by(x: Memory, data_type: DataType, dst: Any, scales: Memory) -> QuantizedTensor:
     """Quantise with scales that are there."""
-    made = QuantizedTensor(Memory(MemoryDesc(x.desc.dims, data_type, dst), x.engine), scales)
+    made = QuantizedTensor(_new(MemoryDesc(x.desc.dims, data_type, dst), x.engine), scales)
     reorder_in_groups(x, made.values, [GroupStep("div", scales), *_ends(data_type)])
     return made
 
@@ -233,67 +242,89 @@ def _ends(data_type: DataType) -> list[GroupStep]:
     return [GroupStep("clip", numbers=(-most, most))] if is_open else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """A window of a tensor and what is to be written of it."""
+class _RowWindows:
+    """Windows of a memory along its first axis: those of one length share a descriptor, and so a kernel."""
 
-    x: Memory
-    made: QuantizedTensor
+    def __init__(self, memory: Memory, group: int = 1) -> None:
+        self._memory, self._group, self._descs = memory, group, dict[int, MemoryDesc]()
+        md = memory.desc
+        self._blocks = md.layout.blocks[0]
+        self._bits = md.strides[0] * md.data_type.bits
+
+    def at(self, start: int, stop: int) -> Memory:
+        """Those indices, counted in elements of the tensor."""
+        first, count = start // self._group, (stop - start) // self._group
+        md = self._memory.desc
+        if count == md.dims[0]:
+            return self._memory
+        if count not in self._descs:
+            self._descs[count] = md.submemory_desc((count, *md.dims[1:]), (0,) * md.ndims)
+        return over(self._memory, self._descs[count], first // self._blocks * self._bits // 8)
 
 
-def _chunks(x: Memory, made: QuantizedTensor, groups: Dims) -> Iterator[_Chunk]:
-    """Windows along the first axis, of whole groups and blocks."""
-    md = x.desc
+class _Quantizer:
+    """Quantises chunks of one tensor: what is made for one of them serves all of the same length."""
+
+    def __init__(self, scaling: GroupScaling, tensor_scale: float) -> None:
+        self._scaling, self._tensor_scale = scaling, tensor_scale
+        self._reorders: dict[MemoryDesc, GroupedReorder] = {}
+        self._splits: dict[MemoryDesc, MemoryDesc] = {}
+
+    def run(self, x: Memory, made: QuantizedTensor) -> None:
+        """Find the scales of a chunk, and write its elements, scales and zero points."""
+        md = self._splits.get(x.desc) or self._splits.setdefault(
+            x.desc, split_in_groups(x.desc, self._scaling.groups)
+        )
+        keep = sum(1 << 2 * axis for axis in range(x.desc.ndims))
+        address, zeros = x.get_data_handle(), []
+        if made.zero_point is None:
+            with np.errstate(all="ignore"):
+                largest = amax(md, address, keep).astype(np.float32, copy=False)
+            stored, used = _symmetric(largest, self._scaling, self._tensor_scale)
+        else:
+            low, high = min_max(md, address, keep)
+            stored, used, zero = _asymmetric(low, high, self._scaling)
+            reorder(zero, None, out=made.zero_point)
+            zeros = [Memory.from_numpy(zero)]
+        reorder(stored, None, out=made.scale)
+        operands = [Memory.from_numpy(used), *zeros]
+        if x.desc not in self._reorders:
+            self._reorders[x.desc] = self._reorder(x, made, operands)
+        self._reorders[x.desc].run(x, made.values, operands)
+
+    def _reorder(self, x: Memory, made: QuantizedTensor, operands: list[Memory]) -> GroupedReorder:
+        kind = self._scaling.data_type
+        steps = [GroupStep(name, operand) for name, operand in zip(("div", "add"), operands, strict=False)]
+        if kind in _MIDDLE and made.zero_point is None:
+            steps.append(GroupStep("linear", numbers=(1.0, float(_MIDDLE[kind]))))
+        return GroupedReorder(
+            x.desc, made.values.desc, [*steps, *_ends(kind)], (x.engine, made.values.engine)
+        )
+
+
+def _quantize_chunks(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -> None:
+    """Chunk after chunk along the first axis, of whole groups and blocks."""
+    md, values = x.desc, made.values.desc
     if not md.nelems:
         return
-    row = md.size // md.dims[0] if md.dims[0] else 0
-    whole = np.lcm.reduce([groups[0], md.layout.blocks[0], made.values.desc.layout.blocks[0], 2])
-    count = max(int(_CHUNK // max(row, 1) // whole * whole), int(whole))
+    group = scaling.groups[0]
+    quantizer = _Quantizer(scaling, made.tensor_scale)
+    whole = int(np.lcm.reduce([group, md.layout.blocks[0], values.layout.blocks[0]]))
+    scales = [part for part in (made.scale, made.zero_point) if part is not None]
+    parts = (_RowWindows(x), _RowWindows(made.values), *(_RowWindows(part, group) for part in scales))
+    count = max(_CHUNK // max(md.size // md.dims[0], 1) // whole * whole, whole)
+    if min(md.strides) < 0 or not _begin_whole_bytes(made.values.desc, count):
+        count = md.dims[0]
     for start in range(0, md.dims[0], count):
         stop = min(start + count, md.dims[0])
-        parts = (made.scale, made.zero_point)
-        scale, zero = (
-            None if part is None else _window(part, start // groups[0], stop // groups[0]) for part in parts
-        )
-        assert scale is not None
-        values = _window(made.values, start, stop)
-        yield _Chunk(_window(x, start, stop), QuantizedTensor(values, scale, zero))
+        window, written, *beside = (part.at(start, stop) for part in parts)
+        scale, zero = beside[0], beside[1] if len(beside) > 1 else None
+        quantizer.run(window, QuantizedTensor(written, scale, zero))
 
 
-def _window(memory: Memory, start: int, stop: int) -> Memory:
-    """Some indices of the first axis, as a memory that begins there: every chunk has the same kernel."""
-    md = memory.desc
-    if stop - start == md.dims[0]:
-        return memory
-    rest = md.ndims - 1
-    cut = md.submemory_desc((stop - start, *md.dims[1:]), (start, *(0,) * rest))
-    bits = cut.offset0 * cut.data_type.bits
-    if bits % 8:
-        return over(memory, cut)
-    moved = MemoryDesc._make("blocked", cut.data_type, replace(cut.layout, offset0=0))
-    return over(memory, moved, bits // 8)
-
-
-def _quantize_chunk(chunk: _Chunk, scaling: GroupScaling, tensor_scale: float) -> None:
-    x, made = chunk.x, chunk.made
-    md, keep = split_in_groups(x.desc, scaling.groups), 0
-    for axis in range(x.desc.ndims):
-        keep |= 1 << 2 * axis
-    address = x.get_data_handle()
-    if made.zero_point is None:
-        with np.errstate(all="ignore"):
-            largest = amax(md, address, keep).astype(np.float32, copy=False)
-        stored, used = _symmetric(largest, scaling, tensor_scale)
-        steps = [GroupStep("div", Memory.from_numpy(used))]
-    else:
-        low, high = min_max(md, address, keep)
-        stored, used, zero = _asymmetric(low, high, scaling)
-        reorder(zero, None, out=made.zero_point)
-        steps = [GroupStep("div", Memory.from_numpy(used)), GroupStep("add", Memory.from_numpy(zero))]
-    reorder(stored, None, out=made.scale)
-    if scaling.data_type in _MIDDLE and made.zero_point is None:
-        steps.append(GroupStep("linear", numbers=(1.0, float(_MIDDLE[scaling.data_type]))))
-    reorder_in_groups(x, made.values, [*steps, *_ends(scaling.data_type)])
+def _begin_whole_bytes(md: MemoryDesc, count: int) -> bool:
+    """True where every chunk of so many indices begins at a byte."""
+    return count // md.layout.blocks[0] * md.strides[0] * md.data_type.bits % 8 == 0
 
 
 def _symmetric(largest: Array, scaling: GroupScaling, tensor_scale: float) -> tuple[Array, Array]:
@@ -319,16 +350,12 @@ def _symmetric(largest: Array, scaling: GroupScaling, tensor_scale: float) -> tu
 
 def _as_stored(scales: Array, data_type: DataType) -> Array:
     """The values that the type holds, none of them 0: the least that it has takes its place."""
-    assert data_type.numpy is not None
-    with np.errstate(all="ignore"):
-        held = scales.astype(data_type.numpy)
-    found: Array = held.astype(np.float32)
-    least = np.float32(
-        {DataType.f16: 2.0**-24, DataType.f8_e4m3: 2.0**-9, DataType.f8_e5m2: 2.0**-16}.get(
-            data_type, 2.0**-126
-        )
+    found = (
+        scales
+        if data_type is DataType.f32
+        else reorder(reorder(scales, None, dtype=data_type), None, dtype="f32")
     )
-    return np.asarray(np.maximum(found, least))
+    return np.asarray(np.maximum(found, np.float32(_LEAST.get(data_type, 2.0**-126))))
 
 
 def _powers(largest: Array, data_type: DataType) -> Array:
@@ -337,11 +364,13 @@ def _powers(largest: Array, data_type: DataType) -> Array:
     """
     reach = _LARGEST[data_type]
     if data_type.is_integral:
-        exponents = np.ceil(np.log2(np.maximum(largest / np.float32(reach), np.float32(2.0**-126))))
+        # From one power to the next, what is above it takes the next.
+        bits = np.ascontiguousarray(largest / np.float32(reach)).view(np.int32) + 0x007FFFFF
+        biased = bits >> 23
     else:
-        exponents = (largest.view(np.int32) >> 23) - 127 - int(np.floor(np.log2(reach)))
-    exponents = np.where(largest > 0, exponents, 0)
-    return np.asarray(np.ldexp(np.float32(1), np.clip(exponents, -126, 127).astype(np.int32)))
+        biased = (np.ascontiguousarray(largest).view(np.int32) >> 23) - int(np.floor(np.log2(reach)))
+    biased = np.where(largest > 0, np.clip(biased, 1, 254), 127)
+    return np.asarray((biased.astype(np.uint32) << np.uint32(23)).view(np.float32))
 
 
 def _asymmetric(low: Array, high: Array, scaling: GroupScaling) -> tuple[Array, Array, Array]:

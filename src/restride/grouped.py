@@ -17,6 +17,7 @@ from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
 from .errors import InvalidArguments
 from .primitives.reorder import Reorder
+from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.stream import Stream
 
@@ -31,35 +32,59 @@ class GroupStep(NamedTuple):
     numbers: tuple[float, float] = (0.0, 0.0)
 
 
-def reorder_in_groups(src: Memory, dst: Memory, steps: Sequence[GroupStep]) -> None:
-    """Write `src`, changed by the steps in their order, into `dst`. Both have the same dims.
+class GroupedReorder:
+    """A reorder with such steps, made once for memories of some descriptors; immutable.
 
     Raises InvalidArguments where the dims of an operand do not divide those of the tensor, where groups do
     not nest, and where blocks of a layout cross the border of a group.
     """
-    dims = src.desc.dims
-    if not src.desc.nelems:
-        return
-    operands = [step.operand for step in steps if step.operand is not None]
-    groups = [_groups_of(dims, operand.desc) for operand in operands]
-    cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
-    whole = _split(dims, cuts)
-    chain, extras = PostOps(), {}
-    for step in steps:
-        if step.operand is None:
-            chain.append_eltwise(step.name, *step.numbers)
-            continue
-        at = operands.index(step.operand)
-        view = _viewed(step.operand, _split_operand(dims, cuts, groups[at]))
-        extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = view
-        chain.append_binary(step.name, view.desc)
-    attr = PrimitiveAttr()
-    attr.set_post_ops(chain)
-    memories = _viewed(src, whole), _viewed(dst, whole)
-    pd = Reorder.PrimitiveDesc(src.engine, memories[0].desc, dst.engine, memories[1].desc, attr)
-    stream = Stream(dst.engine)
-    Reorder(pd).execute(stream, {ARG_FROM: memories[0], ARG_TO: memories[1], **extras})
-    stream.wait()
+
+    def __init__(
+        self, src: MemoryDesc, dst: MemoryDesc, steps: Sequence[GroupStep], engines: tuple[Engine, Engine]
+    ) -> None:
+        dims = src.dims
+        operands = [step.operand.desc for step in steps if step.operand is not None]
+        groups = [_groups_of(dims, operand) for operand in operands]
+        cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
+        whole = _split(dims, cuts)
+        self._views = [
+            _under(md, split)
+            for md, split in (
+                (src, whole),
+                (dst, whole),
+                *(
+                    (md, _split_operand(dims, cuts, group))
+                    for md, group in zip(operands, groups, strict=True)
+                ),
+            )
+        ]
+        self._numbers = [ARG_FROM, ARG_TO]
+        chain = PostOps()
+        for step in steps:
+            if step.operand is None:
+                chain.append_eltwise(step.name, *step.numbers)
+                continue
+            view = self._views[len(self._numbers)]
+            self._numbers.append(arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1)
+            chain.append_binary(step.name, view)
+        attr = PrimitiveAttr()
+        attr.set_post_ops(chain)
+        pd = Reorder.PrimitiveDesc(engines[0], self._views[0], engines[1], self._views[1], attr)
+        self._primitive, self._stream = Reorder(pd), Stream(engines[1])
+
+    def run(self, src: Memory, dst: Memory, operands: Sequence[Memory]) -> None:
+        """Write `dst`; operands are those of the steps, in their order."""
+        memories = (src, dst, *operands)
+        views = (over(memory, md) for memory, md in zip(memories, self._views, strict=True))
+        self._primitive.execute(self._stream, dict(zip(self._numbers, views, strict=True)))
+        self._stream.wait()
+
+
+def reorder_in_groups(src: Memory, dst: Memory, steps: Sequence[GroupStep]) -> None:
+    """Write `src`, changed by the steps in their order, into `dst`. Both have the same dims."""
+    if src.desc.nelems:
+        made = GroupedReorder(src.desc, dst.desc, steps, (src.engine, dst.engine))
+        made.run(src, dst, [step.operand for step in steps if step.operand is not None])
 
 
 def group_extents(dims: Dims, groups: Dims) -> Dims:
@@ -129,14 +154,15 @@ def _split_operand(dims: Dims, cuts: Sequence[list[int]], groups: Dims) -> Dims:
     return tuple(found)
 
 
-def _viewed(memory: Memory, dims: Dims) -> Memory:
+def _under(md: MemoryDesc, dims: Dims) -> MemoryDesc:
     """The same bytes under other dims."""
-    md = memory.desc if memory.desc.dims == dims else memory.desc.reshape(dims)
-    return memory if md is memory.desc else over(memory, md)
+    return md if md.dims == dims else md.reshape(dims)
 
 
 def over(memory: Memory, md: MemoryDesc, skipped: int = 0) -> Memory:
     """Another descriptor over the bytes of a memory, from a byte on; the memory is kept alive."""
+    if md is memory.desc and not skipped:
+        return memory
     if not prod(md.dims):
         return Memory(md, memory.engine)
     held = memory.desc.data_type.nbytes(memory.desc.extent_range()[1])
