@@ -11,7 +11,7 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-sycl bench lint docs pictures notebooks wheel clean
+.PHONY: help demo test test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +41,9 @@ test-sycl: $(VENV)/.has-test ## the tests of the SYCL engine, on a CPU device wh
 	@$(MAKE) --silent --no-print-directory $(VENV)/.has-sycl
 	$(PY) -m pytest -n auto -m 'sycl and not slow' $(ARGS)
 
+test-arm: $(VENV)/.has-test .arm/.is-built ## the tests of kernels on an emulated AArch64, and its bits beside this machine's
+	$(PY) tests/arm/run.py .arm $(ARGS)
+
 bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into benchmarks/results
 	@$(call try,$(VENV)/.has-bench,torch and matplotlib: the report lacks them)
 	@$(call try,$(VENV)/.has-onednn,oneDNN: the report lacks it)
@@ -68,7 +71,7 @@ wheel: $(VENV)/.has-core ## the wheel of this checkout, into dist
 	@ls dist
 
 clean: ## remove what make has made, the environment too
-	rm -rf .venv .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
+	rm -rf .venv .arm .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps tell what an environment has, so that a complete one is used without a network.
@@ -84,6 +87,11 @@ $(VENV)/.has-core: pyproject.toml | $(PY)
 $(VENV)/.has-%: pyproject.toml | $(PY)
 	@echo "installing restride[$*] into $(VENV)"
 	@$(PIP) install -e '.[$*]'
+	@touch $@
+
+.arm/.is-built: tests/arm/build.sh | $(PY)
+	@echo "making an AArch64 Python in .arm"
+	@tests/arm/build.sh .arm $(PY)
 	@touch $@
 
 .demo/.has-silero: | $(PY)

@@ -11,7 +11,7 @@ import pytest
 import restride as rs
 from restride.plan.reorder_problem import ReorderProblem
 from restride.targets.isa import Isa
-from support.attributed import LEVELS, capped
+from support.attributed import BEST, LEVELS, capped
 from support.programs import executable_of
 
 DIMS, MATRIX = (4, 64, 16, 16), (256, 256)
@@ -88,9 +88,9 @@ def test_kernels_with_attributes_are_compiled_and_compute_in_vectors(level, name
 
 @pytest.mark.parametrize("name", CASES)
 def test_attributes_do_not_change_the_kind_of_kernel_at_the_best_level(name):
-    with capped("avx512"):
+    with capped(BEST):
         plain = executable_of(problem_of(name, rs.PrimitiveAttr()))
-        assert plain.name == executable_of(problem_of(name)).name == f"jit:avx512:{CASES[name][-1]}"
+        assert plain.name == executable_of(problem_of(name)).name == f"jit:{BEST}:{CASES[name][-1]}"
 
 
 def test_odd_rows_of_4_bits_are_compiled_too_through_bytes():

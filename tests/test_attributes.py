@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from support.attributed import LEVELS, Some, attr_of, capped, check, filled
+from support.attributed import BEST, LEVELS, Some, attr_of, capped, check, filled
 from support.attributes import BINARY, EXACT, Eltwise, Factor, Given, Sum
 from support.engines import allocated, from_numpy, memory_over, run, storage
 
@@ -87,7 +87,7 @@ def test_every_mask_reads_the_right_value_for_each_index(layout, level):
     some = Some(3, DIMS)
     src, dst = LAYOUTS[layout]
     with capped(level):
-        for mask in range(8) if level == "avx512" else (2, 5, 7):
+        for mask in range(8) if level == BEST else (2, 5, 7):
             other = (5 * mask + 3) % 8
             scale, divisor = (
                 some.factor(mask, "f32"),

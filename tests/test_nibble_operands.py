@@ -13,7 +13,7 @@ import pytest
 
 import restride as rs
 from restride.plan.reorder_problem import ReorderProblem
-from support.attributed import LEVELS, Some, attr_of, capped, check
+from support.attributed import BEST, LEVELS, Some, attr_of, capped, check
 from support.attributes import Given, Sum
 from support.programs import executable_of
 
@@ -133,7 +133,7 @@ GROUPS = ((1, 1), (1, 2), (1, 16), (1, 32), (1, 128), (1, 256), (2, 1), (16, 4))
 def test_groups_of_zero_points_of_4_bits_unpack_weights(level, tags):
     some, (src, dst) = Some(5, MATRIX), tags.split()
     with capped(level):
-        for turn, groups in enumerate(GROUPS if level == "avx512" else GROUPS[::3]):
+        for turn, groups in enumerate(GROUPS if level == BEST else GROUPS[::3]):
             read, kind = (("u4", "u4"), ("s8", "s4"))[turn % 2]
             scale, zero = some.factor(3, "bf16", groups), some.factor(3, kind, groups)
             given = Given(src_scale=scale, src_zero=zero)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 from collections.abc import Iterator
 from math import prod
 
@@ -17,8 +18,11 @@ from support.engines import memory_over, run, storage
 from support.packed import bytes_of, elements_of
 
 _CANARY, _POISON, _MARGIN = 0xA5, 0xFF, 128
-LEVELS = {"avx512": "AVX512_CORE", "avx2": "AVX2", "generic": "GENERIC"}
-"""Instruction sets by the names of their levels: the names that cap them."""
+_X86 = {"avx512": "AVX512_CORE", "avx2": "AVX2", "generic": "GENERIC"}
+LEVELS = {"neon": "NEON"} if platform.machine() in ("aarch64", "arm64") else _X86
+"""Instruction sets of this architecture, the best first: the names of levels, and those that cap them."""
+BEST = next(iter(LEVELS))
+"""The best of them."""
 
 
 @contextlib.contextmanager
@@ -26,8 +30,8 @@ def capped(level: str) -> Iterator[None]:
     """Kernels are compiled for a level, and none that is there already is taken."""
     before = rs.get_primitive_cache_capacity()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RESTRIDE_MAX_CPU_ISA", LEVELS[level])
-        if host_isa().name not in (level, "neon"):
+        patch.setenv("RESTRIDE_MAX_CPU_ISA", LEVELS.get(level, "DEFAULT"))
+        if host_isa().name != level:
             pytest.skip(f"this machine has no {level}")
         rs.set_primitive_cache_capacity(0)
         try:

@@ -19,7 +19,7 @@ import contextlib
 import functools
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,9 @@ from restride.targets import jit, objects
 from restride.targets.isa import CacheSizes, Isa, host_isa
 from restride.targets.ptx import LoweredPtx
 from restride.targets.spirv import LoweredSpirv
-from support.ir_problem import Problem, Step, Tensor
+from support.ir_problem import Problem
 from support.ir_problems import ON_CPU, ON_DEVICE
+from support.problem_primitives import PRIMITIVES, arguments_of, desc_of, primitive_desc_of
 
 Texts = tuple[str, ...]
 
@@ -110,7 +111,7 @@ def cpu_texts(problem: Problem, level: str) -> Texts:
         if problem.kind in ("amax", "min_max"):
             _find_range(problem)
         else:
-            pd = _primitive_desc(problem, rs.Engine("cpu"))
+            pd = primitive_desc_of(problem, rs.Engine("cpu"))
             for start in (0, 1):
                 _execute(problem, pd, start)
     return tuple(sorted(texts))
@@ -186,23 +187,14 @@ def _load_native_calls() -> None:
 def _execute(problem: Problem, pd: Any, start: int) -> None:
     """Run a primitive whose destination begins `start` elements behind a cache line."""
     engine = pd.get_engine()
-    descs = {arg: pd.query_md("exec_arg_md", arg) for arg in _arguments(len(problem.tensors))}
+    descs = {arg: pd.query_md("exec_arg_md", arg) for arg in arguments_of(len(problem.tensors))}
     args = {arg: rs.Memory(md, engine) for arg, md in descs.items() if not md.is_zero()}
     last = next(arg for arg in (rs.ARG_DIFF_SRC, rs.ARG_DST) if arg in args)
     args[last] = _memory_at(args[last], start)
     if problem.in_place:
         sources = [arg for arg in args if arg >= rs.ARG_MULTIPLE_SRC]
         args |= {arg: rs.Memory(args[arg].desc, engine, args[last].data) for arg in sources}
-    _PRIMITIVES[problem.kind](pd).execute(rs.Stream(engine), args)
-
-
-def _arguments(sources: int) -> Iterator[int]:
-    """The numbers of all arguments that a problem may have."""
-    yield from (rs.ARG_SRC, rs.ARG_DST, rs.ARG_DST_1, rs.ARG_DST_2, rs.ARG_DIFF_SRC, rs.ARG_DIFF_DST)
-    operands = (rs.ARG_SRC, rs.ARG_DST, *range(rs.ARG_MULTIPLE_SRC, rs.ARG_MULTIPLE_SRC + sources))
-    yield from operands[2:]
-    yield from (factor | arg for factor in (rs.ARG_ATTR_SCALES, rs.ARG_ATTR_ZERO_POINTS) for arg in operands)
-    yield from (rs.arg_attr_multiple_post_op(i) | rs.ARG_SRC_1 for i in range(8))
+    PRIMITIVES[problem.kind](pd).execute(rs.Stream(engine), args)
 
 
 def _memory_at(memory: rs.Memory, start: int) -> rs.Memory:
@@ -216,7 +208,7 @@ def _memory_at(memory: rs.Memory, start: int) -> rs.Memory:
 
 def _find_range(problem: Problem) -> None:
     (tensor,), (mask,) = problem.tensors, problem.parameters
-    memory = rs.Memory(_desc(tensor), rs.Engine("cpu"))
+    memory = rs.Memory(desc_of(tensor), rs.Engine("cpu"))
     find = reduction.amax if problem.kind == "amax" else reduction.min_max
     find(memory.desc, memory.data.ctypes.data, int(mask))
 
@@ -230,7 +222,7 @@ def device_texts(problem: Problem, target: str) -> Texts:
     device.texts.clear()
     rs.set_primitive_cache_capacity(0)
     try:
-        _PRIMITIVES[problem.kind](_primitive_desc(problem, rs.Engine.of_device(device)))  # type: ignore[arg-type]
+        PRIMITIVES[problem.kind](primitive_desc_of(problem, rs.Engine.of_device(device)))  # type: ignore[arg-type]
     finally:
         rs.set_primitive_cache_capacity(capacity)
     return tuple(sorted(device.texts))
@@ -261,56 +253,6 @@ class _NoDevice:
 @functools.cache
 def _device(target: str) -> _NoDevice:
     return _NoDevice(*_DEVICES[target])
-
-
-# --- from values to primitives ------------------------------------------------------------------------------
-
-_PRIMITIVES: dict[str, Callable[[Any], Any]] = {
-    "reorder": lambda pd: rs.Reorder(pd),
-    "shuffle_forward": lambda pd: rs.ShuffleForward(pd),
-    "shuffle_backward": lambda pd: rs.ShuffleBackward(pd),
-    "concat": lambda pd: rs.Concat(pd),
-    "sum": lambda pd: rs.Sum(pd),
-}
-
-
-def _primitive_desc(problem: Problem, engine: rs.Engine) -> Any:
-    mds, attr = [_desc(tensor) for tensor in problem.tensors], _attr(problem.steps)
-    if problem.kind == "reorder":
-        return rs.Reorder.PrimitiveDesc(engine, mds[0], engine, mds[1], attr)
-    if problem.kind == "concat":
-        return rs.Concat.PrimitiveDesc(engine, int(problem.parameters[0]), mds[:-1], mds[-1], attr)
-    if problem.kind == "sum":
-        return rs.Sum.PrimitiveDesc(engine, list(problem.parameters), mds[:-1], mds[-1], attr)
-    axis, group = map(int, problem.parameters)
-    forward = rs.ShuffleForward.Desc("forward_training", mds[0], axis, group)
-    made = rs.ShuffleForward.PrimitiveDesc(forward, engine, attr)
-    if problem.kind == "shuffle_forward":
-        return made
-    backward = rs.ShuffleBackward.Desc(mds[0], axis, group)
-    return rs.ShuffleBackward.PrimitiveDesc(backward, engine, made, attr)
-
-
-def _desc(tensor: Tensor) -> rs.MemoryDesc:
-    if tensor.whole:
-        whole = rs.MemoryDesc(tensor.whole, tensor.data_type, tensor.format)
-        return whole.submemory_desc(tensor.dims, tensor.at)
-    if isinstance(tensor.format, str):
-        return rs.MemoryDesc(tensor.dims, tensor.data_type, tensor.format)
-    start = sum((n - 1) * -step for n, step in zip(tensor.dims, tensor.format, strict=True) if step < 0)
-    return rs.MemoryDesc.from_strides(tensor.dims, tensor.data_type, tensor.format, start)
-
-
-def _attr(steps: Sequence[Step]) -> rs.PrimitiveAttr:
-    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
-    for name, *values in steps:
-        arguments: list[Any] = [_desc(value) if isinstance(value, Tensor) else value for value in values]
-        if name in ("sum", "eltwise", "binary"):
-            getattr(ops, f"append_{name}")(*arguments)
-        else:
-            getattr(attr, f"set_{name}")(*arguments)
-    attr.set_post_ops(ops)
-    return attr
 
 
 # --- what runs kernels --------------------------------------------------------------------------------------

@@ -1,0 +1,169 @@
+"""Run the tests on an emulated AArch64, and compare its results with those of this machine.
+
+    python tests/arm/run.py FOLDER [--part] [--only=NAME,...] [--seconds=LIMIT]
+
+FOLDER is what `build.sh` made. Jobs run side by side, one for each processor: groups of test files, and the
+problems of `support.problem_bits`, whose lines must be those that this machine prints. ARM_CPU names the
+model that is emulated, as qemu knows it. A job that fails is told with the end of what it printed; all of it
+is in FOLDER/logs. With --part little is run, for a look at every change; with --only the jobs of some names.
+What the limit stops is no failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from with_compiler import compiler
+
+_ROOT = Path(__file__).parents[2]
+_GROUPS = {
+    "kernels": "kernel convert pack neon blocks interleaved nibble_operands reduction fused_sums large",
+    "targets": "cpu_target isa jit objects",
+    "reorder": "reorder_primitive reorder_fuzz arrays flushed_reorder",
+    "shuffle": "shuffle_primitive shuffles shuffle_fuzz",
+    "concat": "concat joining",
+    "sum": "sum several ordered_sums",
+    "numerics": "eltwise compute arithmetic same_bits",
+    "attributes": "attributes attribute_kernels attributed attributes_fuzz post_ops groups factors",
+    "compensation": "compensation quantising",
+    "cache": "cache store",
+    "pool": "pool launch stream",
+}
+_PART = {"kernels": "kernel neon", "reorder": "reorder_fuzz"}
+# The frozen problems are the first; after them come as many random ones.
+_RANDOM, _PART_OF_PROBLEMS, _SHARDS = 3000, 24, 8
+_TEST_S = 300
+_SHOWN_LINES = 30
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that ends with status 0; where `twin` is a command too, both must print the same."""
+
+    name: str
+    command: tuple[str, ...]
+    twin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended, and what it said."""
+
+    job: Job
+    status: str
+    text: str
+    seconds: float
+
+
+class Emulation:
+    """Commands of an emulated machine in a folder, until a moment."""
+
+    def __init__(self, folder: Path, more: dict[str, str], end: float) -> None:
+        self.folder, self.end = folder, end
+        kernels = folder / "kernels"
+        kernels.mkdir(mode=0o700, exist_ok=True)
+        (folder / "logs").mkdir(exist_ok=True)
+        path = os.pathsep.join(map(str, (_ROOT / "src", _ROOT / "tests")))
+        # Nothing is gained by workers that compile: the compiler is a process of its own.
+        self._variables = os.environ | more
+        self._variables |= {
+            "PYTHONPATH": path,
+            "RESTRIDE_COMPILE_LIMIT": "0",
+            "RESTRIDE_CACHE_DIR": str(kernels),
+        }
+
+    def run(self, job: Job) -> Outcome:
+        """Run a job to its end, or as long as there is time."""
+        start = time.monotonic()
+        try:
+            status, text = self._finish(job)
+        except subprocess.TimeoutExpired:
+            status, text = "stopped", ""
+        return Outcome(job, status, text, time.monotonic() - start)
+
+    def _finish(self, job: Job) -> tuple[str, str]:
+        code, text = self._output(job.command)
+        (self.folder / "logs" / f"{job.name}.log").write_text(text)
+        if code:
+            return "FAILED", text
+        if not job.twin:
+            return "ok", text
+        _, other = self._output(job.twin)
+        differing = [line for line in text.splitlines() if line not in set(other.splitlines())]
+        count = len(text.splitlines())
+        if differing or count != len(other.splitlines()):
+            return "FAILED", "\n".join([f"{len(differing)} of {count} differ from this machine:", *differing])
+        return "ok", f"{count} problems with equal bits"
+
+    def _output(self, command: tuple[str, ...]) -> tuple[int, str]:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise subprocess.TimeoutExpired(command, 0)
+        process = subprocess.Popen(
+            command,
+            env=self._variables,
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            text, _ = process.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.communicate()
+            raise
+        return process.returncode, text
+
+
+def jobs(python: str, *, is_part: bool) -> Iterator[Job]:
+    """What is cut into equal shards comes last, so that no processor waits long at the end."""
+    yield Job("check", (python, "-m", "restride", "check"))
+    for name, words in (_PART if is_part else _GROUPS).items():
+        files = [f"tests/test_{word}.py" for word in words.split()]
+        options = ("-p", "no:cacheprovider", "--tb=short", f"--timeout={_TEST_S}")
+        yield Job(name, (python, "-m", "pytest", *options, *files))
+    step = _SHARDS * _PART_OF_PROBLEMS if is_part else _SHARDS
+    for shard in range(1 if is_part else _SHARDS):
+        command = ("-m", "support.problem_bits", str(shard), str(step), str(_RANDOM))
+        yield Job(f"bits {shard + 1}", (python, *command), (sys.executable, *command))
+
+
+def _told(outcome: Outcome) -> str:
+    lines = outcome.text.strip().splitlines() or ["not finished"]
+    head = f"{outcome.status:8}{outcome.job.name:12}{outcome.seconds:6.0f} s  {lines[-1]}"
+    return "\n".join([head, *lines[-_SHOWN_LINES:]]) if outcome.status == "FAILED" else head
+
+
+def main() -> int:
+    """Run the jobs; the number of those that failed is the status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--part", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=3600)
+    asked = parser.parse_args()
+    folder, end = asked.folder.resolve(), time.monotonic() + asked.seconds
+    names, failed = set(filter(None, asked.only.split(","))), 0
+    chosen = [
+        job for job in jobs(str(folder / "python"), is_part=asked.part) if not names or job.name in names
+    ]
+    with compiler() as variables, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        emulation = Emulation(folder, variables, end)
+        for outcome in pool.map(emulation.run, chosen):
+            print(_told(outcome), flush=True)
+            failed += outcome.status == "FAILED"
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Random problems, each a function of its number; their bits; and what an emulated machine runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from restride.dtypes import DataType
+from support.attributed import LEVELS, capped
+from support.packed import elements_of
+from support.problem_bits import frozen_problems, line_of, problem_of, raw_bytes
+from support.random_problems import random_problem
+
+_TESTS = Path(__file__).parent
+_FIVE = (
+    "reorder f8_e4m3:bacd:1x9x1x129 u8:acdb:1x9x1x129 scales_mask(1;12) scales_mask(17;2) "
+    "zero_points_mask(17;14) eltwise(relu;-0.5;1.5;1.0)"
+)
+_FIRST = len(frozen_problems())
+
+
+def test_a_number_is_one_problem_on_every_machine() -> None:
+    assert random_problem(5).name == _FIVE
+    assert problem_of(_FIRST) == random_problem(_FIRST)
+    assert len({random_problem(number).name for number in range(300)}) > 290
+
+
+def test_problems_are_of_every_kind() -> None:
+    kinds = {random_problem(number).kind for number in range(100)}
+    assert kinds == {"reorder", "shuffle_forward", "shuffle_backward", "concat", "sum"}
+
+
+@pytest.mark.parametrize("name", ["f64", "f32", "bf16", "f16"])
+def test_raw_bytes_hold_signalling_nans(name: str) -> None:
+    data_type = DataType[name]
+    words = elements_of(raw_bytes(data_type, 40_000, np.random.default_rng(1)), data_type)
+    mantissa = {"f64": 52, "f32": 23, "bf16": 7, "f16": 10}[name]
+    exponent = ((1 << data_type.bits - 1 - mantissa) - 1) << mantissa
+    is_nan = ((words & exponent) == exponent) & ((words & ((1 << mantissa) - 1)) != 0)
+    is_quiet = (words >> (mantissa - 1)) & 1 == 1
+    assert (is_nan & ~is_quiet).any()
+    assert (is_nan & is_quiet).any()
+
+
+def test_levels_print_the_same_lines() -> None:
+    numbers = range(_FIRST, _FIRST + 12)
+    wanted = [line_of(number) for number in numbers]
+    for level in list(LEVELS)[-1:]:
+        with capped(level):
+            assert [line_of(number) for number in numbers] == wanted
+
+
+def _runner() -> ModuleType:
+    folder = _TESTS / "arm"
+    spec = importlib.util.spec_from_file_location("arm_run", folder / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["arm_run"] = module
+    sys.path.insert(0, str(folder))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    return module
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+def test_the_files_that_an_emulated_machine_runs_exist(*, is_part: bool) -> None:
+    jobs = list(_runner().jobs("python", is_part=is_part))
+    assert len({job.name for job in jobs}) == len(jobs)
+    files = [word for job in jobs for word in job.command if word.endswith(".py")]
+    assert files
+    assert not [file for file in files if not (_TESTS.parent / file).is_file()]
