@@ -50,13 +50,17 @@ class Form(NamedTuple, Generic[Given]):
 
         Names are those of the signature, or of the documents: `adesc` is `desc`.
         """
-        ours = {self._own_name(name): value for name, value in named.items()}
         try:
-            if len(ours) < len(named):
-                raise TypeError("an argument is given under two names")
-            return self.make(*args, **ours)
+            return self.make(*args, **(named and self._own(named)))
         except TypeError:
-            raise self._wrong(args, named if len(ours) < len(named) else ours) from None
+            raise self._wrong(args, named) from None
+
+    def _own(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments by the names of the signature; those of the document too where one has both."""
+        if _SEED_WORDS.keys().isdisjoint(named):
+            return named
+        ours = {self._own_name(name): value for name, value in named.items()}
+        return ours if len(ours) == len(named) else named
 
     def _own_name(self, name: str) -> str:
         ours = _SEED_WORDS.get(name, name)

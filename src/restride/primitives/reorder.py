@@ -77,6 +77,8 @@ class _OfMemories(NamedTuple):
 
 def _chosen(src: MemoryDesc, dst: MemoryDesc, hint: object) -> MemoryDesc:
     """A destination of format "any" in that of the hint, else of the source; others as they are."""
+    if hint is None and dst.format_kind != "any":
+        return dst
     if isinstance(hint, PrimitiveDescBase):
         hint = hint.src_desc()
     if hint is not None and not isinstance(hint, MemoryDesc):
@@ -297,6 +299,9 @@ class Reorder(Primitive):
     ) -> None:
         args = args if pd is None else (pd, *args)
         is_made = len(args) == 1 and isinstance(args[0], ReorderPrimitiveDesc)
+        if is_made and src is dst is attr is None:
+            self._take(args[0], is_empty=False)
+            return
         brought = {"src_mem": src, "dst_mem": dst, "attr": attr}
         named = {name: value for name, value in brought.items() if value is not None}
         if is_made and named:
