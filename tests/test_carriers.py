@@ -124,6 +124,18 @@ def test_lists_and_numbers_are_taken_as_numpy_takes_them(x: Any, dtype: Any, wan
     assert _same(out, wanted)
 
 
+def test_integers_of_lists_are_computed_with_where_they_fit() -> None:
+    assert _same(rs.reorder([[1, -2]], None, dtype="f32"), np.array([[1, -2]], np.float32))
+    assert _same(rs.reorder(7, None, scale=2.0), np.array(14, np.int32))
+    assert _same(rs.reorder([3, 4], None, out=np.zeros(2, np.int8)), np.array([3, 4], np.int8))
+    assert rs.dequantize([[1, 2]], 0.5).tolist() == [[0.5, 1.0]]
+    for large in (2**31, -(2**31) - 1):
+        with refused("reorder: x cannot be read", "int64"):
+            rs.reorder([large], None, dtype="f32")
+    with refused("reorder: x cannot be read", "int64"):
+        rs.reorder(np.array([1, 2]), None, dtype="f32")
+
+
 def test_lists_are_taken_by_the_other_functions_too() -> None:
     assert rs.shuffle([1, 2, 3, 4], group_size=2, axis=0).tolist() == [1, 3, 2, 4]
     assert rs.concat([[1, 2], [3]]).tolist() == [1, 2, 3]

@@ -14,17 +14,26 @@ from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
+from .foreign import attribute_of
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import BoundCall, CallWords, SignedCall, find_call, keep_call
-from .frontend.carriers import NumpyType, move_of_bits, of_bits
+from .frontend.carriers import NumpyType, is_same_type, move_of_bits, of_bits
 from .frontend.formats import format_key, target_desc, type_key
 from .frontend.hints import told_to_owner
 from .frontend.nibbles import as_bytes, is_nibbles
 from .frontend.operands import engine_of, source_of, target_of
 from .frontend.results import maker_of
 from .frontend.signature import NO_VALUES, Values, read_values
-from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
+from .frontend.tensors import (
+    as_array,
+    as_numpy,
+    as_target,
+    back_to,
+    is_foreign,
+    narrowed,
+    written,
+)
 from .primitives.reorder import Reorder, overlaps
 from .runtime.alloc import Array
 from .runtime.engine import Engine
@@ -240,7 +249,9 @@ def _general(
     engine: Engine | str | None,
     signed: SignedCall | None = None,
 ) -> Any:
-    x = as_array(x, "reorder: x")
+    read = as_array(x, "reorder: x")
+    # NumPy makes int64 of the integers of a list, which moves can do and arithmetic cannot.
+    x = narrowed(read) if read is not x and _is_computed(read, dtype, given, out) else read
     if is_foreign(x) or is_foreign(out):
         return _of_others(x, dst, src, dtype, given, out, engine)
     if isinstance(x, np.ndarray) and x.ndim == 0:
@@ -303,6 +314,12 @@ def _run(
     if not is_array:
         return target
     return np.asarray(target) if moved is None else of_bits(np.asarray(target), moved)
+
+
+def _is_computed(x: Any, dtype: Any, given: CallArithmetic, out: Any) -> bool:
+    """True where a call does more than to move elements of the type of `x`."""
+    wanted = attribute_of(out, "dtype") if dtype is None else dtype
+    return not given.is_nothing or not (wanted is None or is_same_type(wanted, x.dtype))
 
 
 def _of_one(

@@ -16,7 +16,7 @@ import numpy as np
 from .arrays import reorder as reorder_array
 from .desc.tag_names import LETTERS
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import Error, InvalidArguments
 from .frontend.formats import parse_type, plain_order, tag_text
 from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frontend.jax_arrays import check_width
@@ -46,12 +46,16 @@ def reorder(
     for 4-bit types, and for 64-bit ones unless JAX keeps them.
     """
     array = _array("reorder", x)
-    order = tuple(range(array.ndim)) if dst is None else _order(dst, array.ndim)
-    kind = np.dtype(array.dtype) if dtype is None else _type(dtype)
-    factor = factor_of(scale)
-    for each in (array.dtype, kind):
-        check_type("reorder", each)
-        DataType.parse(each)
+    try:
+        order = tuple(range(array.ndim)) if dst is None else _order(dst, array.ndim)
+        kind = np.dtype(array.dtype) if dtype is None else _type(dtype)
+        factor = factor_of(scale)
+        for each in (array.dtype, kind):
+            check_type("reorder", each)
+            DataType.parse(each)
+    except Error as error:
+        error.drop_frames()
+        raise
     if _is_at_hand(array):
         return reorder_array(array, "".join(LETTERS[d] for d in order), dtype=kind, scale=scale)
     return reorder_p.bind(_differentiable(array, kind), order=order, dtype=kind, factor=factor)

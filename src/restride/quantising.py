@@ -13,7 +13,7 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
-from .foreign import plain_text
+from .foreign import attribute_of, plain_text
 from .frontend.formats import parse_type
 from .frontend.hints import told_to_owner
 from .frontend.nibbles import is_nibbles
@@ -335,8 +335,13 @@ def _check_real(kind: DataType, out: Any, dst: Any) -> None:
 
 def _are_of_groups(q: Any, scale: Any) -> bool:
     """True for scales of as many dims as the tensor, which has several."""
-    dims = scale.desc.ndims if isinstance(scale, Memory) else np.ndim(scale) if hasattr(scale, "ndim") else 0
-    return dims > 1 and dims == (q.desc.ndims if isinstance(q, Memory) else getattr(q, "ndim", 0))
+    return _rank(scale) > 1 and _rank(scale) == _rank(q)
+
+
+def _rank(x: Any) -> int:
+    """The number of axes of an array of any library; 0 for what is none."""
+    found = attribute_of(x, "ndim")
+    return found if type(found) is int else 0
 
 
 def _real_numbers(held: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:

@@ -58,6 +58,14 @@ def as_array(x: Any, name: str) -> Any:
         raise InvalidArguments(f"{name} cannot be read", code="RS-A01", why=why, hint=hint) from None
 
 
+def narrowed(x: Any) -> Any:
+    """The integers of a list as s32, where they are such: NumPy has made int64 of them. All else as it is."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.int64 or not x.size:
+        return x
+    limits = np.iinfo(np.int32)
+    return x.astype(np.int32) if limits.min <= x.min() and x.max() <= limits.max else x
+
+
 def back_to(x: Any, made: Any) -> Any:
     """A result as an array of the library of `x`, over the same bytes; a `Memory` as it is.
 
