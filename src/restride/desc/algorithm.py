@@ -6,7 +6,7 @@ import enum
 
 
 class Algorithm(enum.StrEnum):
-    """What an eltwise, a binary or a post-op computes (`dnnl::algorithm`). Members equal their words.
+    """What a primitive or a post-op computes (`dnnl::algorithm`). Members equal their words.
 
     `eltwise_gelu` is the older name of `eltwise_gelu_tanh`. `eltwise_bounded_relu` is `eltwise_clip` from 0
     to alpha, `eltwise_logsigmoid` is `eltwise_soft_relu` with an alpha of -1: a chain holds these.
@@ -57,6 +57,26 @@ class Algorithm(enum.StrEnum):
     binary_eq = "binary_eq"
     binary_ne = "binary_ne"
     binary_select = "binary_select"
+    convolution_auto = "convolution_auto"
+    convolution_direct = "convolution_direct"
+    deconvolution_auto = "deconvolution_auto"
+    deconvolution_direct = "deconvolution_direct"
+    lrn_across_channels = "lrn_across_channels"
+    lrn_within_channel = "lrn_within_channel"
+    pooling_max = "pooling_max"
+    pooling_avg_include_padding = "pooling_avg_include_padding"
+    pooling_avg_exclude_padding = "pooling_avg_exclude_padding"
+    reduction_max = "reduction_max"
+    reduction_min = "reduction_min"
+    reduction_sum = "reduction_sum"
+    reduction_mul = "reduction_mul"
+    reduction_mean = "reduction_mean"
+    reduction_norm_lp_max = "reduction_norm_lp_max"
+    reduction_norm_lp_sum = "reduction_norm_lp_sum"
+    reduction_norm_lp_power_p_max = "reduction_norm_lp_power_p_max"
+    reduction_norm_lp_power_p_sum = "reduction_norm_lp_power_p_sum"
+    softmax_accurate = "softmax_accurate"
+    softmax_log = "softmax_log"
 
 
 class ScratchpadMode(enum.StrEnum):

@@ -211,12 +211,12 @@ class PostOps:
         self._entries += (BinaryOp(name, desc),)
 
     def append_dw(self, *_: Any) -> None:
-        """Raise Unimplemented: a depthwise convolution follows convolutions alone (P06)."""
+        """Raise Unimplemented: no convolution of this version takes a depthwise one behind it (P06)."""
         raise Unimplemented(
             "append_dw: there is no depthwise post-op",
             code="RS-P06",
-            why="it follows a convolution, and neither reorders nor sums are one",
-            hint="leave it out; append_eltwise, append_binary and append_sum are there",
+            why="it follows a convolution of 1x1, and none of this version takes it",
+            hint="leave it out, and execute a ConvolutionForward with groups after it",
         )
 
     def kind(self, index: int) -> str:

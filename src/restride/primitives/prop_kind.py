@@ -20,6 +20,17 @@ class PrimitiveKind(enum.StrEnum):
     eltwise = "eltwise"
     binary = "binary"
     prelu = "prelu"
+    convolution = "convolution"
+    deconvolution = "deconvolution"
+    inner_product = "inner_product"
+    matmul = "matmul"
+    pooling = "pooling"
+    lrn = "lrn"
+    softmax = "softmax"
+    reduction = "reduction"
+    batch_normalization = "batch_normalization"
+    layer_normalization = "layer_normalization"
+    group_normalization = "group_normalization"
 
 
 class PropKind(enum.StrEnum):
