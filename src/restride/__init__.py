@@ -115,6 +115,7 @@ if _typing.TYPE_CHECKING:
     from .primitives.prelu import PReLUBackward, PReLUForward
     from .primitives.recommended import recommended_desc
     from .primitives.reduction import Reduction
+    from .primitives.resampling import ResamplingBackward, ResamplingForward
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
@@ -234,6 +235,8 @@ __all__ = [
     "Query",
     "Reduction",
     "Reorder",
+    "ResamplingBackward",
+    "ResamplingForward",
     "RuntimeFailure",
     "ScratchpadMode",
     "ShuffleBackward",
@@ -327,6 +330,8 @@ _LATER = {
     "PReLUBackward": "primitives.prelu",
     "LRNBackward": "primitives.lrn",
     "LRNForward": "primitives.lrn",
+    "ResamplingBackward": "primitives.resampling",
+    "ResamplingForward": "primitives.resampling",
     "PoolingBackward": "primitives.pooling",
     "PoolingForward": "primitives.pooling",
     "PReLUForward": "primitives.prelu",

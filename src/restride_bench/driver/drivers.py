@@ -13,6 +13,7 @@ from .primitives.pool import POOL
 from .primitives.prelu import PRELU
 from .primitives.reduction import REDUCTION
 from .primitives.reorder import REORDER
+from .primitives.resampling import RESAMPLING
 from .primitives.shuffle import SHUFFLE
 from .primitives.softmax import SOFTMAX
 from .primitives.sum import SUM
@@ -27,6 +28,7 @@ _ALL = (
     PRELU,
     POOL,
     LRN,
+    RESAMPLING,
     SOFTMAX,
     REDUCTION,
     BNORM,

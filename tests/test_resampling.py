@@ -1,0 +1,178 @@
+"""Resampling: nearest and linear, beside NumPy, with gradients; what is refused (X2)."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.computed import any_like, computed, elements, padding_is_zero, random
+from support.errors import refused
+
+CPU = rs.Engine("cpu")
+ALGORITHMS = ("nearest", "linear")
+# Spatial sizes of source and destination.
+_SIZES = {
+    "1d up": ((13,), (21,)),
+    "1d to one": ((21,), (1,)),
+    "1d far up": ((1,), (40,)),
+    "2d": ((7, 6), (6, 14)),
+    "2d much up": ((2, 2), (9, 9)),
+    "3d": ((2, 4, 6), (4, 8, 3)),
+    "same": ((4, 5), (4, 5)),
+}
+_FORMATS = ("abx", "axb", "aBx16b")
+
+
+def _matrix(alg, src, dst):
+    """What each element of the destination takes of each of the source, along one dim."""
+    found = np.zeros((dst, src))
+    for out in range(dst):
+        at = float(
+            np.float32((np.float32(out) + np.float32(0.5)) * np.float32(src) / np.float32(dst))
+            - np.float32(0.5)
+        )
+        if alg == "nearest":
+            found[out, min(max(int(np.floor(at + 0.5)), 0), src - 1)] += 1
+            continue
+        low = int(np.floor(at))
+        for place, weight in ((low, 1 - (at - low)), (low + 1, at - low)):
+            found[out, min(max(place, 0), src - 1)] += weight
+    return found
+
+
+def _resampled(alg, x, sizes):
+    for dim, size in enumerate(sizes, 2):
+        x = np.moveaxis(np.tensordot(_matrix(alg, x.shape[dim], size), x, (1, dim)), 0, dim)
+    return x
+
+
+def _gradient(alg, gradient, sizes):
+    for dim, size in enumerate(sizes, 2):
+        back = _matrix(alg, size, gradient.shape[dim]).T
+        gradient = np.moveaxis(np.tensordot(back, gradient, (1, dim)), 0, dim)
+    return gradient
+
+
+def _mds(sizes, format="abx", data_type="f32", channels=17):
+    src = rs.MemoryDesc((2, channels, *sizes[0]), data_type, format)
+    return src, rs.MemoryDesc((2, channels, *sizes[1]), data_type, "any")
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+@pytest.mark.parametrize("case", _SIZES)
+def test_results_and_gradients_are_those_of_the_formula(engine, case, alg):
+    sizes = _SIZES[case]
+    for format in _FORMATS if case in ("1d up", "2d") else ("axb",):
+        src, dst = _mds(sizes, format)
+        x, d = random(src.dims), random(dst.dims, 1)
+        pd = rs.ResamplingForward.PrimitiveDesc(engine, "forward_training", f"resampling_{alg}", src, dst)
+        made = computed(rs.ResamplingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
+        np.testing.assert_allclose(elements(made), _resampled(alg, x, sizes[1]), rtol=1e-5, atol=2e-6)
+        assert padding_is_zero(made)
+        back = rs.ResamplingBackward.PrimitiveDesc(
+            engine, alg, any_like(src), any_like(dst), attr=None, hint_pd=pd
+        )
+        assert (back.diff_src_desc(), back.diff_dst_desc()) == (src, pd.dst_desc())
+        made = computed(rs.ResamplingBackward, back, engine, {rs.ARG_DIFF_DST: d}, rs.ARG_DIFF_SRC)
+        wanted = _gradient(alg, d.astype(np.float64), sizes[0])
+        np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SRC]), wanted, rtol=1e-5, atol=1e-5)
+        assert padding_is_zero(made[rs.ARG_DIFF_SRC])
+
+
+@pytest.mark.parametrize("data_type", ["bf16", "f16", "s8", "f64"])
+def test_every_type_is_computed_and_rounded_once(engine, data_type):
+    sizes = _SIZES["2d"]
+    src, _ = _mds(sizes, "axb", data_type, 5)
+    dst = rs.MemoryDesc((2, 5, *sizes[1]), "f32", "abcd")
+    x = random(src.dims, 3, data_type)
+    pd = rs.ResamplingForward.PrimitiveDesc(engine, "forward_inference", "linear", src, dst)
+    made = computed(rs.ResamplingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
+    wanted = _resampled("linear", x.astype(np.float64), sizes[1])
+    np.testing.assert_allclose(elements(made), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_nearest_moves_bits(engine):
+    src, dst = _mds(_SIZES["2d"], "axb", "bf16", 3)
+    x = random(src.dims, 4, "bf16")
+    pd = rs.ResamplingForward.PrimitiveDesc(engine, "forward_inference", "nearest", src, dst)
+    made = computed(rs.ResamplingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
+    assert set(elements(made).view(np.uint16).ravel().tolist()) <= set(x.view(np.uint16).ravel().tolist())
+
+
+def test_post_ops_follow_and_the_old_destination_is_added(engine):
+    src, dst = _mds(_SIZES["2d"], "axb", channels=3)
+    x, more = random(src.dims), random((1, 3, 1, 1), 1)
+    post_ops, attr = rs.PostOps(), rs.PrimitiveAttr()
+    post_ops.append_eltwise("linear", 2.0, 1.0)
+    post_ops.append_binary("add", rs.MemoryDesc((1, 3, 1, 1), "f32", "abcd"))
+    attr.set_post_ops(post_ops)
+    pd = rs.ResamplingForward.PrimitiveDesc(engine, "forward_inference", "linear", src, dst, attr=attr)
+    operand = rs.arg_attr_multiple_post_op(0 + 1) | rs.ARG_SRC_1
+    made = computed(rs.ResamplingForward, pd, engine, {rs.ARG_SRC: x, operand: more}, rs.ARG_DST)
+    wanted = _resampled("linear", x, dst.dims[2:]) * 2 + 1 + more
+    np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_factors_give_the_size():
+    src = rs.MemoryDesc((2, 3, 5, 4), "f32", "nhwc")
+    pd = rs.ResamplingForward.PrimitiveDesc(CPU, "forward_inference", "nearest", src, factors=(2.0, 0.5))
+    assert (pd.dst_desc().dims, pd.dst_desc().tag) == ((2, 3, 10, 2), "acdb")
+    as_in_c = rs.ResamplingForward.PrimitiveDesc(CPU, "forward_inference", "nearest", [2, 0.5], src)
+    assert as_in_c.dst_desc() == pd.dst_desc()
+    back = rs.ResamplingBackward.PrimitiveDesc(CPU, "nearest", [2, 0.5], any_like(src), pd.dst_desc(), pd)
+    assert back.diff_src_desc() == src
+
+
+def test_tensors_without_elements():
+    src, dst = rs.MemoryDesc((0, 3, 4), "f32"), rs.MemoryDesc((0, 3, 8), "f32")
+    for alg, kind in itertools.product(ALGORITHMS, ("forward_training", "forward_inference")):
+        pd = rs.ResamplingForward.PrimitiveDesc(CPU, kind, alg, src, dst)
+        rs.ResamplingForward(pd).execute(rs.Stream(CPU), rs.Memory(src, CPU), rs.Memory(dst, CPU))
+
+
+def test_a_descriptor_answers_and_is_copied():
+    src, dst = _mds(_SIZES["2d"], "aBx16b")
+    pd = rs.ResamplingForward.PrimitiveDesc(CPU, "forward_training", "linear", src, dst)
+    assert (pd.get_kind(), pd.get_algorithm()) == ("resampling", "resampling_linear")
+    assert pickle.loads(pickle.dumps(pd)).dst_desc() == pd.dst_desc()
+    back = rs.ResamplingBackward.PrimitiveDesc(CPU, "linear", any_like(src), pd.dst_desc())
+    assert pickle.loads(pickle.dumps(back)).diff_src_desc() == back.diff_src_desc() == src
+
+
+_SRC = rs.MemoryDesc((2, 3, 8, 8), "f32", "nchw")
+
+
+@pytest.mark.parametrize(
+    ("args", "texts"),
+    [
+        (("cubic", _SRC, _SRC), ("algorithm is 'cubic'",)),
+        (("nearest", _SRC), ("is not known",)),
+        (("nearest", _SRC, rs.MemoryDesc((2, 4, 8, 8), "f32")), ("do not fit", "channels are the same")),
+        (("nearest", _SRC, rs.MemoryDesc((2, 3, 8), "f32")), ("do not fit",)),
+        (("nearest", rs.MemoryDesc((2, 3), "f32"), rs.MemoryDesc((2, 3), "f32")), ("no spatial dims",)),
+        (("nearest", _SRC, None, (2.0,)), ("factors are (2.0,)", "2 numbers above 0")),
+        (("nearest", _SRC, None, (2.0, 0.0)), ("factors are",)),
+        (("nearest", _SRC, None, (2.0, "x")), ("factors[1]",)),
+        (("nearest", _SRC, _SRC, (2.0, 1.0)), ("the factors make (2, 3, 16, 8)",)),
+        (("nearest", any_like(_SRC), _SRC), ("src has no format",)),
+        (
+            ("nearest", rs.MemoryDesc((2, 3, 0), "f32"), rs.MemoryDesc((2, 3, 4), "f32")),
+            ("nothing to look at",),
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(args, texts):
+    with refused(*texts):
+        rs.ResamplingForward.PrimitiveDesc(CPU, "forward_training", *args)
+
+
+def test_a_gradient_of_open_format_needs_a_hint():
+    with refused("diff_dst has no format"):
+        rs.ResamplingBackward.PrimitiveDesc(CPU, "linear", _SRC, any_like(_SRC))
+    hint = rs.ResamplingForward.PrimitiveDesc(CPU, "forward_training", "nearest", _SRC, _SRC)
+    with refused("the hint is of another problem", "its algorithm"):
+        rs.ResamplingBackward.PrimitiveDesc(CPU, "linear", _SRC, _SRC, hint_pd=hint)
