@@ -201,3 +201,5 @@ def test_scales_of_no_group_are_refused():
         rs.dequantize(rs.quantize(X, "mxfp4"), dtype="s8")
     with refused("reach too far"):
         rs.quantize(np.full((2, 32), 1e300), "mxfp4")
+    with refused("reach too far"):
+        rs.quantize(np.full((2, 32), 1e300), "u8", group=32, symmetric=False)

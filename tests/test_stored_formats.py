@@ -217,6 +217,7 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: rs.formats.torchao_int4_cpu((65, 4)), "blocks are of 64 outputs"),
         (lambda: rs.formats.fp8_blocks((100, 128)), "100 is no multiple of 128"),
         (lambda: named("gguf.q4_9", (4, 32)), "formats have names"),
+        (lambda: named(["awq"], (128, 8)), "formats have names"),  # type: ignore[arg-type]
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(71, np.uint8)), "72 are needed"),
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros((36, 4), np.uint8)[:, ::2]), "without gaps"),
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(), "one buffer holds all of it"),

@@ -278,8 +278,7 @@ class _Quantizer:
         keep = sum(1 << 2 * axis for axis in range(x.desc.ndims))
         address, zeros = x.get_data_handle(), []
         if made.zero_point is None:
-            with np.errstate(all="ignore"):
-                largest = amax(md, address, keep).astype(np.float32, copy=False)
+            largest = _as_floats(amax(md, address, keep))
             stored, used = _symmetric(largest, self._scaling, self._tensor_scale)
         else:
             low, high = min_max(md, address, keep)
@@ -327,16 +326,23 @@ def _begin_whole_bytes(md: MemoryDesc, count: int) -> bool:
     return count // md.layout.blocks[0] * md.strides[0] * md.data_type.bits % 8 == 0
 
 
-def _symmetric(largest: Array, scaling: GroupScaling, tensor_scale: float) -> tuple[Array, Array]:
-    """The scales as they are stored, and as f32 what elements are divided by."""
-    reach = np.float32(_LARGEST[scaling.data_type])
-    if not np.isfinite(largest).all():
+def _as_floats(largest: Array) -> Array:
+    """Magnitudes as f32. Raises InvalidArguments for doubles beyond it."""
+    if largest.dtype == np.float32:
+        return largest
+    if (largest > np.finfo(np.float32).max).any():
         raise InvalidArguments(
             "quantize: the values of x reach too far",
             code="RS-A15",
             why="a step would be worth more than f32 holds",
             hint="divide x by a power of two first",
         )
+    return np.asarray(largest, np.float32)
+
+
+def _symmetric(largest: Array, scaling: GroupScaling, tensor_scale: float) -> tuple[Array, Array]:
+    """The scales as they are stored, and as f32 what elements are divided by."""
+    reach = np.float32(_LARGEST[scaling.data_type])
     if scaling.scale_type is DataType.e8m0:
         used = _powers(largest, scaling.data_type)
         return used, used
@@ -377,7 +383,7 @@ def _asymmetric(low: Array, high: Array, scaling: GroupScaling) -> tuple[Array, 
     bottom, top = _ENDS[scaling.data_type]
     low, high = np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
     exact = (high - low) / (top - bottom)
-    stored = _as_stored(np.where(exact > 0, exact, 1).astype(np.float32), scaling.scale_type)
+    stored = _as_stored(_as_floats(np.where(exact > 0, exact, 1)), scaling.scale_type)
     zero = np.clip(np.rint(bottom - low / stored), bottom, top).astype(np.int32)
     return stored, stored, zero
 
@@ -386,6 +392,6 @@ def _tensor_scale(x: Memory, scaling: GroupScaling) -> float:
     """The scale of the whole tensor: with it the largest block scale is the largest f8_e4m3."""
     if not scaling.is_two_level or not x.desc.nelems:
         return 1.0
-    largest = np.float32(amax(x.desc, x.get_data_handle(), 0))
+    largest = _as_floats(amax(x.desc, x.get_data_handle(), 0))
     found = np.float32(largest / np.float32(_LARGEST[scaling.data_type] * _MOST_F8))
     return float(found) if found > 0 else 1.0

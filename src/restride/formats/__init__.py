@@ -164,7 +164,7 @@ def names() -> tuple[str, ...]:
 
 def named(name: str, shape: Shape) -> TensorFormat:
     """The format of that name for a tensor of `shape`. Raises InvalidArguments for another name."""
-    make = _FORMATS.get(name)
+    make = _FORMATS.get(name) if isinstance(name, str) else None
     if make is None:
         near = nearest(str(name)[:40], list(_FORMATS))
         hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(_FORMATS)}"
