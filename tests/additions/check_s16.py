@@ -9,6 +9,7 @@ import restride as rs
 from restride.plan.conversion import PROVIDED
 from support.engines import allocated, memory_over, storage
 from support.packed import bytes_of, elements_of, values_of
+from support.rounding import bits_of
 from support.values import patterns
 
 ROWS = 65
@@ -26,9 +27,7 @@ def wanted(values: np.ndarray, dst: rs.DataType) -> np.ndarray:
         )
         bits = whole.astype(np.int64).astype(f"i{max(dst.bits // 8, 1)}").view(f"u{max(dst.bits // 8, 1)}")
         return bits & 15 if dst.bits == 4 else bits
-    return (
-        values.astype(np.float32 if dst.bits < 32 else dst.numpy).astype(dst.numpy).view(f"u{dst.bits // 8}")
-    )
+    return bits_of(values.astype(dst.numpy if dst.bits >= 32 else np.float32), dst)
 
 
 @pytest.mark.parametrize("tags", [("ab", "ab"), ("ab", "ba")], ids=str)

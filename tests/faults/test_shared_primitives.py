@@ -244,7 +244,8 @@ def test_20_a_child_runs_the_primitives_of_its_parent_in_parallel():
             fine = run(primitive) and run(make(16)) and run(make(19)) and run(make(17, "nhwc"))
             tasks = "/proc/self/task"
             workers = len(os.listdir(tasks)) if os.path.exists(tasks) else 3
-            return fine and workers == 3 and rs.cache_info()["primitives"].size > 0
+            # Besides these, one may be there that gives idle memory back.
+            return fine and workers in (3, 4) and rs.cache_info()["primitives"].size > 0
 
         threads = [threading.Thread(target=busy) for _ in range(2)]
         for thread in threads:
