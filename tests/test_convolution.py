@@ -336,3 +336,23 @@ def test_a_gradient_of_a_format_of_its_own_is_written_there():
     made = computed(rs.ConvolutionBackwardData, pd, CPU, values, rs.ARG_DIFF_SRC)
     assert made[rs.ARG_DIFF_SRC].desc == md
     np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_SRC]), backward_data(SMALL, y, w))
+
+
+def test_a_source_is_never_the_destination():
+    md = rs.MemoryDesc((1, 16, 5, 5), "f32", "nhwc")
+    weights = rs.MemoryDesc((16, 16, 3, 3), "f32", "any")
+    pd = rs.ConvolutionForward.PrimitiveDesc(
+        CPU, "forward_inference", DIRECT, md, weights, md, [1, 1], [1, 1], [1, 1]
+    )
+    both, held = rs.Memory(md, CPU), rs.Memory(pd.weights_desc(), CPU)
+    both.data[:] = 1.0
+    with refused("source and destination overlap"):
+        rs.ConvolutionForward(pd).execute(
+            rs.Stream(CPU), {rs.ARG_SRC: both, rs.ARG_WEIGHTS: held, rs.ARG_DST: both}
+        )
+    assert (both.data == 1.0).all()
+    square = rs.MemoryDesc((8, 8), "f32", "ab")
+    product = rs.Matmul(rs.Matmul.PrimitiveDesc(CPU, square, square, square))
+    first, second = rs.Memory(square, CPU), rs.Memory(square, CPU)
+    with refused("source and destination overlap"):
+        product.execute(rs.Stream(CPU), {rs.ARG_SRC: first, rs.ARG_WEIGHTS: second, rs.ARG_DST: second})

@@ -30,7 +30,6 @@ from .convolution_shapes import check_shapes, check_types, check_weight_scales, 
 from .forms import Form
 from .parse import parse_attr
 from .pointwise import (
-    OneStepPrimitive,
     OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
@@ -41,6 +40,7 @@ from .pointwise import (
     parse_forward_kind,
     parse_hint,
 )
+from .primitive import Primitive
 from .prop_kind import PropKind
 
 __all__ = [
@@ -325,7 +325,7 @@ class DeconvolutionBackwardWeightsPrimitiveDesc(ConvolutionPrimitiveDesc):
     __slots__ = ()
 
 
-class ConvolutionForward(OneStepPrimitive):
+class ConvolutionForward(Primitive):
     """The convolution primitive (`dnnl::convolution_forward`): `ConvolutionForward(pd)`."""
 
     PrimitiveDesc = ConvolutionForwardPrimitiveDesc
@@ -333,7 +333,7 @@ class ConvolutionForward(OneStepPrimitive):
     __slots__ = ()
 
 
-class ConvolutionBackwardData(OneStepPrimitive):
+class ConvolutionBackwardData(Primitive):
     """The gradient of a convolution's source (`dnnl::convolution_backward_data`)."""
 
     PrimitiveDesc = ConvolutionBackwardDataPrimitiveDesc
@@ -341,7 +341,7 @@ class ConvolutionBackwardData(OneStepPrimitive):
     __slots__ = ()
 
 
-class ConvolutionBackwardWeights(OneStepPrimitive):
+class ConvolutionBackwardWeights(Primitive):
     """The gradients of a convolution's weights and bias (`dnnl::convolution_backward_weights`)."""
 
     PrimitiveDesc = ConvolutionBackwardWeightsPrimitiveDesc
@@ -349,7 +349,7 @@ class ConvolutionBackwardWeights(OneStepPrimitive):
     __slots__ = ()
 
 
-class DeconvolutionForward(OneStepPrimitive):
+class DeconvolutionForward(Primitive):
     """The deconvolution primitive (`dnnl::deconvolution_forward`), a transposed convolution."""
 
     PrimitiveDesc = DeconvolutionForwardPrimitiveDesc
@@ -357,7 +357,7 @@ class DeconvolutionForward(OneStepPrimitive):
     __slots__ = ()
 
 
-class DeconvolutionBackwardData(OneStepPrimitive):
+class DeconvolutionBackwardData(Primitive):
     """The gradient of a deconvolution's source (`dnnl::deconvolution_backward_data`)."""
 
     PrimitiveDesc = DeconvolutionBackwardDataPrimitiveDesc
@@ -365,7 +365,7 @@ class DeconvolutionBackwardData(OneStepPrimitive):
     __slots__ = ()
 
 
-class DeconvolutionBackwardWeights(OneStepPrimitive):
+class DeconvolutionBackwardWeights(Primitive):
     """The gradients of a deconvolution's weights and bias (`dnnl::deconvolution_backward_weights`)."""
 
     PrimitiveDesc = DeconvolutionBackwardWeightsPrimitiveDesc

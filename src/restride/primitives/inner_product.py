@@ -23,7 +23,6 @@ from .convolution_shapes import check_no_zero_points, check_scale_mask, check_ty
 from .forms import Form, signature
 from .parse import parse_attr
 from .pointwise import (
-    OneStepPrimitive,
     OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
@@ -33,6 +32,7 @@ from .pointwise import (
     parse_forward_kind,
     parse_hint,
 )
+from .primitive import Primitive
 from .prop_kind import PropKind
 
 __all__ = ["InnerProductBackwardData", "InnerProductBackwardWeights", "InnerProductForward"]
@@ -249,7 +249,7 @@ class InnerProductBackwardWeightsPrimitiveDesc(InnerProductPrimitiveDesc):
     __slots__ = ()
 
 
-class InnerProductForward(OneStepPrimitive):
+class InnerProductForward(Primitive):
     """The inner product (`dnnl::inner_product_forward`): `InnerProductForward(pd)`."""
 
     PrimitiveDesc = InnerProductForwardPrimitiveDesc
@@ -257,7 +257,7 @@ class InnerProductForward(OneStepPrimitive):
     __slots__ = ()
 
 
-class InnerProductBackwardData(OneStepPrimitive):
+class InnerProductBackwardData(Primitive):
     """The gradient of an inner product's source (`dnnl::inner_product_backward_data`)."""
 
     PrimitiveDesc = InnerProductBackwardDataPrimitiveDesc
@@ -265,7 +265,7 @@ class InnerProductBackwardData(OneStepPrimitive):
     __slots__ = ()
 
 
-class InnerProductBackwardWeights(OneStepPrimitive):
+class InnerProductBackwardWeights(Primitive):
     """The gradients of an inner product's weights and bias (`dnnl::inner_product_backward_weights`)."""
 
     PrimitiveDesc = InnerProductBackwardWeightsPrimitiveDesc

@@ -14,7 +14,8 @@ from ..plan.matmul_problem import MatmulProblem
 from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block
 from .forms import Form, signature
 from .parse import parse_attr
-from .pointwise import OneStepPrimitive, OneStepPrimitiveDesc, check_attributes, check_open, check_written
+from .pointwise import OneStepPrimitiveDesc, check_attributes, check_open, check_written
+from .primitive import Primitive
 
 __all__ = ["Matmul"]
 
@@ -118,7 +119,7 @@ def _check_shapes(what: str, named: dict[str, MemoryDesc], bias: MemoryDesc) -> 
         refuse(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each of them that of dst or 1")
 
 
-class Matmul(OneStepPrimitive):
+class Matmul(Primitive):
     """The product of matrices (`dnnl::matmul`): `Matmul(pd)`; without arguments it is empty."""
 
     PrimitiveDesc = MatmulPrimitiveDesc
