@@ -66,6 +66,8 @@ class Algorithm(enum.StrEnum):
     pooling_max = "pooling_max"
     pooling_avg_include_padding = "pooling_avg_include_padding"
     pooling_avg_exclude_padding = "pooling_avg_exclude_padding"
+    resampling_nearest = "resampling_nearest"
+    resampling_linear = "resampling_linear"
     reduction_max = "reduction_max"
     reduction_min = "reduction_min"
     reduction_sum = "reduction_sum"

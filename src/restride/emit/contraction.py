@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..dtypes import DataType
 from ..plan.contraction import FIRST, SECOND, Contraction, ContractionLoop
 from ..plan.contraction_schedule import ContractionPlan, Rows, RowTile, summed_order
 from .builder import Builder, Value, i64, vector
@@ -156,7 +157,7 @@ class Microkernel:
 
     def emit(self) -> None:
         """The sums of the tile, and what becomes of them."""
-        kind = vector(_REAL, self.plan.lanes)
+        kind = vector("i32" if self.contraction.is_integral else _REAL, self.plan.lanes)
         sums = [Value(kind, "zeroinitializer")] * (self.tile.kind.rows * self.tile.vectors)
         first, second = self.tile.pointers[FIRST], self.tile.pointers[SECOND]
         sums = self._level(0, (first, second), (0, self.tile.kind.rows), sums)
@@ -268,9 +269,9 @@ class Microkernel:
     def _row_factor(self, pointer: Value, number: int) -> Value:
         if self.plan.is_by_lanes:
             return self._vector(pointer, FIRST, number)
-        data_type, can = self.contraction.accesses[FIRST].tensor.data_type, self.writer.style.can
+        data_type = self.contraction.accesses[FIRST].tensor.data_type
         bits = load_vector(self.b, data_type, pointer, 1, 1)
-        one = to_real(self.b, bits, data_type, _REAL, can)
+        one = self._widened(bits, data_type)
         return self.b.shuffle(one, one, (0,) * self.plan.lanes)
 
     def _vector(self, pointer: Value, access: int, number: int) -> Value:
@@ -278,9 +279,17 @@ class Microkernel:
         data_type, lanes = self.contraction.accesses[access].tensor.data_type, self.plan.lanes
         offset = self.plan.column_offset(access, number * lanes) * data_type.bits // 8
         bits = load_vector(self.b, data_type, self.b.advance(pointer, offset), lanes, self.tile.valid[number])
+        return self._widened(bits, data_type)
+
+    def _widened(self, bits: Value, data_type: DataType) -> Value:
+        """Elements as they are multiplied: reals, or integers of 32 bits."""
+        if self.contraction.is_integral:
+            return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
         return to_real(self.b, bits, data_type, _REAL, self.writer.style.can)
 
     def _added(self, a: Value, b: Value, total: Value) -> Value:
+        if self.contraction.is_integral:
+            return self.b.op("add", total, self.b.op("mul", a, b))
         if self.writer.fused:
             return self.b.intrinsic("fma", a, b, total)
         return self.b.op("fadd", total, self.b.op("fmul", a, b))

@@ -15,7 +15,6 @@ from .convert import canonical_nan, from_real, to_real
 from .kernel import Style
 
 _PARAMS = Value("ptr", "%params")
-_REAL = "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +33,18 @@ class ResultWriter:
         self.b, self.plan, self.style, self.place = b, plan, style, place
         self.contraction: Contraction = plan.contraction
         self.arithmetic = VectorArithmetic(b, style.can.round_even)
-        self._scalars: dict[int, Value] = {}
+        self.real = "double" if self.contraction.is_integral else "float"
 
     def emit(self, sums: Sequence[Value]) -> None:
         """Store the result of every sum, a row after the other."""
         vectors = len(self.place.valid)
         for row in range(self.place.rows):
             for number in range(vectors):
-                self._store(
-                    row,
-                    number,
-                    self._value(self.contraction.value, sums[row * vectors + number], row, number),
-                )
+                total = self._as_real(sums[row * vectors + number])
+                self._store(row, number, self._value(self.contraction.value, total, row, number))
+
+    def _as_real(self, total: Value) -> Value:
+        return self.b.cast("sitofp", total, self.real) if self.contraction.is_integral else total
 
     def _store(self, row: int, number: int, value: Value) -> None:
         b, access, lanes = self.b, self.contraction.accesses[DESTINATION], self.plan.lanes
@@ -89,7 +88,7 @@ class ResultWriter:
         # A function of a hundred instructions is written once for all vectors of a tile.
         can = self.style.can
         return self.b.call_own(
-            f"{op}.{len(args)}.{self.plan.lanes}",
+            f"{op}.{len(args)}.{self.plan.lanes}.{self.real}",
             args,
             lambda inner, named: evaluate(op, VectorArithmetic(inner, can.round_even), named),
         )
@@ -98,7 +97,8 @@ class ResultWriter:
         b = self.b
         at = b.advance(_PARAMS, 8 * (self.contraction.tensors + number))
         wide = b.value("double", f"load double, {at}, align 8")
-        return b.broadcast(b.value(_REAL, f"fptrunc {wide} to {_REAL}"), self.plan.lanes)
+        one = wide if self.real == "double" else b.value("float", f"fptrunc {wide} to float")
+        return b.broadcast(one, self.plan.lanes)
 
     def _loaded(self, load: Load, row: int, number: int) -> Value:
         """A vector of an operand, as reals."""
@@ -108,11 +108,11 @@ class ResultWriter:
         pointer, valid = self._pointer(access, row, number), self.place.valid[number]
         stride = self.plan.lane_digits[-1].strides[access]
         if stride == 1 or valid == 0:
-            return to_real(b, load_vector(b, data_type, pointer, lanes, valid), data_type, _REAL, can)
+            return to_real(b, load_vector(b, data_type, pointer, lanes, valid), data_type, self.real, can)
         if stride == 0:
-            one = to_real(b, load_vector(b, data_type, pointer, 1, 1), data_type, _REAL, can)
+            one = to_real(b, load_vector(b, data_type, pointer, 1, 1), data_type, self.real, can)
             return b.shuffle(one, one, (0,) * lanes)
-        return to_real(b, self._gathered(access, pointer, stride, valid), data_type, _REAL, can)
+        return to_real(b, self._gathered(access, pointer, stride, valid), data_type, self.real, can)
 
     def _gathered(self, access: int, pointer: Value, stride: int, valid: int) -> Value:
         b, data_type = self.b, self.contraction.accesses[access].tensor.data_type

@@ -34,6 +34,10 @@ from .tree import Each, Fold, Let, LoopTree, Store, TreeTensor
 T = TypeVar("T")
 
 
+# Of two bytes without a sign.
+_LARGEST_PRODUCT = 255 * 255
+
+
 @dataclass(frozen=True, slots=True)
 class ContractionLoop:
     """One digit of an axis: `extent` positions of `step` indices; a stride for each tensor, in elements.
@@ -77,7 +81,8 @@ class Contraction:
     """A sum of products. `accesses`: the two factors, the destination, then what else the result is made of.
 
     `value` is the result: an expression of `total` and of loads, whose accesses are in the order of `loads`.
-    `places`: the number of each access's tensor among those of the tree.
+    `places`: the number of each access's tensor among those of the tree. `is_integral`: bytes are summed in
+    32 bits, and the result is computed in doubles.
     """
 
     accesses: tuple[TensorAccess, ...]
@@ -91,6 +96,7 @@ class Contraction:
     loads: tuple[Load, ...]
     tensors: int
     scalars: int
+    is_integral: bool = False
 
     def role(self, loop: ContractionLoop) -> str:
         """The role of an outer loop."""
@@ -144,6 +150,7 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
         loads,
         len(tree.tensors),
         tree.scalars,
+        tree.wide,
     )
     return _turned(found)
 
@@ -153,7 +160,7 @@ _Parts = tuple[Each, Each, Fold, tuple[Load, Load], Expr, Store]
 
 def _parts_of_tree(tree: LoopTree) -> _Parts | None:
     """The loops, the fold, its factors, the result with all names put in, and the store."""
-    if len(tree.items) != 1 or tree.wide:
+    if len(tree.items) != 1:
         return None
     outer = tree.items[0]
     if outer.guards or outer.locals or len(outer.items) < 2:
@@ -172,6 +179,8 @@ def _parts_of_tree(tree: LoopTree) -> _Parts | None:
     value = _with_names(store.value, lets)
     if product is None or value is None or not _is_simple(value, fold.names[0]):
         return None
+    if tree.wide and not _fits_integers(tree, product, inner):
+        return None
     return outer, inner, fold, product, value, store
 
 
@@ -182,6 +191,13 @@ def _factors(value: Expr) -> tuple[Load, Load] | None:
     if not isinstance(first, Load) or not isinstance(second, Load) or first.tensor == second.tensor:
         return None
     return first, second
+
+
+def _fits_integers(tree: LoopTree, product: tuple[Load, Load], inner: Each) -> bool:
+    """True where bytes are multiplied, so few that 32 bits hold their sums."""
+    types = [tree.tensor(load.tensor).data_type for load in product]
+    are_bytes = all(each.is_integral and each.bits == 8 for each in types)
+    return are_bytes and inner.positions * _LARGEST_PRODUCT < 1 << 31
 
 
 def _with_names(value: Expr, lets: Sequence[object]) -> Expr | None:

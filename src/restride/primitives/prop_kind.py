@@ -28,6 +28,7 @@ class PrimitiveKind(enum.StrEnum):
     lrn = "lrn"
     softmax = "softmax"
     reduction = "reduction"
+    resampling = "resampling"
     batch_normalization = "batch_normalization"
     layer_normalization = "layer_normalization"
     group_normalization = "group_normalization"
