@@ -13,9 +13,12 @@ import pytest
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
+from restride.plan.expression import TreeAxis, apply
 from restride.plan.nest import Compute, linear
 from restride.plan.reorder import reorder_nest
+from restride.plan.tree import Each, LoopTree, TreeTensor
 from restride.targets import cpu, jit, objects
+from restride.targets.cpu_kernels import lower_tree
 from restride.targets.isa import CacheSizes, Isa
 from support.cases import CASES, Case, named
 from support.kernels import COMMON, TINY
@@ -153,6 +156,22 @@ def test_interleaved_stores_on_aarch64_do_not_advance_to_rows_2_to_the_32_furthe
     stores = re.findall(r"\bst2\b.*", text)
     assert stores
     assert not [store for store in stores if not store.endswith("]")]
+
+
+def test_lanes_of_trees_on_aarch64_are_not_loaded_from_addresses_cut_to_32_bits() -> None:
+    """Of 2**32 + 1 the lower 32 bits are the byte that `ld1` may add to its address."""
+    descs = (
+        MemoryDesc.from_strides((2,), "s8", ((1 << 32) + 1,)),
+        MemoryDesc((2,), "f32", "a"),
+        MemoryDesc.from_strides((2,), "bf16", ((1 << 31) + 4,)),
+    )
+    x, z, y = (TreeTensor.of_desc(name, md) for name, md in zip("xzy", descs, strict=True))
+    axis, isa = TreeAxis("d0", 2), Isa.for_name("neon")
+    value = apply("add", x.load(axis), z.load(axis)) * 0.5
+    tree = LoopTree((x, z, y), (Each((axis,), (y.store((axis,), value),)),)).verify()
+    texts = [jit.assembly(loop.ir(), isa) for loop in lower_tree(tree, isa, COMMON).loops]
+    assert [text for text in texts if "ld1" in text or "ldrb" in text or "ldrsb" in text]
+    assert not [line for text in texts for line in re.findall(r"\bld1\b.*\], #1$", text, re.MULTILINE)]
 
 
 # --- what is told ------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class _ContractionTile:
 
 def emit_contraction(plan: ContractionPlan, style: Style, *, fused: bool) -> str:
     """The IR text of a contraction; `fused`: the instruction set multiplies and adds with one rounding."""
-    b = Builder()
+    b = style.builder()
     ContractionWriter(b, plan, style, fused=fused).emit()
     b.line("ret void")
     return module_text(b)

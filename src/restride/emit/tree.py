@@ -75,7 +75,7 @@ Inside = Callable[[TreeCursor], None]
 
 def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool) -> str:
     """The IR text of a schedule. `streams`: tensors begin at cache lines, and are larger than the caches."""
-    b = Builder()
+    b = style.builder()
     TreeWriter(b, schedule, style, streams=streams).emit()
     b.line("ret void")
     return OPTIMISE + module_text(b)
