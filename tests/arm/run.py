@@ -36,6 +36,7 @@ _GROUPS = {
     "compensation": "compensation quantising",
     "cache": "cache store",
     "pool": "pool launch stream",
+    "trees": "tree_kernels contraction",
 }
 _PART = {"kernels": "kernel neon", "reorder": "reorder_fuzz"}
 # The frozen problems are the first; after them come as many random ones.
