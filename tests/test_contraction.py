@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.contraction import find_contraction
+from restride.plan.expression import Ref, TreeAxis
 from restride.plan.interpret_tree import interpret_tree
-from restride.plan.tree import LoopTree
+from restride.plan.tree import Each, LoopTree, TreeTensor, fold_over
 from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 from support.contractions import (
@@ -137,3 +138,21 @@ def test_tiles_hold_no_more_sums_than_there_are_registers() -> None:
         rows = max(kind.rows for kind in plan.kinds)
         assert rows * plan.vectors + plan.vectors + 1 <= registers
         assert rows * plan.vectors >= registers // 2
+
+
+def test_rows_of_several_axes_are_merged_whole() -> None:
+    """Of a blocked axis the digits first, then the axis with the one around it."""
+    descs = (
+        MemoryDesc((2, 16, 3), "f32", "caB8b"),
+        MemoryDesc((2, 3, 16), "f32", (0, 16, 1)),
+        MemoryDesc((2, 16, 16), "f32", "abc"),
+    )
+    first, second, dst = map(TreeTensor.of_desc, ("first", "second", "dst"), descs)
+    n, m, c, k = map(TreeAxis, ("n", "m", "c", "k"), (2, 16, 16, 3))
+    summed = Each((k,), (fold_over("sum", "total", first.load(n, m, k) * second.load(0, k, c)),))
+    tree = LoopTree((first, second, dst), (Each((n, m, c), (summed, dst.store((n, m, c), Ref("total")))),))
+    lowered = lower_contraction(tree.verify(), runnable()[-1], CacheSizes())
+    assert lowered is not None
+    assert lowered.plan.row.extent == 32
+    for isa in runnable():
+        _check(tree, descs, isa, at_end=True)

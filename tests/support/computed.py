@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import restride as rs
+from support.by_offset import guarded
 from support.engines import allocated, run
 
 Array = npt.NDArray[Any]
@@ -35,15 +36,6 @@ def memory_of(md: rs.MemoryDesc, values: Array, engine: rs.Engine) -> rs.Memory:
     return memory
 
 
-def blank(md: rs.MemoryDesc, engine: rs.Engine) -> rs.Memory:
-    """A memory full of bits that no answer has everywhere."""
-    memory = allocated(md, engine)
-    if md.nelems:
-        assert memory.data is not None
-        memory.data.view(np.uint8)[:] = 0xA5
-    return memory
-
-
 def elements(memory: rs.Memory) -> Array:
     """The elements of a memory in logical order."""
     return np.array(memory.to_numpy())
@@ -52,12 +44,14 @@ def elements(memory: rs.Memory) -> Array:
 def computed(
     primitive: Any, pd: Any, engine: rs.Engine, values: Mapping[int, Array], *written: int
 ) -> dict[int, rs.Memory]:
-    """Execute with inputs of `values` by argument; the memories of the arguments that are written."""
+    """Execute with inputs of `values` by argument; the memories that are written, with nothing beside them."""
     descs = {arg: pd.query_md("exec_arg_md", arg) for arg in (*values, *written)}
     read = {arg: memory_of(descs[arg], value, engine) for arg, value in values.items()}
-    made = {arg: blank(descs[arg], engine) for arg in written}
-    run(primitive(pd), engine, {**read, **made})
-    return made
+    made = {arg: guarded(descs[arg], engine, fill=0xA5) for arg in written}
+    run(primitive(pd), engine, {**read, **{arg: each.memory for arg, each in made.items()}})
+    for each in made.values():
+        each.check_canaries()
+    return {arg: each.memory for arg, each in made.items()}
 
 
 def random(dims: tuple[int, ...], seed: int = 0, data_type: str = "f32") -> Array:

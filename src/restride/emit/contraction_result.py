@@ -59,8 +59,12 @@ class ResultWriter:
 
     def _written(self, number: int) -> int:
         """Lanes that are written: columns, and padding, which is zero."""
-        is_padded = self.plan.columns > self.plan.size
-        return self.plan.lanes if is_padded else self.place.valid[number]
+        plan = self.plan
+        if self.place.valid[number] == plan.lanes:
+            return plan.lanes
+        # Only the last tile has fewer columns.
+        before = (plan.groups - 1) * plan.vectors + number
+        return plan.columns - before * plan.lanes
 
     def _pointer(self, access: int, row: int, number: int) -> Value:
         offset = self.plan.row.strides[access] * row + self.plan.column_offset(

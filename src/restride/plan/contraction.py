@@ -22,12 +22,12 @@ moves each tensor by a stride. Loops have roles, by the tensors in whose indices
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
 
-from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, Scalar, TreeAxis, parts_of
+from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, TreeAxis, parts_of
 from .reorder import IndexDigits, stride_at
 from .tree import Each, Fold, Let, LoopTree, Store, TreeTensor
 
@@ -50,6 +50,11 @@ class ContractionLoop:
     extent: int
     size: int
     strides: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """True where the loop is all of its axis."""
+        return self.step == 1 and self.extent == self.size
 
     def __str__(self) -> str:
         return f"{self.axis}/{self.step} {self.extent}: {' '.join(map(str, self.strides))}"
@@ -102,15 +107,6 @@ class Contraction:
         """The role of an outer loop."""
         return dict(self.roles)[loop.axis]
 
-    @property
-    def terms(self) -> int:
-        """How many products are added up for one element, limits aside."""
-        sizes = {loop.axis: loop.size for loop in self.summed}
-        count = 1
-        for size in sizes.values():
-            count *= size
-        return count
-
     def __str__(self) -> str:
         names = ", ".join(f"{a.tensor.name} {a.tensor.data_type} + {a.base}" for a in self.accesses)
         outer = (f"for {loop} ({self.role(loop)})" for loop in self.outer)
@@ -141,8 +137,8 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
     found = Contraction(
         accesses,
         tuple(names.index(access.tensor.name) for access in accesses),
-        _merged(_loops(outer.axes, digits, tree, reached), limited, dict(roles)),
-        _merged(_loops(inner.axes, digits, tree, reached), limited, {}),
+        merged_loops(_loops(outer.axes, digits, tree, reached), limited, dict(roles)),
+        merged_loops(_loops(inner.axes, digits, tree, reached), limited, {}),
         limits,
         roles,
         fold.names[0],
@@ -298,25 +294,36 @@ def _stride(tree: LoopTree, load: Load, axis: str, step: int) -> int:
     return moved
 
 
-def _merged(
-    loops: tuple[ContractionLoop, ...], limited: set[str], roles: dict[str, str]
+def merged_loops(
+    loops: Sequence[ContractionLoop], limited: set[str], roles: Mapping[str, str]
 ) -> tuple[ContractionLoop, ...]:
     """Loops of one role that continue each other in every tensor, as one loop."""
     found: list[ContractionLoop] = []
     for loop in loops:
-        last = found[-1] if found else None
-        if (
-            last is not None
-            and roles.get(last.axis) == roles.get(loop.axis)
-            and not limited & {last.axis, loop.axis}
-            and all(each.step == 1 and each.extent == each.size for each in (last, loop))
-            and all(a == b * loop.extent for a, b in zip(last.strides, loop.strides, strict=True))
-        ):
-            size = last.extent * loop.extent
-            found[-1] = replace(loop, extent=size, size=size)
-        else:
-            found.append(loop)
+        merged = loop
+        while found and _continue_each_other(found[-1], merged, limited, roles):
+            merged = _as_one(found.pop(), merged)
+        found.append(merged)
     return tuple(found)
+
+
+def _continue_each_other(
+    outer: ContractionLoop, inner: ContractionLoop, limited: set[str], roles: Mapping[str, str]
+) -> bool:
+    if roles.get(outer.axis) != roles.get(inner.axis) or limited & {outer.axis, inner.axis}:
+        return False
+    are_digits = outer.axis == inner.axis and outer.step == inner.step * inner.extent
+    if not are_digits and not (outer.is_whole and inner.is_whole):
+        return False
+    return all(a == b * inner.extent for a, b in zip(outer.strides, inner.strides, strict=True))
+
+
+def _as_one(outer: ContractionLoop, inner: ContractionLoop) -> ContractionLoop:
+    if outer.axis == inner.axis:
+        # Digits may be more than the axis has positions.
+        return replace(inner, extent=-(-inner.size // inner.step))
+    size = outer.extent * inner.extent
+    return replace(inner, extent=size, size=size)
 
 
 def _access(tree: LoopTree, load: Load) -> TensorAccess:
@@ -370,8 +377,3 @@ def _turned(found: Contraction) -> Contraction:
 def _exchanged(row: tuple[T, ...]) -> tuple[T, ...]:
     first, second, *rest = row
     return (second, first, *rest)
-
-
-def scalars_of(value: Expr) -> tuple[int, ...]:
-    """The scalars that an expression reads."""
-    return tuple(dict.fromkeys(part.number for part in parts_of(value) if isinstance(part, Scalar)))

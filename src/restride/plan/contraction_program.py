@@ -22,6 +22,7 @@ from .nest import Compute
 from .program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
 from .reorder import TensorOperand, reorder_nest
 from .tree import Each, LoopTree, TreeTensor, fold_over
+from .tree_steps import old_tensors
 
 # Any machine with vectors: whether a layout has them is the same for all.
 _MACHINE = Machine(vector_bytes=32)
@@ -102,13 +103,16 @@ class ContractionWork:
 
     def _loops(self, chosen: Mapping[str, MemoryDesc], held: Mapping[str, Place]) -> TreeStep:
         tree = self._tree(chosen)
-        named = {**held, **{tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.operands)}}
-        places = tuple(named[tensor.name] for tensor in tree.tensors)
+        operands = {tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.operands)}
+        # What is not named is the old destination, read as another type.
+        named, old = {**held, **operands}, held[self.written.name]
+        places = tuple(named.get(tensor.name, old) for tensor in tree.tensors)
         return TreeStep(tree, places, self.work_bytes, (0, len(self.computed.scalars)))
 
     def _tree(self, chosen: Mapping[str, MemoryDesc]) -> LoopTree:
         tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
-        every = (*tensors.values(), *self.operands)
+        old = old_tensors(self.computed.compute, tensors[self.written.name])
+        every = (*tensors.values(), *self.operands, *old)
         scalars = len(self.computed.scalars)
         return LoopTree(every, self.loops(tensors), scalars, self.is_wide).verify()
 

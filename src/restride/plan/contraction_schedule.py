@@ -16,7 +16,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from .contraction import DESTINATION, FIRST, SECOND, Contraction, ContractionLoop, Limit, lane_loop
+from .contraction import (
+    DESTINATION,
+    FIRST,
+    SECOND,
+    Contraction,
+    ContractionLoop,
+    Limit,
+    lane_loop,
+    merged_loops,
+)
 from .machine import Machine
 
 # Row tiles of more kinds than this, as edges of windows make them, would be too much code.
@@ -110,7 +119,7 @@ def schedule_contraction(contraction: Contraction, machine: Machine) -> Contract
     digits = [loop for loop in contraction.outer if loop.axis == lane.axis]
     if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
         return None
-    others = _merged_rows(contraction, [loop for loop in contraction.outer if loop.axis != lane.axis])
+    others = _outer_loops(contraction, lane)
     rows = [loop for loop in others if contraction.role(loop) == "row" and _can_be_tiled(contraction, loop)]
     if any(loop.step > 1 or _is_split(loop, others) for loop in rows):
         return None
@@ -176,24 +185,12 @@ def _tap_of(contraction: Contraction, limit: Limit, row: ContractionLoop) -> Con
     return taps[0] if len(others) == len(taps) == 1 else None
 
 
-def _merged_rows(contraction: Contraction, loops: list[ContractionLoop]) -> list[ContractionLoop]:
-    """Row loops that continue each other in every tensor, as one loop."""
+def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[ContractionLoop, ...]:
+    """The loops beside the columns, outermost first, as few as can be."""
     limited = {name for limit in contraction.limits for name, _ in limit.terms}
-    found: list[ContractionLoop] = []
-    for loop in sorted(loops, key=lambda loop: -loop.strides[DESTINATION]):
-        last = found[-1] if found else None
-        if (
-            last is not None
-            and contraction.role(last) == contraction.role(loop) == "row"
-            and not limited & {last.axis, loop.axis}
-            and all(a == b * loop.extent for a, b in zip(last.strides, loop.strides, strict=True))
-        ):
-            # Digits of one axis may be more than it has positions.
-            size = loop.size if last.axis == loop.axis else last.extent * loop.extent
-            found[-1] = replace(loop, extent=size, size=size)
-        else:
-            found.append(loop)
-    return found
+    loops = (loop for loop in contraction.outer if loop.axis != lane.axis)
+    ordered = sorted(loops, key=lambda loop: -loop.strides[DESTINATION])
+    return merged_loops(ordered, limited, dict(contraction.roles))
 
 
 # --- tiles --------------------------------------------------------------------------------------------------
@@ -211,8 +208,6 @@ def _with_tiles(
     lanes = gcd(most, block) if block else most
     size = digits[0].size
     columns = _padded_size(contraction, size)
-    if not block and columns > size and columns < lanes:
-        lanes = gcd(most, columns)
     shape = _best_tile(contraction, machine, row.extent, -(-columns // lanes), block // lanes or 1)
     kinds, tiles, starts, tap = _row_tiles(contraction, row, shape[0])
     if len(kinds) > _MOST_KINDS:

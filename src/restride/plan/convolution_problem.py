@@ -45,7 +45,7 @@ from .expression import Expr
 from .nest import Compute, Step
 from .program import Program, Slot
 from .tree import Each, TreeTensor
-from .tree_steps import operand_loads, operand_tensors, with_steps
+from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 _ARGS = {
     "forward": (ARG_SRC, ARG_WEIGHTS, ARG_DST),
@@ -85,11 +85,6 @@ class ConvolutionProblem:
     def dst(self) -> MemoryDesc:
         """What is written."""
         return self.tensors[_WRITTEN[self.direction]]
-
-    @property
-    def written_arg(self) -> int:
-        """The argument of what is written."""
-        return _ARGS[self.direction][_WRITTEN[self.direction]]
 
     @property
     def relation(self) -> Relation:
@@ -219,6 +214,7 @@ class ConvolutionProblem:
     def _result(self, compute: Compute, operands: tuple[TreeTensor, ...], written: TreeTensor) -> Result:
         def result(total: Expr, index: Index) -> Expr:
             loads = operand_loads(operands, index)
-            return with_steps(total, compute, loads, lambda _: written.load(*index))
+            old = old_element(old_tensors(compute, written), written, index)
+            return with_steps(total, compute, loads, old)
 
         return result

@@ -36,7 +36,7 @@ from .expression import Ref, TreeAxis, index_of
 from .nest import Compute, Step
 from .program import Program, Slot
 from .tree import Each, TreeTensor, fold_over
-from .tree_steps import operand_loads, operand_tensors, with_steps
+from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 NAMES = ("src", "weights", "dst")
 _ARGS = {
@@ -162,6 +162,7 @@ def _loops(
     }
     axes, summed, term = elements[written]
     target, index = tensors[written], index_of(*axes)
-    value = with_steps(Ref("total"), compute, operand_loads(operands, index), lambda _: target.load(*index))
+    old = old_element(old_tensors(compute, target), target, index)
+    value = with_steps(Ref("total"), compute, operand_loads(operands, index), old)
     inner = Each(summed, (fold_over("sum", "total", term),))
     return (Each(axes, (inner, target.store(index, value))),)

@@ -24,7 +24,7 @@ from .nest import Compute, Step
 from .program import Program, Slot
 from .reorder import TensorOperand
 from .tree import Each, TreeTensor, fold_over
-from .tree_steps import operand_loads, operand_tensors, with_steps
+from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 _LETTERS = "abcdefghijkl"
 # Multiply-adds that take as long as to move a byte.
@@ -121,5 +121,6 @@ def _loops(
     k = TreeAxis("k", count)
     summed = Each((k,), (fold_over("sum", "total", src.load(*batch, m, k) * weights.load(*batch, k, n)),))
     index = index_of(*batch, m, n)
-    value = with_steps(Ref("total"), compute, operand_loads(operands, index), lambda _: dst.load(*index))
+    old = old_element(old_tensors(compute, dst), dst, index)
+    value = with_steps(Ref("total"), compute, operand_loads(operands, index), old)
     return (Each((*batch, m, n), (summed, dst.store(index, value))),)
