@@ -116,18 +116,3 @@ def test_a_bias_that_does_not_fit_is_refused():
         rs.Matmul.PrimitiveDesc(CPU, md((4, 5)), md((5, 9)), md((9,)), md((4, 9)))
     with refused("wrong arguments"):
         rs.Matmul.PrimitiveDesc(CPU)
-
-
-@pytest.mark.parametrize("weights", [None, "ba", "any"])
-def test_a_sum_reads_the_old_destination_as_the_type_that_it_names(weights):
-    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
-    ops.append_sum(1.0, 0, "s8")
-    attr.set_post_ops(ops)
-    x, w, old = np.full((16, 3), 10), np.ones((3, 20)), np.full((16, 20), 254)
-    mds = [md(x.shape, None, "u8"), md(w.shape, weights, "s8"), md(old.shape, None, "u8")]
-    pd = rs.Matmul.PrimitiveDesc(CPU, *mds, attr)
-    memories = {arg: rs.Memory(pd.query_md("exec_arg_md", arg), CPU) for arg in (1, 33, 17)}
-    for memory, values in zip(memories.values(), (x, w, old), strict=True):
-        rs.reorder(values.astype(np.float32), None, out=memory)
-    rs.Matmul(pd).execute(rs.Stream(CPU), memories)
-    np.testing.assert_array_equal(elements(memories[rs.ARG_DST]), np.full((16, 20), 28))
