@@ -57,6 +57,16 @@ def test_every_layout_has_the_reference_bits(engine, data_type, src_format, dst_
     assert (found == wanted).all()
 
 
+@pytest.mark.parametrize("fmt", ["abc", "cba", "aBc16b"])
+@pytest.mark.parametrize("types", [("f4_e2m1", "f64"), ("f4_e3m0", "f32"), ("bf16", "f4_e2m1")])
+def test_rows_of_half_bytes_begin_in_either_half(engine, types, fmt):
+    attr = rs.PrimitiveAttr()
+    attr.set_output_scales(1, [0.5, -0.25, 4.0])
+    mds = (rs.MemoryDesc((3, 5, 31), kind, tag) for kind, tag in zip(types, ("abc", fmt), strict=True))
+    found, wanted = both(engine, *mds, attr)
+    assert (found == wanted).all()
+
+
 def test_gaps_between_elements_stay(engine):
     found, wanted = both(
         engine, rs.MemoryDesc((6, 5), "f32", (9, 1)), rs.MemoryDesc((6, 5), "s8", (11, 2)), seed=7

@@ -13,6 +13,7 @@ from restride.plan.machine import DeviceFacts
 from restride.plan.nest import Compute
 from restride.plan.reduction import Op, interpret, reduction_of
 from restride.plan.reorder import reorder_nest
+from restride.plan.rewrites import packing, unpacking
 from restride.plan.work_items import plan_items, plan_sums
 from restride.targets import ptx, spirv
 
@@ -120,6 +121,14 @@ def test_many_partial_blocks_are_guarded():
     )
     assert plan.kind == "guarded"
     assert plan.groups == -(-(8**4) // 256)
+
+
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["GPU", "CPU"])
+@pytest.mark.parametrize("data_type", ["s4", "u4", "f4_e2m1", "f4_e3m0"])
+@pytest.mark.parametrize("change", [unpacking, packing])
+def test_an_item_has_both_elements_of_a_byte(change, data_type, device):
+    for count in (1, 2, 465):
+        assert not plan_items(change(rs.DataType[data_type], count), device).splits_bytes
 
 
 # --- work sums ---------------------------------------------------------------

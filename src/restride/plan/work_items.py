@@ -44,7 +44,9 @@ def schedule_items(nest: LoopNest, device: DeviceFacts, tiles: bool = True) -> t
             return tuple(plan for part in parts for plan in schedule_items(part, device, tiles))
     along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
     square = square_of(nest, device, *along_src, *along_dst) if along_src and along_dst else None
-    chunks = tuple(_shared_byte(nest, index, along_dst) for index in range(len(nest.axes)))
+    # Elements that get a byte each are contiguous in the source alone.
+    pairs = along_dst or along_src
+    chunks = tuple(_shared_byte(nest, index, pairs) for index in range(len(nest.axes)))
     order = Order(tuple(Grid(index, 1) for index in range(len(nest.axes))), ())
     if device.vector_bytes:
         order = order_loops(nest, chunks, Machine(vector_bytes=device.vector_bytes))
@@ -64,9 +66,9 @@ def _suits_vectors(nest: LoopNest) -> bool:
     return nest.dst_type.bits >= 32 and (is_move or nest.is_zero)
 
 
-def _shared_byte(nest: LoopNest, index: int, along_dst: list[int]) -> int:
-    """Positions of an axis that one item takes: two where they share a byte."""
-    pairs = nest.has_nibbles and along_dst[:1] == [index]
+def _shared_byte(nest: LoopNest, index: int, along: list[int]) -> int:
+    """Positions of an axis that one item takes: two where they share a byte, `along` that axis."""
+    pairs = nest.has_nibbles and along == [index]
     return min(2, nest.axes[index].extent) if pairs else 1
 
 

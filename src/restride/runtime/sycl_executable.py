@@ -255,6 +255,7 @@ def _no_trees(device: SyclDevice) -> Unimplemented:
 
 
 def _check_fits(nest: LoopNest, plan: ItemPlan, device: SyclDevice) -> None:
+    assert not plan.splits_bytes, f"the passes have left elements of one byte to several items:\n{plan}"
     if plan.groups > _MOST_GROUPS:
         raise Unimplemented(
             "reorder: too many elements for one launch",
