@@ -13,7 +13,7 @@ from ..errors import Error, InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.facts import header
 from ..verbose import set_header
-from .forms import Form
+from .forms import Args, CallArguments, Form, NamedArgs
 from .implementation import Implementation
 from .prop_kind import PrimitiveKind
 from .query import Query, parse_integer_query, parse_md_query
@@ -29,7 +29,7 @@ class PrimitiveDescBase:
 
     kind: ClassVar[str]
     # The arguments of a call, where there is one form of it.
-    form: ClassVar[Form[Any]]
+    form: ClassVar[Form[CallArguments]]
 
     __slots__ = ("_attr", "_dst", "_dst_engine", "_engine", "_impl", "_src", "_src_engine")
     _attr: Attr
@@ -40,7 +40,7 @@ class PrimitiveDescBase:
     _engine: Engine | None
     _impl: Implementation | None
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args: object, **named: object) -> None:
         self._empty()
         if not (args or named):
             return
@@ -54,7 +54,7 @@ class PrimitiveDescBase:
                 raise
             self._empty()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _arguments(self, args: Args, named: NamedArgs) -> Any:
         """The arguments by their names, `allow_empty` among them. Raises WrongCall where they do not fit."""
         return self.form.of(args, named)
 

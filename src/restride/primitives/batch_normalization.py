@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ..plan.normalization import NormKind
-from .forms import Form, signature
+from .forms import form_of
 from .normalization import NormalizationBackwardPrimitiveDesc, NormalizationForwardPrimitiveDesc
 from .pointwise import OneStepPrimitive
 
 __all__ = ["BatchNormalizationBackward", "BatchNormalizationForward"]
-
-
-class _BatchForwardArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    src: Any
-    dst: Any
-    epsilon: Any
-    flags: Any
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _BatchBackwardArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    diff_src: Any
-    diff_dst: Any
-    src: Any
-    epsilon: Any
-    flags: Any
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class BatchNormalizationForwardPrimitiveDesc(NormalizationForwardPrimitiveDesc):
@@ -53,14 +23,11 @@ class BatchNormalizationForwardPrimitiveDesc(NormalizationForwardPrimitiveDesc):
 
     kind = "BatchNormalizationForward"
     _norm_kind = NormKind.batch
-    form = Form(
+    form = form_of(
         "BatchNormalizationForward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "src", "dst", "epsilon", "flags"),
-            attr=None,
-            allow_empty=False,
-        ),
-        _BatchForwardArguments,
+        *("engine", "prop_kind", "src", "dst", "epsilon", "flags"),
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
@@ -82,15 +49,12 @@ class BatchNormalizationBackwardPrimitiveDesc(NormalizationBackwardPrimitiveDesc
     kind = "BatchNormalizationBackward"
     _norm_kind = NormKind.batch
     _hint_kind = BatchNormalizationForwardPrimitiveDesc
-    form = Form(
+    form = form_of(
         "BatchNormalizationBackward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "diff_src", "diff_dst", "src", "epsilon", "flags"),
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _BatchBackwardArguments,
+        *("engine", "prop_kind", "diff_src", "diff_dst", "src", "epsilon", "flags"),
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from ..desc.arguments import ARG_DST, ARG_SRC_0, ARG_SRC_1
 from ..desc.attr_check import check_attr_of
@@ -12,7 +11,7 @@ from ..desc.post_ops import BINARY
 from ..errors import InvalidArguments
 from ..plan.binary_problem import BinaryProblem
 from .any_format import resolved, resolved_operand
-from .forms import Form, WrongCall, signature
+from .forms import Args, CallArguments, NamedArgs, WrongCall, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitive,
@@ -29,25 +28,6 @@ __all__ = ["Binary"]
 _ALGORITHMS = (*BINARY, "select")
 
 
-class _BinaryArguments(NamedTuple):
-    """The arguments of a primitive descriptor; `src2` is for a select alone."""
-
-    engine: Any
-    algorithm: Any
-    src0: Any
-    src1: Any
-    src2: Any
-    dst: Any
-    attr: Any = None
-    allow_empty: bool = False
-
-
-def _of_two(
-    engine: Any, algorithm: Any, src0: Any, src1: Any, dst: Any, attr: Any = None, allow_empty: bool = False
-) -> _BinaryArguments:
-    return _BinaryArguments(engine, algorithm, src0, src1, None, dst, attr, allow_empty)
-
-
 class BinaryPrimitiveDesc(OneStepPrimitiveDesc):
     """Primitive descriptor of an operation of two tensors (`dnnl::binary::primitive_desc`).
 
@@ -62,22 +42,24 @@ class BinaryPrimitiveDesc(OneStepPrimitiveDesc):
     """
 
     kind = "Binary"
-    form = Form(
+    form = form_of(
         "Binary.PrimitiveDesc",
-        signature("engine", "algorithm", "src0", "src1", "dst", attr=None, allow_empty=False),
-        _of_two,
+        *("engine", "algorithm", "src0", "src1", "dst"),
+        attr=None,
+        allow_empty=False,
     )
-    _of_three = Form(
+    _of_three = form_of(
         "Binary.PrimitiveDesc",
-        signature("engine", "algorithm", "src0", "src1", "src2", "dst", attr=None, allow_empty=False),
-        _BinaryArguments,
+        *("engine", "algorithm", "src0", "src1", "src2", "dst"),
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ("_alg",)
     _alg: str
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _BinaryArguments:
+    def _arguments(self, args: Args, named: NamedArgs) -> CallArguments:
         is_ternary = "src2" in named or (len(args) > 5 and isinstance(args[5], MemoryDesc))
         return (self._of_three if is_ternary else self.form).of(args, named)
 
@@ -93,16 +75,13 @@ class BinaryPrimitiveDesc(OneStepPrimitiveDesc):
     def _how(self) -> str:
         return f"alg:{self._alg}"
 
-    def _copied(self) -> tuple[Any, ...]:
-        copied = list(super()._copied())
-        return tuple(copied if self._alg == "select" else (*copied[:4], *copied[5:]))
-
-    def _problem(self, what: str, arguments: _BinaryArguments) -> tuple[BinaryProblem, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[BinaryProblem, dict[int, MemoryDesc]]:
         self._alg = parse_algorithm(what, arguments.algorithm, "binary_", _ALGORITHMS)
-        if (self._alg == "select") != (arguments.src2 is not None):
+        third = getattr(arguments, "src2", None)
+        if (self._alg == "select") != (third is not None):
             raise _wrong_sources(what, self._alg)
         first = check_known(what, "src0", arguments.src0)
-        others = {"src1": arguments.src1} | ({"src2": arguments.src2} if self._alg == "select" else {})
+        others = {"src1": arguments.src1} | ({"src2": third} if self._alg == "select" else {})
         named = [("src0", first)]
         for name, md in others.items():
             checked = check_open(what, name, md)

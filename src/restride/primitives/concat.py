@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 from ..desc.arguments import ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
@@ -16,7 +15,7 @@ from ..plan.concat_problem import ConcatProblem, bits_to_window, in_place_copies
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .checks import Names
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .implementation import Implementation, compiled, find_implementation, named_descs
 from .parse import parse_attr
 from .primitive import Memories
@@ -32,17 +31,6 @@ from .several import (
 )
 
 __all__ = ["Concat"]
-
-
-class _ConcatArguments(NamedTuple):
-    """The arguments of a primitive descriptor."""
-
-    engine: Any
-    axis: Any
-    srcs: Any
-    dst: Any = None
-    attr: Any = None
-    allow_empty: bool = False
 
 
 class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
@@ -61,17 +49,13 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
     """
 
     kind = "Concat"
-    form = Form(
-        "Concat.PrimitiveDesc",
-        signature("engine", "axis", "srcs", dst=None, attr=None, allow_empty=False),
-        _ConcatArguments,
-    )
+    form = form_of("Concat.PrimitiveDesc", "engine", "axis", "srcs", dst=None, attr=None, allow_empty=False)
     __signature__ = form.shown
 
     __slots__ = ()
 
     def _problem(
-        self, what: str, arguments: _ConcatArguments, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
+        self, what: str, arguments: CallArguments, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
     ) -> ConcatProblem:
         return concat_problem(
             parse_int(arguments.axis, f"{what}: axis"), srcs, dst, parse_attr(what, arguments.attr)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..desc.arguments import (
-    ARG_BIAS,
-    ARG_DIFF_DST,
-    ARG_DIFF_SRC,
-    ARG_DIFF_WEIGHTS,
     ARG_DST,
     ARG_SRC,
     ARG_WEIGHTS,
@@ -18,30 +14,18 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.convolution_problem import ConvolutionProblem
-from .convolution_arguments import (
-    ConvolutionArguments,
-    ConvolutionDataArguments,
-    ConvolutionForwardArguments,
-    ConvolutionWeightsArguments,
-    completed,
-    shown,
-)
 from .convolution_shapes import check_shapes, check_types, check_weight_scales, kernel_block, parse_spatial
-from .forms import Form
+from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
-    OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
-    check_open,
     check_written,
-    hint_moved,
     parse_algorithm,
-    parse_forward_kind,
     parse_hint,
 )
 from .primitive import Primitive
-from .prop_kind import PropKind
+from .products import ProductPrimitiveDesc, chosen_tensors
 
 __all__ = [
     "ConvolutionBackwardData",
@@ -53,16 +37,19 @@ __all__ = [
 ]
 
 _ALGORITHMS = ("direct", "auto")
-_NO_DESC = MemoryDesc()
-_WRITTEN = {"forward": "dst", "backward_data": "diff_src", "backward_weights": "diff_weights"}
+_WINDOW = dict.fromkeys(("strides", "dilates", "padding_l", "padding_r"))
+_GRADIENT = {**_WINDOW, "hint_pd": None, "attr": None, "allow_empty": False}
+_FORWARD = "engine", "prop_kind", "algorithm", "src", "weights"
+_FORWARD_OPTIONS = {"bias": None, "dst": None, **_WINDOW, "attr": None, "allow_empty": False}
+_BACKWARD_DATA, _BACKWARD_DATA_OPTIONS = ("engine", "algorithm", "diff_src", "weights", "diff_dst"), _GRADIENT
+_BACKWARD_WEIGHTS = "engine", "algorithm", "src", "diff_weights"
+_BACKWARD_WEIGHTS_OPTIONS = {"diff_bias": None, "diff_dst": None, **_GRADIENT}
 
 
-class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
+class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
     """What all directions of convolutions and deconvolutions share."""
 
-    _direction: ClassVar[str]
-    _is_transposed: ClassVar[bool]
-    _made: ClassVar[type[ConvolutionArguments]]
+    _is_transposed: ClassVar[bool] = False
 
     __slots__ = ("_padding_r",)
     _padding_r: tuple[int, ...]
@@ -70,14 +57,6 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
     def _empty(self) -> None:
         super()._empty()
         self._padding_r = ()
-
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        args, named = completed(self._made, *hint_moved(args, named, len(args)))
-        return self.form.of(args, named)
-
-    def _copied(self) -> tuple[Any, ...]:
-        made = self._made_of._replace(attr=self.get_primitive_attr())
-        return tuple(made if made.hint_pd is None else made._replace(hint_pd=None))
 
     def get_kind(self) -> str:
         """The primitive kind: "convolution" or "deconvolution"."""
@@ -110,41 +89,36 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
         assert isinstance(problem, ConvolutionProblem)
         return problem
 
-    def _parsed_kind(self, arguments: ConvolutionArguments) -> PropKind:
-        if self._direction == "forward":
-            return parse_forward_kind(self.form.what, arguments.prop_kind)
-        return PropKind[self._direction]
-
     def _problem(
-        self, what: str, arguments: ConvolutionArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[ConvolutionProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
         parse_algorithm(what, arguments.algorithm, f"{self.get_kind()}_", _ALGORITHMS)
-        named = {name: check_open(what, name, md) for name, md in arguments.tensors.items()}
-        bias = _NO_DESC if arguments.bias is None else check_open(what, "bias", arguments.bias)
-        spatial = parse_spatial(what, arguments, next(iter(named.values())).ndims)
+        named, bias = self._parsed_tensors(what, arguments)
+        source, weights, result = named.values()
+        spatial = parse_spatial(what, arguments, source.ndims)
         check_shapes(what, named, bias, spatial, is_transposed=self._is_transposed)
         check_types(what, self._direction, named, bias)
         self._padding_r = spatial.padding_r
-        source, weights, result = named.values()
-        problem = _resolved(
-            ConvolutionProblem(
-                self._direction,
-                self._is_transposed,
-                (source, weights, result),
-                MemoryDesc(bias.dims, bias.data_type) if bias.format_kind == "any" else bias,
-                spatial.strides,
-                tuple(each + 1 for each in spatial.dilates),
-                spatial.padding_l,
-                kernel_block(),
-            )
+        problem = ConvolutionProblem(
+            self._direction,
+            self._is_transposed,
+            (source, weights, result),
+            bias,
+            spatial.strides,
+            tuple(each + 1 for each in spatial.dilates),
+            spatial.padding_l,
+            kernel_block(),
         )
+        wanted = problem.preferred()
+        tensors = chosen_tensors(problem.tensors, [wanted[name] for name in problem.names])
+        problem = replace(problem, tensors=tensors)
         problem = replace(problem, attr=self._checked_attr(what, arguments, problem))
-        check_written(what, _WRITTEN[self._direction], problem.dst)
+        check_written(what, self._written, problem.dst)
         self._check_hint(what, arguments, problem)
-        return problem, self._by_argument(problem)
+        return problem, self._by_argument(problem.tensors, problem.bias)
 
-    def _checked_attr(self, what: str, arguments: ConvolutionArguments, problem: ConvolutionProblem) -> Attr:
+    def _checked_attr(self, what: str, arguments: CallArguments, problem: ConvolutionProblem) -> Attr:
         attr = parse_attr(what, arguments.attr)
         if self._direction != "forward":
             return check_attributes(what, attr)
@@ -154,9 +128,9 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
         check_attr_of(what, attr, {ARG_SRC: source, ARG_WEIGHTS: weights, ARG_DST: result})
         return attr
 
-    def _check_hint(self, what: str, arguments: ConvolutionArguments, problem: ConvolutionProblem) -> None:
+    def _check_hint(self, what: str, arguments: CallArguments, problem: ConvolutionProblem) -> None:
         kind = DeconvolutionForwardPrimitiveDesc if self._is_transposed else ConvolutionForwardPrimitiveDesc
-        hint = parse_hint(what, arguments.hint_pd, kind)
+        hint = parse_hint(what, getattr(arguments, "hint_pd", None), kind)
         if not isinstance(hint, ConvolutionPrimitiveDesc):
             return
         other = hint._convolution()
@@ -171,27 +145,8 @@ class ConvolutionPrimitiveDesc(OneStepPrimitiveDesc):
             },
         )
 
-    def _by_argument(self, problem: ConvolutionProblem) -> dict[int, MemoryDesc]:
-        source, weights, result = problem.tensors
-        if self._direction == "forward":
-            bias = {} if problem.bias.is_zero() else {ARG_BIAS: problem.bias}
-            return {ARG_SRC: source, ARG_WEIGHTS: weights, **bias, ARG_DST: result}
-        if self._direction == "backward_data":
-            return {ARG_WEIGHTS: weights, ARG_DIFF_DST: result, ARG_DIFF_SRC: source}
-        return {ARG_SRC: source, ARG_DIFF_DST: result, ARG_DIFF_WEIGHTS: weights}
-
     def _how(self) -> str:
         return f"alg:{self.get_kind()}_direct"
-
-
-def _resolved(problem: ConvolutionProblem) -> ConvolutionProblem:
-    """The problem, in which every "any" has become the format that kernels want."""
-    wanted = problem.preferred()
-    source, weights, result = (
-        wanted[name] if md.format_kind == "any" else md
-        for name, md in zip(problem.names, problem.tensors, strict=True)
-    )
-    return replace(problem, tensors=(source, weights, result))
 
 
 # --- directions ---------------------------------------------------------------------------------------------
@@ -210,15 +165,8 @@ class ConvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """
 
-    kind, _direction, _is_transposed, _made = (
-        "ConvolutionForward",
-        "forward",
-        False,
-        ConvolutionForwardArguments,
-    )
-    form = Form(
-        "ConvolutionForward.PrimitiveDesc", shown(ConvolutionForwardArguments), ConvolutionForwardArguments
-    )
+    kind, _direction = "ConvolutionForward", "forward"
+    form = form_of("ConvolutionForward.PrimitiveDesc", *_FORWARD, **_FORWARD_OPTIONS)
     __signature__ = form.shown
     __slots__ = ()
 
@@ -230,15 +178,8 @@ class ConvolutionBackwardDataPrimitiveDesc(ConvolutionPrimitiveDesc):
     hint_pd=None, attr=None, allow_empty=False)`; the rest as in the forward step.
     """
 
-    kind, _direction, _is_transposed, _made = (
-        "ConvolutionBackwardData",
-        "backward_data",
-        False,
-        ConvolutionDataArguments,
-    )
-    form = Form(
-        "ConvolutionBackwardData.PrimitiveDesc", shown(ConvolutionDataArguments), ConvolutionDataArguments
-    )
+    kind, _direction = "ConvolutionBackwardData", "backward_data"
+    form = form_of("ConvolutionBackwardData.PrimitiveDesc", *_BACKWARD_DATA, **_BACKWARD_DATA_OPTIONS)
     __signature__ = form.shown
     __slots__ = ()
 
@@ -250,16 +191,9 @@ class ConvolutionBackwardWeightsPrimitiveDesc(ConvolutionPrimitiveDesc):
     padding_r, hint_pd=None, attr=None, allow_empty=False)`; the rest as in the forward step.
     """
 
-    kind, _direction, _is_transposed, _made = (
-        "ConvolutionBackwardWeights",
-        "backward_weights",
-        False,
-        ConvolutionWeightsArguments,
-    )
-    form = Form(
-        "ConvolutionBackwardWeights.PrimitiveDesc",
-        shown(ConvolutionWeightsArguments),
-        ConvolutionWeightsArguments,
+    kind, _direction = "ConvolutionBackwardWeights", "backward_weights"
+    form = form_of(
+        "ConvolutionBackwardWeights.PrimitiveDesc", *_BACKWARD_WEIGHTS, **_BACKWARD_WEIGHTS_OPTIONS
     )
     __signature__ = form.shown
     __slots__ = ()
@@ -272,15 +206,9 @@ class DeconvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
     the destination: `dst = (src - 1) * stride + (kernel - 1) * (dilate + 1) + 1 - padding_l - padding_r`.
     """
 
-    kind, _direction, _is_transposed, _made = (
-        "DeconvolutionForward",
-        "forward",
-        True,
-        ConvolutionForwardArguments,
-    )
-    form = Form(
-        "DeconvolutionForward.PrimitiveDesc", shown(ConvolutionForwardArguments), ConvolutionForwardArguments
-    )
+    kind, _direction = "DeconvolutionForward", "forward"
+    _is_transposed = True
+    form = form_of("DeconvolutionForward.PrimitiveDesc", *_FORWARD, **_FORWARD_OPTIONS)
     __signature__ = form.shown
     __slots__ = ()
 
@@ -291,15 +219,9 @@ class DeconvolutionBackwardDataPrimitiveDesc(ConvolutionPrimitiveDesc):
     As `rs.ConvolutionBackwardData.PrimitiveDesc`.
     """
 
-    kind, _direction, _is_transposed, _made = (
-        "DeconvolutionBackwardData",
-        "backward_data",
-        True,
-        ConvolutionDataArguments,
-    )
-    form = Form(
-        "DeconvolutionBackwardData.PrimitiveDesc", shown(ConvolutionDataArguments), ConvolutionDataArguments
-    )
+    kind, _direction = "DeconvolutionBackwardData", "backward_data"
+    _is_transposed = True
+    form = form_of("DeconvolutionBackwardData.PrimitiveDesc", *_BACKWARD_DATA, **_BACKWARD_DATA_OPTIONS)
     __signature__ = form.shown
     __slots__ = ()
 
@@ -310,16 +232,10 @@ class DeconvolutionBackwardWeightsPrimitiveDesc(ConvolutionPrimitiveDesc):
     As `rs.ConvolutionBackwardWeights.PrimitiveDesc`.
     """
 
-    kind, _direction, _is_transposed, _made = (
-        "DeconvolutionBackwardWeights",
-        "backward_weights",
-        True,
-        ConvolutionWeightsArguments,
-    )
-    form = Form(
-        "DeconvolutionBackwardWeights.PrimitiveDesc",
-        shown(ConvolutionWeightsArguments),
-        ConvolutionWeightsArguments,
+    kind, _direction = "DeconvolutionBackwardWeights", "backward_weights"
+    _is_transposed = True
+    form = form_of(
+        "DeconvolutionBackwardWeights.PrimitiveDesc", *_BACKWARD_WEIGHTS, **_BACKWARD_WEIGHTS_OPTIONS
     )
     __signature__ = form.shown
     __slots__ = ()

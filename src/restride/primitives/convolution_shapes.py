@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
@@ -12,7 +12,8 @@ from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..targets.isa import host_isa
-from .convolution_arguments import ConvolutionArguments
+from .forms import CallArguments
+from .products import Refuse, refuse_dims
 
 Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
@@ -29,7 +30,7 @@ class Spatial(NamedTuple):
     padding_r: tuple[int, ...]
 
 
-def parse_spatial(what: str, arguments: ConvolutionArguments, ndims: int) -> Spatial:
+def parse_spatial(what: str, arguments: CallArguments, ndims: int) -> Spatial:
     """The window of arguments for tensors of `ndims` dims. Raises InvalidArguments for what is no window."""
     count = ndims - 2
     if not 1 <= count <= 3:
@@ -50,7 +51,9 @@ def parse_spatial(what: str, arguments: ConvolutionArguments, ndims: int) -> Spa
     )
 
 
-def _run(what: str, name: str, value: Any, count: int, least: int, low: int | None = None) -> tuple[int, ...]:
+def _run(
+    what: str, name: str, value: object, count: int, least: int, low: int | None = None
+) -> tuple[int, ...]:
     row = [value] * count if isinstance(value, int) else value
     if not isinstance(row, list | tuple) or len(row) != count:
         raise InvalidArguments(
@@ -75,12 +78,8 @@ def check_shapes(
     what: str, named: Mapping[str, MemoryDesc], bias: MemoryDesc, spatial: Spatial, *, is_transposed: bool
 ) -> None:
     """Raise InvalidArguments unless dims fit each other."""
+    refuse = refuse_dims(what, named)
     source, weights, result = named.values()
-    where = "; ".join(f"{name} {md}" for name, md in named.items())
-
-    def refuse(why: str, hint: str) -> None:
-        raise InvalidArguments(f"{what}: dims do not fit", code="RS-X01", where=where, why=why, hint=hint)
-
     has_groups = weights.ndims == source.ndims + 1
     if result.ndims != source.ndims or weights.ndims not in (source.ndims, source.ndims + 1):
         refuse(
@@ -102,7 +101,7 @@ def check_shapes(
 
 
 def _check_windows(
-    refuse: Any,
+    refuse: Refuse,
     named: Mapping[str, MemoryDesc],
     spatial: Spatial,
     kernel: tuple[int, ...],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
@@ -12,7 +10,7 @@ from ..desc.post_ops import ELTWISE, EltwiseOp, check_clip
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.eltwise_problem import EltwiseBackwardProblem, EltwiseProblem, has_gradient, is_of_dst
 from .any_format import resolved
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitive,
@@ -23,7 +21,6 @@ from .pointwise import (
     check_open,
     check_same_dims,
     check_written,
-    hint_moved,
     parse_algorithm,
     parse_forward_kind,
     parse_hint,
@@ -38,35 +35,6 @@ _OF_DST = ("relu_dst", "tanh_dst", "elu_dst", "sqrt_dst", "logistic_dst", "exp_d
 _ALGORITHMS = (*_FUNCTIONS, *_OF_DST)
 # With a slope below 0 the result does not tell the sign of the source.
 _SIGNED = ("relu_dst", "elu_dst")
-
-
-class _EltwiseForwardArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    algorithm: Any
-    src: Any
-    dst: Any
-    alpha: Any = 0.0
-    beta: Any = 0.0
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _EltwiseBackwardArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    algorithm: Any
-    diff_src: Any
-    diff_dst: Any
-    data: Any
-    alpha: Any = 0.0
-    beta: Any = 0.0
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class EltwisePrimitiveDesc(OneStepPrimitiveDesc):
@@ -113,27 +81,22 @@ class EltwiseForwardPrimitiveDesc(EltwisePrimitiveDesc):
     """
 
     kind = "EltwiseForward"
-    form = Form(
+    form = form_of(
         "EltwiseForward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "algorithm", "src", "dst"),
-            alpha=0.0,
-            beta=0.0,
-            attr=None,
-            allow_empty=False,
-        ),
-        _EltwiseForwardArguments,
+        *("engine", "prop_kind", "algorithm", "src", "dst"),
+        alpha=0.0,
+        beta=0.0,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: _EltwiseForwardArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return parse_forward_kind(self.form.what, arguments.prop_kind)
 
-    def _problem(
-        self, what: str, arguments: _EltwiseForwardArguments
-    ) -> tuple[EltwiseProblem, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[EltwiseProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
         self._function = _parse_function(what, arguments)
         src = check_known(what, "src", arguments.src)
@@ -157,35 +120,24 @@ class EltwiseBackwardPrimitiveDesc(EltwisePrimitiveDesc):
     """
 
     kind = "EltwiseBackward"
-    form = Form(
+    form = form_of(
         "EltwiseBackward.PrimitiveDesc",
-        signature(
-            *("engine", "algorithm", "diff_src", "diff_dst", "data"),
-            alpha=0.0,
-            beta=0.0,
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _EltwiseBackwardArguments,
+        *("engine", "algorithm", "diff_src", "diff_dst", "data"),
+        alpha=0.0,
+        beta=0.0,
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _EltwiseBackwardArguments:
-        place = _EltwiseBackwardArguments._fields.index("hint_pd")
-        found: _EltwiseBackwardArguments = self.form.of(*hint_moved(args, named, place))
-        return found
-
-    def _parsed_kind(self, arguments: _EltwiseBackwardArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return PropKind.backward_data
 
-    def _copied(self) -> tuple[Any, ...]:
-        return (*super()._copied()[:8], None)
-
     def _problem(
-        self, what: str, arguments: _EltwiseBackwardArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[EltwiseBackwardProblem, dict[int, MemoryDesc]]:
         function = self._function = _parse_function(what, arguments)
         if not has_gradient(function.alg):
@@ -209,7 +161,7 @@ class EltwiseBackwardPrimitiveDesc(EltwisePrimitiveDesc):
         return problem, tensors
 
 
-def _parse_function(what: str, arguments: _EltwiseForwardArguments | _EltwiseBackwardArguments) -> EltwiseOp:
+def _parse_function(what: str, arguments: CallArguments) -> EltwiseOp:
     """The algorithm with its numbers."""
     alg = parse_algorithm(what, arguments.algorithm, "eltwise_", _ALGORITHMS)
     alpha, beta = to_f32(arguments.alpha, f"{what}: alpha"), to_f32(arguments.beta, f"{what}: beta")

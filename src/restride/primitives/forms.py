@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import update_wrapper
 from inspect import Parameter, Signature
 from types import FunctionType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ..errors import InvalidArguments
 
-Given = TypeVar("Given")
+Made = TypeVar("Made")
+Args = tuple[object, ...]
+NamedArgs = dict[str, object]
+
+
+class CallArguments(Protocol):
+    """The arguments of a call by their names, as the caller has passed them: nothing is checked yet."""
+
+    def __getattr__(self, name: str) -> object:
+        """An argument."""
+
+    def __iter__(self) -> Iterator[object]:
+        """All of them in the order of the signature."""
+
+    def _replace(self, **changes: object) -> CallArguments:
+        """The same with others in the place of some."""
 
 
 class WrongCall(InvalidArguments, TypeError):
@@ -38,14 +54,14 @@ _SEED_WORDS = {
 }
 
 
-class Form(NamedTuple, Generic[Given]):
+class Form(NamedTuple, Generic[Made]):
     """One form of a call: what is called, how it is shown, and what makes a value of the arguments."""
 
     what: str
     shown: Signature
-    make: Callable[..., Given]
+    make: Callable[..., Made]
 
-    def of(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
+    def of(self, args: Sequence[object], named: Mapping[str, object]) -> Made:
         """`make` of the arguments. Raises WrongCall, in words of the signature, where they do not fit it.
 
         Names are those of the signature, or of the documents: `adesc` is `desc`.
@@ -55,7 +71,7 @@ class Form(NamedTuple, Generic[Given]):
         except TypeError:
             raise self._wrong(args, named) from None
 
-    def _own(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _own(self, named: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments by the names of the signature; those of the document too where one has both."""
         if _SEED_WORDS.keys().isdisjoint(named):
             return named
@@ -66,7 +82,7 @@ class Form(NamedTuple, Generic[Given]):
         ours = _SEED_WORDS.get(name, name)
         return ours if name not in self.shown.parameters and ours in self.shown.parameters else name
 
-    def _wrong(self, args: Sequence[Any], named: Mapping[str, Any]) -> WrongCall:
+    def _wrong(self, args: Sequence[object], named: Mapping[str, object]) -> WrongCall:
         try:
             self.shown.bind(*args, **named)
             why = "they do not fit"
@@ -75,6 +91,17 @@ class Form(NamedTuple, Generic[Given]):
         return WrongCall(
             f"{self.what}: wrong arguments", code="RS-V07", why=why, hint=f"call {self.what}{self.shown}"
         )
+
+
+def form_of(what: str, *required: str, **optional: object) -> Form[CallArguments]:
+    """The form of a call whose arguments are kept by name.
+
+    >>> form_of("f", "engine", "axis", attr=None).of((1,), {"axis": 2})
+    CallArguments(engine=1, axis=2, attr=None)
+    """
+    shown = signature(*required, **optional)
+    made = namedtuple("CallArguments", shown.parameters, defaults=tuple(optional.values()))  # type: ignore[misc]
+    return Form(what, shown, cast("Callable[..., CallArguments]", made))
 
 
 def own(cls: type, name: str, shown: str) -> None:

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int
 from ..errors import InvalidArguments
 from ..plan.normalization import NormKind
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .normalization import NormalizationBackwardPrimitiveDesc, NormalizationForwardPrimitiveDesc
 from .pointwise import OneStepPrimitive
 
 __all__ = ["GroupNormalizationBackward", "GroupNormalizationForward"]
-
-
-class _GroupForwardArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    src: Any
-    dst: Any
-    groups: Any
-    epsilon: Any
-    flags: Any
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _GroupBackwardArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    diff_src: Any
-    diff_dst: Any
-    src: Any
-    groups: Any
-    epsilon: Any
-    flags: Any
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class _Groups:
@@ -50,7 +18,7 @@ class _Groups:
 
     __slots__ = ()
 
-    def _groups(self, what: str, arguments: Any, src: MemoryDesc) -> int:
+    def _groups(self, what: str, arguments: CallArguments, src: MemoryDesc) -> int:
         groups = parse_int(arguments.groups, f"{what}: groups")
         if groups > 0 and src.dims[1] % groups == 0:
             return groups
@@ -76,14 +44,11 @@ class GroupNormalizationForwardPrimitiveDesc(_Groups, NormalizationForwardPrimit
 
     kind = "GroupNormalizationForward"
     _norm_kind = NormKind.group
-    form = Form(
+    form = form_of(
         "GroupNormalizationForward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "src", "dst", "groups", "epsilon", "flags"),
-            attr=None,
-            allow_empty=False,
-        ),
-        _GroupForwardArguments,
+        *("engine", "prop_kind", "src", "dst", "groups", "epsilon", "flags"),
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
@@ -105,15 +70,12 @@ class GroupNormalizationBackwardPrimitiveDesc(_Groups, NormalizationBackwardPrim
     kind = "GroupNormalizationBackward"
     _norm_kind = NormKind.group
     _hint_kind = GroupNormalizationForwardPrimitiveDesc
-    form = Form(
+    form = form_of(
         "GroupNormalizationBackward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "diff_src", "diff_dst", "src", "groups", "epsilon", "flags"),
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _GroupBackwardArguments,
+        *("engine", "prop_kind", "diff_src", "diff_dst", "src", "groups", "epsilon", "flags"),
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 

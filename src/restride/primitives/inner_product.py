@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
 
 from ..desc.arguments import (
-    ARG_BIAS,
-    ARG_DIFF_DST,
-    ARG_DIFF_SRC,
-    ARG_DIFF_WEIGHTS,
     ARG_DST,
     ARG_SRC,
     ARG_WEIGHTS,
@@ -17,123 +12,49 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
 from ..plan.inner_product_problem import NAMES, InnerProductProblem
 from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
-    OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
-    check_open,
     check_written,
-    hint_moved,
-    parse_forward_kind,
     parse_hint,
 )
 from .primitive import Primitive
-from .prop_kind import PropKind
+from .products import ProductPrimitiveDesc, chosen_tensors, refuse_dims
 
 __all__ = ["InnerProductBackwardData", "InnerProductBackwardWeights", "InnerProductForward"]
 
-_NO_DESC = MemoryDesc()
-_WRITTEN = {"forward": "dst", "backward_data": "diff_src", "backward_weights": "diff_weights"}
 
-
-class _ProductForwardArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    src: Any
-    weights: Any
-    bias: Any = None
-    dst: Any = None
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _ProductDataArguments(NamedTuple):
-    """The arguments of a primitive descriptor that writes the gradient of the source."""
-
-    engine: Any
-    diff_src: Any
-    weights: Any
-    diff_dst: Any
-    hint_pd: Any = None
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _ProductWeightsArguments(NamedTuple):
-    """The arguments of a primitive descriptor that writes the gradients of weights and bias."""
-
-    engine: Any
-    src: Any
-    diff_weights: Any
-    diff_bias: Any = None
-    diff_dst: Any = None
-    hint_pd: Any = None
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
+class InnerProductPrimitiveDesc(ProductPrimitiveDesc):
     """What all directions share."""
 
-    _direction: ClassVar[str]
-
     __slots__ = ()
-
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        args, named = hint_moved(args, named, len(args))
-        bias = {"forward": 4, "backward_data": len(args), "backward_weights": 3}[self._direction]
-        if len(args) > bias and not {"dst", "diff_dst", "bias", "diff_bias"} & set(named):
-            has_target = len(args) > bias + 1 and isinstance(args[bias + 1], MemoryDesc)
-            args = args if has_target else (*args[:bias], None, *args[bias:])
-        return self.form.of(args, named)
-
-    def _copied(self) -> tuple[Any, ...]:
-        made = self._made_of._replace(attr=self.get_primitive_attr())
-        return tuple(made if self._direction == "forward" else made._replace(hint_pd=None))
 
     def get_kind(self) -> str:
         """The primitive kind: "inner_product"."""
         return "inner_product"
 
-    def _parsed_kind(self, arguments: Any) -> PropKind:
-        if self._direction == "forward":
-            return parse_forward_kind(self.form.what, arguments.prop_kind)
-        return PropKind[self._direction]
-
-    def _problem(self, what: str, arguments: Any) -> tuple[InnerProductProblem, dict[int, MemoryDesc]]:
+    def _problem(
+        self, what: str, arguments: CallArguments
+    ) -> tuple[InnerProductProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
-        names = {
-            "forward": ("src", "weights", "dst"),
-            "backward_data": ("diff_src", "weights", "diff_dst"),
-            "backward_weights": ("src", "diff_weights", "diff_dst"),
-        }[self._direction]
-        named = {name: check_open(what, name, getattr(arguments, name)) for name in names}
-        given = getattr(arguments, "bias", None) or getattr(arguments, "diff_bias", None)
-        bias = _NO_DESC if given is None else check_open(what, "bias", given)
+        named, bias = self._parsed_tensors(what, arguments)
         _check_shapes(what, named, bias)
         check_types(what, self._direction, named, bias)
         source, weights, result = named.values()
-        plain = MemoryDesc(bias.dims, bias.data_type) if bias.format_kind == "any" else bias
-        problem = InnerProductProblem(self._direction, (source, weights, result), plain, kernel_block())
+        problem = InnerProductProblem(self._direction, (source, weights, result), bias, kernel_block())
         wanted = problem.preferred()
-        source, weights, result = (
-            wanted[name] if md.format_kind == "any" else md
-            for name, md in zip(NAMES, problem.tensors, strict=True)
-        )
-        problem = replace(problem, tensors=(source, weights, result))
+        tensors = chosen_tensors(problem.tensors, [wanted[name] for name in NAMES])
+        problem = replace(problem, tensors=tensors)
         problem = replace(problem, attr=self._checked_attr(what, arguments, problem))
-        check_written(what, _WRITTEN[self._direction], problem.dst)
+        check_written(what, self._written, problem.dst)
         self._check_hint(what, arguments, problem)
-        return problem, self._by_argument(problem)
+        return problem, self._by_argument(problem.tensors, problem.bias)
 
-    def _checked_attr(self, what: str, arguments: Any, problem: InnerProductProblem) -> Attr:
+    def _checked_attr(self, what: str, arguments: CallArguments, problem: InnerProductProblem) -> Attr:
         attr = parse_attr(what, arguments.attr)
         if self._direction != "forward":
             return check_attributes(what, attr)
@@ -145,10 +66,8 @@ class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
             check_scale_mask(what, attr, arg, masks)
         return attr
 
-    def _check_hint(self, what: str, arguments: Any, problem: InnerProductProblem) -> None:
-        if self._direction == "forward":
-            return
-        hint = parse_hint(what, arguments.hint_pd, InnerProductForwardPrimitiveDesc)
+    def _check_hint(self, what: str, arguments: CallArguments, problem: InnerProductProblem) -> None:
+        hint = parse_hint(what, getattr(arguments, "hint_pd", None), InnerProductForwardPrimitiveDesc)
         if hint is None:
             return
         other = hint._implementation().problem
@@ -156,23 +75,10 @@ class InnerProductPrimitiveDesc(OneStepPrimitiveDesc):
         dims = [tuple(md.dims for md in each.tensors) for each in (other, problem)]
         check_hint(what, {"dims": (dims[0], dims[1])})
 
-    def _by_argument(self, problem: InnerProductProblem) -> dict[int, MemoryDesc]:
-        source, weights, result = problem.tensors
-        if self._direction == "forward":
-            bias = {} if problem.bias.is_zero() else {ARG_BIAS: problem.bias}
-            return {ARG_SRC: source, ARG_WEIGHTS: weights, **bias, ARG_DST: result}
-        if self._direction == "backward_data":
-            return {ARG_WEIGHTS: weights, ARG_DIFF_DST: result, ARG_DIFF_SRC: source}
-        return {ARG_SRC: source, ARG_DIFF_DST: result, ARG_DIFF_WEIGHTS: weights}
-
 
 def _check_shapes(what: str, named: dict[str, MemoryDesc], bias: MemoryDesc) -> None:
+    refuse = refuse_dims(what, named)
     source, weights, result = named.values()
-
-    def refuse(why: str, hint: str) -> None:
-        where = "; ".join(f"{name} {md}" for name, md in named.items())
-        raise InvalidArguments(f"{what}: dims do not fit", code="RS-X01", where=where, why=why, hint=hint)
-
     if source.ndims < 2 or weights.ndims != source.ndims or result.ndims != 2:
         refuse(
             f"ranks are {source.ndims}, {weights.ndims} and {result.ndims}",
@@ -198,12 +104,13 @@ class InnerProductForwardPrimitiveDesc(InnerProductPrimitiveDesc):
     """
 
     kind, _direction = "InnerProductForward", "forward"
-    form = Form(
+    form = form_of(
         "InnerProductForward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "src", "weights"), bias=None, dst=None, attr=None, allow_empty=False
-        ),
-        _ProductForwardArguments,
+        *("engine", "prop_kind", "src", "weights"),
+        bias=None,
+        dst=None,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
     __slots__ = ()
@@ -216,10 +123,12 @@ class InnerProductBackwardDataPrimitiveDesc(InnerProductPrimitiveDesc):
     """
 
     kind, _direction = "InnerProductBackwardData", "backward_data"
-    form = Form(
+    form = form_of(
         "InnerProductBackwardData.PrimitiveDesc",
-        signature(*("engine", "diff_src", "weights", "diff_dst"), hint_pd=None, attr=None, allow_empty=False),
-        _ProductDataArguments,
+        *("engine", "diff_src", "weights", "diff_dst"),
+        hint_pd=None,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
     __slots__ = ()
@@ -233,17 +142,14 @@ class InnerProductBackwardWeightsPrimitiveDesc(InnerProductPrimitiveDesc):
     """
 
     kind, _direction = "InnerProductBackwardWeights", "backward_weights"
-    form = Form(
+    form = form_of(
         "InnerProductBackwardWeights.PrimitiveDesc",
-        signature(
-            *("engine", "src", "diff_weights"),
-            diff_bias=None,
-            diff_dst=None,
-            hint_pd=None,
-            attr=None,
-            allow_empty=False,
-        ),
-        _ProductWeightsArguments,
+        *("engine", "src", "diff_weights"),
+        diff_bias=None,
+        diff_dst=None,
+        hint_pd=None,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
     __slots__ = ()

@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.normalization import NormKind
 from .any_format import resolved
-from .forms import Form, signature
+from .forms import Args, CallArguments, NamedArgs, form_of
 from .normalization import NormalizationBackwardPrimitiveDesc, NormalizationForwardPrimitiveDesc
 from .pointwise import OneStepPrimitive, check_open, check_written
 
 __all__ = ["LayerNormalizationBackward", "LayerNormalizationForward"]
-
-
-class _LayerForwardArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    src: Any
-    dst: Any
-    stat: Any
-    epsilon: Any
-    flags: Any
-    attr: Any = None
-    allow_empty: bool = False
-    scale_shift_data_type: Any = "f32"
-
-
-class _LayerBackwardArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    diff_src: Any
-    diff_dst: Any
-    src: Any
-    stat: Any
-    epsilon: Any
-    flags: Any
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
-    scale_shift_data_type: Any = "f32"
-    diff_scale_shift_data_type: Any = "f32"
 
 
 class _LayerStatistics:
@@ -54,7 +19,7 @@ class _LayerStatistics:
 
     __slots__ = ()
 
-    def _stat_desc(self, what: str, arguments: Any, src: MemoryDesc, groups: int) -> MemoryDesc:
+    def _stat_desc(self, what: str, arguments: CallArguments, src: MemoryDesc, groups: int) -> MemoryDesc:
         dims = src.dims[:-1]
         if arguments.stat is None:
             return MemoryDesc(dims, "f32")
@@ -72,12 +37,10 @@ class _LayerStatistics:
         )
 
 
-def _with_stat(
-    place: int, args: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _with_stat(place: int, args: Args) -> Args:
     """Without a descriptor of statistics, as C++ has it too, None stands there."""
     is_left_out = len(args) > place and not isinstance(args[place], MemoryDesc | None)
-    return ((*args[:place], None, *args[place:]) if is_left_out else args), named
+    return (*args[:place], None, *args[place:]) if is_left_out else args
 
 
 class LayerNormalizationForwardPrimitiveDesc(_LayerStatistics, NormalizationForwardPrimitiveDesc):
@@ -95,23 +58,19 @@ class LayerNormalizationForwardPrimitiveDesc(_LayerStatistics, NormalizationForw
 
     kind = "LayerNormalizationForward"
     _norm_kind = NormKind.layer
-    form = Form(
+    form = form_of(
         "LayerNormalizationForward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "src", "dst", "stat", "epsilon", "flags"),
-            attr=None,
-            allow_empty=False,
-            scale_shift_data_type="f32",
-        ),
-        _LayerForwardArguments,
+        *("engine", "prop_kind", "src", "dst", "stat", "epsilon", "flags"),
+        attr=None,
+        allow_empty=False,
+        scale_shift_data_type="f32",
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _LayerForwardArguments:
-        found: _LayerForwardArguments = self.form.of(*_with_stat(4, args, named))
-        return found
+    def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        return _with_stat(4, args), named
 
 
 class LayerNormalizationBackwardPrimitiveDesc(_LayerStatistics, NormalizationBackwardPrimitiveDesc):
@@ -129,24 +88,21 @@ class LayerNormalizationBackwardPrimitiveDesc(_LayerStatistics, NormalizationBac
     kind = "LayerNormalizationBackward"
     _norm_kind = NormKind.layer
     _hint_kind = LayerNormalizationForwardPrimitiveDesc
-    form = Form(
+    form = form_of(
         "LayerNormalizationBackward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "diff_src", "diff_dst", "src", "stat", "epsilon", "flags"),
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-            scale_shift_data_type="f32",
-            diff_scale_shift_data_type="f32",
-        ),
-        _LayerBackwardArguments,
+        *("engine", "prop_kind", "diff_src", "diff_dst", "src", "stat", "epsilon", "flags"),
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
+        scale_shift_data_type="f32",
+        diff_scale_shift_data_type="f32",
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _placed(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return _with_stat(5, args, named)
+    def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        return _with_stat(5, args), named
 
 
 class LayerNormalizationForward(OneStepPrimitive):

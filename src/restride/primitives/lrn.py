@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr, to_f32
 from ..errors import InvalidArguments
 from ..plan.lrn_problem import ALGORITHMS, LrnBackwardProblem, LrnParameters, LrnProblem
 from .any_format import resolved
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitiveDesc,
@@ -20,7 +18,6 @@ from .pointwise import (
     check_open,
     check_same_dims,
     check_written,
-    hint_moved,
     parse_algorithm,
     parse_forward_kind,
     parse_hint,
@@ -32,39 +29,6 @@ __all__ = ["LRNBackward", "LRNForward"]
 
 _NUMBERS = ("local_size", "alpha", "beta", "k")
 _NONE = LrnParameters("", 0, 0.0, 0.0, 0.0)
-
-
-class _LrnArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    algorithm: Any
-    src: Any
-    dst: Any
-    local_size: Any
-    alpha: Any
-    beta: Any
-    k: Any = 1.0
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _LrnGradientArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    algorithm: Any
-    diff_src: Any
-    diff_dst: Any
-    src: Any
-    local_size: Any
-    alpha: Any
-    beta: Any
-    k: Any = 1.0
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class LRNPrimitiveDesc(OneStepPrimitiveDesc):
@@ -121,24 +85,21 @@ class LRNForwardPrimitiveDesc(LRNPrimitiveDesc):
     """
 
     kind = "LRNForward"
-    form = Form(
+    form = form_of(
         "LRNForward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "algorithm", "src", "dst", "local_size", "alpha", "beta"),
-            k=1.0,
-            attr=None,
-            allow_empty=False,
-        ),
-        _LrnArguments,
+        *("engine", "prop_kind", "algorithm", "src", "dst", "local_size", "alpha", "beta"),
+        k=1.0,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: _LrnArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return parse_forward_kind(self.form.what, arguments.prop_kind)
 
-    def _problem(self, what: str, arguments: _LrnArguments) -> tuple[LrnProblem, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[LrnProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
         self._parameters = _parse_parameters(what, arguments)
         src = _checked_source(what, arguments.src)
@@ -161,34 +122,23 @@ class LRNBackwardPrimitiveDesc(LRNPrimitiveDesc):
     """
 
     kind = "LRNBackward"
-    form = Form(
+    form = form_of(
         "LRNBackward.PrimitiveDesc",
-        signature(
-            *("engine", "algorithm", "diff_src", "diff_dst", "src", "local_size", "alpha", "beta"),
-            k=1.0,
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _LrnGradientArguments,
+        *("engine", "algorithm", "diff_src", "diff_dst", "src", "local_size", "alpha", "beta"),
+        k=1.0,
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _LrnGradientArguments:
-        place = _LrnGradientArguments._fields.index("hint_pd")
-        found: _LrnGradientArguments = self.form.of(*hint_moved(args, named, place))
-        return found
-
-    def _parsed_kind(self, arguments: _LrnGradientArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return PropKind.backward_data
 
-    def _copied(self) -> tuple[Any, ...]:
-        return tuple(self._made_of._replace(attr=self.get_primitive_attr(), hint_pd=None))
-
     def _problem(
-        self, what: str, arguments: _LrnGradientArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[LrnBackwardProblem, dict[int, MemoryDesc]]:
         parameters = self._parameters = _parse_parameters(what, arguments)
         src = _checked_source(what, arguments.src)
@@ -219,7 +169,7 @@ def _checked_source(what: str, md: object) -> MemoryDesc:
     )
 
 
-def _parse_parameters(what: str, arguments: _LrnArguments | _LrnGradientArguments) -> LrnParameters:
+def _parse_parameters(what: str, arguments: CallArguments) -> LrnParameters:
     """The algorithm with its numbers."""
     alg = parse_algorithm(what, arguments.algorithm, "lrn_", ALGORITHMS)
     size = parse_int(arguments.local_size, f"{what}: local_size")

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
 
-from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
 from ..plan.matmul_problem import MatmulProblem
 from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .parse import parse_attr
-from .pointwise import OneStepPrimitiveDesc, check_attributes, check_open, check_written
+from .pointwise import check_attributes, check_written
 from .primitive import Primitive
+from .products import ProductPrimitiveDesc, chosen_tensors, refuse_dims
 
 __all__ = ["Matmul"]
 
-_NO_DESC = MemoryDesc()
 
-
-class _MatmulArguments(NamedTuple):
-    """The arguments of a primitive descriptor."""
-
-    engine: Any
-    src: Any
-    weights: Any
-    bias: Any = None
-    dst: Any = None
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class MatmulPrimitiveDesc(OneStepPrimitiveDesc):
+class MatmulPrimitiveDesc(ProductPrimitiveDesc):
     """Primitive descriptor of a product of matrices (`dnnl::matmul::primitive_desc`).
 
     `PrimitiveDesc(engine, src, weights, bias, dst, attr=None, allow_empty=False)`; the bias may be left out
@@ -46,38 +31,24 @@ class MatmulPrimitiveDesc(OneStepPrimitiveDesc):
     """
 
     kind = "Matmul"
-    form = Form(
-        "Matmul.PrimitiveDesc",
-        signature("engine", "src", "weights", bias=None, dst=None, attr=None, allow_empty=False),
-        _MatmulArguments,
+    form = form_of(
+        "Matmul.PrimitiveDesc", "engine", "src", "weights", bias=None, dst=None, attr=None, allow_empty=False
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _MatmulArguments:
-        if len(args) > 3 and not {"dst", "bias"} & set(named):
-            has_dst = len(args) > 4 and isinstance(args[4], MemoryDesc)
-            args = args if has_dst else (*args[:3], None, *args[3:])
-        found: _MatmulArguments = self.form.of(args, named)
-        return found
-
-    def _problem(self, what: str, arguments: _MatmulArguments) -> tuple[MatmulProblem, dict[int, MemoryDesc]]:
-        names = ("src", "weights", "dst")
-        named = {name: check_open(what, name, getattr(arguments, name)) for name in names}
-        bias = _NO_DESC if arguments.bias is None else check_open(what, "bias", arguments.bias)
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[MatmulProblem, dict[int, MemoryDesc]]:
+        named, bias = self._parsed_tensors(what, arguments)
         _check_shapes(what, named, bias)
-        check_types(what, "forward", named, bias)
-        plain = MemoryDesc(bias.dims, bias.data_type) if bias.format_kind == "any" else bias
-        problem = MatmulProblem(named["src"], named["weights"], plain, named["dst"], kernel_block())
-        wanted = problem.preferred()
-        chosen = {name: wanted[name] if md.format_kind == "any" else md for name, md in named.items()}
-        problem = replace(problem, src=chosen["src"], weights=chosen["weights"], dst=chosen["dst"])
+        check_types(what, self._direction, named, bias)
+        src, weights, dst = named.values()
+        wanted = MatmulProblem(src, weights, bias, dst, kernel_block()).preferred()
+        tensors = chosen_tensors((src, weights, dst), [wanted[name] for name in named])
+        problem = MatmulProblem(tensors[0], tensors[1], bias, tensors[2], kernel_block())
         problem = replace(problem, attr=_checked_attr(what, arguments.attr, problem))
         check_written(what, "dst", problem.dst)
-        tensors = {ARG_SRC: problem.src, ARG_WEIGHTS: problem.weights}
-        tensors |= {} if plain.is_zero() else {ARG_BIAS: plain}
-        return problem, {**tensors, ARG_DST: problem.dst}
+        return problem, self._by_argument(tensors, bias)
 
 
 def _checked_attr(what: str, given: object, problem: MatmulProblem) -> Attr:
@@ -91,12 +62,8 @@ def _checked_attr(what: str, given: object, problem: MatmulProblem) -> Attr:
 
 
 def _check_shapes(what: str, named: dict[str, MemoryDesc], bias: MemoryDesc) -> None:
+    refuse = refuse_dims(what, named)
     src, weights, dst = named.values()
-
-    def refuse(why: str, hint: str) -> None:
-        where = "; ".join(f"{name} {md}" for name, md in named.items())
-        raise InvalidArguments(f"{what}: dims do not fit", code="RS-X01", where=where, why=why, hint=hint)
-
     if not 2 <= dst.ndims == src.ndims == weights.ndims:
         refuse(
             f"ranks are {src.ndims}, {weights.ndims} and {dst.ndims}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_MEAN, ARG_SRC, ARG_VARIANCE
 from ..desc.attr_check import check_attr_of
@@ -16,6 +16,7 @@ from ..foreign import plain_text
 from ..plan.normalization import NormKind, is_provided, stat_dims
 from ..plan.normalization_problem import NormBackwardProblem, NormFlags, NormForwardProblem
 from .any_format import resolved
+from .forms import CallArguments
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitiveDesc,
@@ -25,7 +26,6 @@ from .pointwise import (
     check_open,
     check_same_dims,
     check_written,
-    hint_moved,
     parse_forward_kind,
     parse_hint,
 )
@@ -130,11 +130,11 @@ class NormalizationPrimitiveDesc(OneStepPrimitiveDesc):
         """The primitive kind: "batch_normalization", ..."""
         return f"{self._norm_kind.value}_normalization"
 
-    def _groups(self, what: str, arguments: Any, src: MemoryDesc) -> int:
+    def _groups(self, what: str, arguments: CallArguments, src: MemoryDesc) -> int:
         """The groups of the arguments; 1 where there are none."""
         return 1
 
-    def _parts(self, what: str, arguments: Any, src: MemoryDesc) -> tuple[NormFlags, float, int]:
+    def _parts(self, what: str, arguments: CallArguments, src: MemoryDesc) -> tuple[NormFlags, float, int]:
         """Flags, epsilon and groups of the arguments, checked."""
         flags = NormalizationFlags.parse(arguments.flags, what)
         epsilon = to_f32(arguments.epsilon, f"{what}: epsilon")
@@ -145,12 +145,12 @@ class NormalizationPrimitiveDesc(OneStepPrimitiveDesc):
         _check_flags(what, flags, self._norm_kind)
         return flags.values_of(), epsilon, self._groups(what, arguments, src)
 
-    def _stat_desc(self, what: str, arguments: Any, src: MemoryDesc, groups: int) -> MemoryDesc:
+    def _stat_desc(self, what: str, arguments: CallArguments, src: MemoryDesc, groups: int) -> MemoryDesc:
         """The descriptor of the statistics."""
         dims = stat_dims(self._norm_kind, src.dims, groups)
         return MemoryDesc(dims, "f32") if dims else MemoryDesc((1,), "f32")
 
-    def _weight_desc(self, what: str, arguments: Any, src: MemoryDesc, name: str) -> MemoryDesc:
+    def _weight_desc(self, what: str, arguments: CallArguments, src: MemoryDesc, name: str) -> MemoryDesc:
         """The descriptor of scale and shift, of the type that argument `name` has."""
         kind = parse_type(getattr(arguments, name, "f32"))
         if kind.name not in _WEIGHT_TYPES:
@@ -168,10 +168,12 @@ class NormalizationForwardPrimitiveDesc(NormalizationPrimitiveDesc):
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: Any) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return parse_forward_kind(self.form.what, arguments.prop_kind)
 
-    def _problem(self, what: str, arguments: Any) -> tuple[NormForwardProblem, dict[int, MemoryDesc]]:
+    def _problem(
+        self, what: str, arguments: CallArguments
+    ) -> tuple[NormForwardProblem, dict[int, MemoryDesc]]:
         is_training = self._parsed_kind(arguments) is PropKind.forward_training
         src = check_known(what, "src", arguments.src)
         dst = resolved(check_open(what, "dst", arguments.dst), src)
@@ -203,20 +205,7 @@ class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return self.form.of(*hint_moved(*self._placed(args, named), self._hint_place()))
-
-    def _placed(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments in the order of the form."""
-        return args, named
-
-    def _hint_place(self) -> int:
-        return list(self.form.shown.parameters).index("hint_pd")
-
-    def _copied(self) -> tuple[Any, ...]:
-        return tuple(self._made_of._replace(attr=self.get_primitive_attr(), hint_pd=None))
-
-    def _parsed_kind(self, arguments: Any) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         kind = PropKind.parse(arguments.prop_kind, self.form.what)
         if kind in (PropKind.backward, PropKind.backward_data):
             return kind
@@ -227,7 +216,9 @@ class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
             hint="backward writes the gradients of scale and shift too",
         )
 
-    def _problem(self, what: str, arguments: Any) -> tuple[NormBackwardProblem, dict[int, MemoryDesc]]:
+    def _problem(
+        self, what: str, arguments: CallArguments
+    ) -> tuple[NormBackwardProblem, dict[int, MemoryDesc]]:
         kind = self._parsed_kind(arguments)
         src = check_known(what, "src", arguments.src)
         diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), src)

@@ -7,7 +7,7 @@ is written. `any` is for what is written, and for operands; the formats of the o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..desc.arguments import (
     ARG_DIFF_DST,
@@ -29,6 +29,7 @@ from ..foreign import plain_text
 from ..plan.conversion import PROVIDED
 from ..runtime.memory import Memory
 from .base import PrimitiveDescBase
+from .forms import Args, CallArguments, NamedArgs
 from .implementation import Implementation, Problem, compiled, find_implementation, named_descs
 from .parse import WrongHint, check_described, parse_engine
 from .primitive import Primitive
@@ -62,10 +63,21 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
 
     __slots__ = ("_by_arg", "_made_of", "_prop_kind")
     _by_arg: dict[int, MemoryDesc]
-    _made_of: Any
+    _made_of: CallArguments | None
     _prop_kind: PropKind
 
-    def _create(self, arguments: Any) -> None:
+    def _arguments(self, args: Args, named: NamedArgs) -> CallArguments:
+        args, named = self._placed(args, named)
+        names = list(self.form.shown.parameters)
+        if "hint_pd" in names:
+            args, named = hint_moved(args, named, names.index("hint_pd"))
+        return self.form.of(args, named)
+
+    def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        """The arguments in the order of the form."""
+        return args, named
+
+    def _create(self, arguments: CallArguments) -> None:
         engine = parse_engine(self.form.what, arguments.engine)
         problem, tensors = self._problem(self.form.what, arguments)
         self._made_of = arguments
@@ -76,11 +88,11 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
         reads, written = tuple(tensors.values())[:-1], tuple(tensors.values())[-1]
         self._set(impl, reads[0], written, problem.attr)
 
-    def _problem(self, what: str, arguments: Any) -> tuple[ProblemWithAttr, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[ProblemWithAttr, dict[int, MemoryDesc]]:
         """The checked problem, and its tensors by argument, the one that is written last."""
         raise NotImplementedError
 
-    def _parsed_kind(self, arguments: Any) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         """The propagation kind that the arguments name."""
         return PropKind.undef
 
@@ -88,12 +100,16 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
         super()._empty()
         self._by_arg, self._made_of, self._prop_kind = {}, None, PropKind.undef
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, Args]:
         # Attributes may have changed since, descriptors of format any have been chosen: both as they are.
         return (type(self), self._copied()) if self else (type(self), ())
 
-    def _copied(self) -> tuple[Any, ...]:
-        return tuple(self._made_of._replace(attr=self.get_primitive_attr()))
+    def _copied(self, **chosen: object) -> Args:
+        """The arguments that make a copy; `chosen` are those that a hint has decided."""
+        assert self._made_of is not None
+        without_hint = {"hint_pd": None} if "hint_pd" in self.form.shown.parameters else {}
+        changes = {"attr": self.get_primitive_attr(), **without_hint, **chosen}
+        return tuple(self._made_of._replace(**changes))
 
     def get_kind(self) -> str:
         """The primitive kind, in small letters."""
@@ -281,9 +297,7 @@ def check_hint(what: str, pairs: Mapping[str, tuple[object, object]]) -> None:
             )
 
 
-def hint_moved(
-    args: tuple[Any, ...], named: dict[str, Any], own_place: int
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def hint_moved(args: Args, named: NamedArgs, own_place: int) -> tuple[Args, NamedArgs]:
     """Arguments of which a hint stands before the attributes, as C++ has it: the rest of them by name."""
     place = next((i for i, each in enumerate(args) if isinstance(each, PrimitiveDescBase)), own_place)
     if place == own_place or "hint_pd" in named:

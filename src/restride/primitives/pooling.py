@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, ARG_WORKSPACE
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
@@ -12,7 +10,7 @@ from ..errors import InvalidArguments
 from ..plan.pooling_problem import ALGORITHMS, MAX, PoolingBackwardProblem, PoolingProblem
 from ..plan.windows import Windows
 from .any_format import resolved
-from .forms import Form, signature
+from .forms import Args, CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitiveDesc,
@@ -21,7 +19,6 @@ from .pointwise import (
     check_known,
     check_open,
     check_written,
-    hint_moved,
     parse_algorithm,
     parse_forward_kind,
     parse_hint,
@@ -32,40 +29,6 @@ from .prop_kind import PropKind
 __all__ = ["PoolingBackward", "PoolingForward"]
 
 _WINDOWS = ("strides", "kernel", "dilation", "padding_l", "padding_r")
-
-
-class _PoolingArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    algorithm: Any
-    src: Any
-    dst: Any
-    strides: Any
-    kernel: Any
-    dilation: Any
-    padding_l: Any
-    padding_r: Any
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _PoolingGradientArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    algorithm: Any
-    diff_src: Any
-    diff_dst: Any
-    strides: Any
-    kernel: Any
-    dilation: Any
-    padding_l: Any
-    padding_r: Any
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class PoolingPrimitiveDesc(OneStepPrimitiveDesc):
@@ -130,21 +93,25 @@ class PoolingForwardPrimitiveDesc(PoolingPrimitiveDesc):
     """
 
     kind = "PoolingForward"
-    form = Form(
+    form = form_of(
         "PoolingForward.PrimitiveDesc",
-        signature("engine", "prop_kind", "algorithm", "src", "dst", *_WINDOWS, attr=None, allow_empty=False),
-        _PoolingArguments,
+        "engine",
+        "prop_kind",
+        "algorithm",
+        "src",
+        "dst",
+        *_WINDOWS,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: _PoolingArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return parse_forward_kind(self.form.what, arguments.prop_kind)
 
-    def _problem(
-        self, what: str, arguments: _PoolingArguments
-    ) -> tuple[PoolingProblem, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[PoolingProblem, dict[int, MemoryDesc]]:
         kind = self._parsed_kind(arguments)
         self._alg = parse_algorithm(what, arguments.algorithm, "pooling_", ALGORITHMS)
         src = check_known(what, "src", arguments.src)
@@ -171,34 +138,25 @@ class PoolingBackwardPrimitiveDesc(PoolingPrimitiveDesc):
     """
 
     kind = "PoolingBackward"
-    form = Form(
+    form = form_of(
         "PoolingBackward.PrimitiveDesc",
-        signature(
-            *("engine", "algorithm", "diff_src", "diff_dst", *_WINDOWS),
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _PoolingGradientArguments,
+        *("engine", "algorithm", "diff_src", "diff_dst", *_WINDOWS),
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _PoolingGradientArguments:
-        place = _PoolingGradientArguments._fields.index("hint_pd")
-        found: _PoolingGradientArguments = self.form.of(*hint_moved(args, named, place))
-        return found
-
-    def _parsed_kind(self, arguments: _PoolingGradientArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return PropKind.backward_data
 
-    def _copied(self) -> tuple[Any, ...]:
-        made = self._made_of._replace(diff_src=self._dst, diff_dst=self._src, hint_pd=None)
-        return tuple(made._replace(attr=self.get_primitive_attr()))
+    def _copied(self, **chosen: object) -> Args:
+        return super()._copied(diff_src=self._dst, diff_dst=self._src)
 
     def _problem(
-        self, what: str, arguments: _PoolingGradientArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[PoolingBackwardProblem, dict[int, MemoryDesc]]:
         self._alg = parse_algorithm(what, arguments.algorithm, "pooling_", ALGORITHMS)
         hint = parse_hint(what, arguments.hint_pd, PoolingForwardPrimitiveDesc)
@@ -254,7 +212,7 @@ def _check_same(
 
 def _checked_windows(
     what: str,
-    arguments: _PoolingArguments | _PoolingGradientArguments,
+    arguments: CallArguments,
     source: tuple[str, MemoryDesc],
     result: tuple[str, MemoryDesc],
 ) -> Windows:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..plan.prelu_problem import PReLUBackwardProblem, PReLUProblem
 from .any_format import resolved, resolved_operand
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitive,
@@ -20,7 +18,6 @@ from .pointwise import (
     check_open,
     check_same_dims,
     check_written,
-    hint_moved,
     parse_forward_kind,
     parse_hint,
 )
@@ -28,32 +25,6 @@ from .primitive import Primitive
 from .prop_kind import PropKind
 
 __all__ = ["PReLUBackward", "PReLUForward"]
-
-
-class _PReLUForwardArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    src: Any
-    weights: Any
-    dst: Any
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _PReLUBackwardArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    src: Any
-    weights: Any
-    diff_src: Any
-    diff_weights: Any
-    diff_dst: Any
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class PReLUForwardPrimitiveDesc(OneStepPrimitiveDesc):
@@ -68,21 +39,24 @@ class PReLUForwardPrimitiveDesc(OneStepPrimitiveDesc):
     """
 
     kind = "PReLUForward"
-    form = Form(
+    form = form_of(
         "PReLUForward.PrimitiveDesc",
-        signature("engine", "prop_kind", "src", "weights", "dst", attr=None, allow_empty=False),
-        _PReLUForwardArguments,
+        "engine",
+        "prop_kind",
+        "src",
+        "weights",
+        "dst",
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: _PReLUForwardArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return parse_forward_kind(self.form.what, arguments.prop_kind)
 
-    def _problem(
-        self, what: str, arguments: _PReLUForwardArguments
-    ) -> tuple[PReLUProblem, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[PReLUProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
         src = check_known(what, "src", arguments.src)
         weights = _checked_weights(what, "weights", arguments.weights, src)
@@ -104,33 +78,22 @@ class PReLUBackwardPrimitiveDesc(OneStepPrimitiveDesc):
     """
 
     kind = "PReLUBackward"
-    form = Form(
+    form = form_of(
         "PReLUBackward.PrimitiveDesc",
-        signature(
-            *("engine", "src", "weights", "diff_src", "diff_weights", "diff_dst"),
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _PReLUBackwardArguments,
+        *("engine", "src", "weights", "diff_src", "diff_weights", "diff_dst"),
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _PReLUBackwardArguments:
-        place = _PReLUBackwardArguments._fields.index("hint_pd")
-        found: _PReLUBackwardArguments = self.form.of(*hint_moved(args, named, place))
-        return found
-
-    def _parsed_kind(self, arguments: _PReLUBackwardArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return PropKind.backward
 
-    def _copied(self) -> tuple[Any, ...]:
-        return (*super()._copied()[:7], None)
-
     def _problem(
-        self, what: str, arguments: _PReLUBackwardArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[PReLUBackwardProblem, dict[int, MemoryDesc]]:
         src = check_known(what, "src", arguments.src)
         weights = _checked_weights(what, "weights", arguments.weights, src)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, NamedTuple
 
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.attr_check import check_attr_of
@@ -12,7 +11,7 @@ from ..desc.parse import to_f32
 from ..errors import InvalidArguments
 from ..plan.reduction_problem import ALGORITHMS, NORMS, ReductionProblem
 from .any_format import resolved_operand
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitive,
@@ -25,19 +24,6 @@ from .pointwise import (
 )
 
 __all__ = ["Reduction"]
-
-
-class _ReductionArguments(NamedTuple):
-    """The arguments of a primitive descriptor."""
-
-    engine: Any
-    algorithm: Any
-    src: Any
-    dst: Any
-    p: Any = 0.0
-    eps: Any = 0.0
-    attr: Any = None
-    allow_empty: bool = False
 
 
 class ReductionPrimitiveDesc(OneStepPrimitiveDesc):
@@ -53,10 +39,13 @@ class ReductionPrimitiveDesc(OneStepPrimitiveDesc):
     """
 
     kind = "Reduction"
-    form = Form(
+    form = form_of(
         "Reduction.PrimitiveDesc",
-        signature(*("engine", "algorithm", "src", "dst"), p=0.0, eps=0.0, attr=None, allow_empty=False),
-        _ReductionArguments,
+        *("engine", "algorithm", "src", "dst"),
+        p=0.0,
+        eps=0.0,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
@@ -67,9 +56,7 @@ class ReductionPrimitiveDesc(OneStepPrimitiveDesc):
         super()._empty()
         self._reduced = None
 
-    def _problem(
-        self, what: str, arguments: _ReductionArguments
-    ) -> tuple[ReductionProblem, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[ReductionProblem, dict[int, MemoryDesc]]:
         alg = parse_algorithm(what, arguments.algorithm, "reduction_", ALGORITHMS)
         p, eps = (to_f32(getattr(arguments, name), f"{what}: {name}") for name in ("p", "eps"))
         src = check_known(what, "src", arguments.src)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr_check import check_attr_of
@@ -12,7 +11,7 @@ from ..desc.parse import short_repr, to_f32
 from ..errors import InvalidArguments
 from ..plan.resampling_problem import ALGORITHMS, ResamplingBackwardProblem, ResamplingProblem
 from .any_format import resolved
-from .forms import Form, signature
+from .forms import Args, CallArguments, NamedArgs, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitiveDesc,
@@ -21,7 +20,6 @@ from .pointwise import (
     check_known,
     check_open,
     check_written,
-    hint_moved,
     parse_algorithm,
     parse_forward_kind,
     parse_hint,
@@ -30,32 +28,6 @@ from .primitive import Primitive
 from .prop_kind import PropKind
 
 __all__ = ["ResamplingBackward", "ResamplingForward"]
-
-
-class _ResamplingArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    algorithm: Any
-    src: Any
-    dst: Any = None
-    factors: Any = None
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _ResamplingGradientArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    algorithm: Any
-    diff_src: Any
-    diff_dst: Any
-    factors: Any = None
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class ResamplingPrimitiveDesc(OneStepPrimitiveDesc):
@@ -91,35 +63,31 @@ class ResamplingForwardPrimitiveDesc(ResamplingPrimitiveDesc):
     """
 
     kind = "ResamplingForward"
-    form = Form(
+    form = form_of(
         "ResamplingForward.PrimitiveDesc",
-        signature(
-            *("engine", "prop_kind", "algorithm", "src"),
-            dst=None,
-            factors=None,
-            attr=None,
-            allow_empty=False,
-        ),
-        _ResamplingArguments,
+        *("engine", "prop_kind", "algorithm", "src"),
+        dst=None,
+        factors=None,
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _ResamplingArguments:
+    def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
         if len(args) > 3 and not isinstance(args[3], MemoryDesc) and "factors" not in named:
             rest = args[4:]
             mds = [each for each in rest[:2] if isinstance(each, MemoryDesc)]
             after = dict(zip(("attr", "allow_empty"), rest[len(mds) :], strict=False))
-            args, named = (*args[:3], *mds), {**named, "factors": args[3], **after}
-        found: _ResamplingArguments = self.form.of(args, named)
-        return found
+            return (*args[:3], *mds), {**named, "factors": args[3], **after}
+        return args, named
 
-    def _parsed_kind(self, arguments: _ResamplingArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return parse_forward_kind(self.form.what, arguments.prop_kind)
 
     def _problem(
-        self, what: str, arguments: _ResamplingArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[ResamplingProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
         self._alg = parse_algorithm(what, arguments.algorithm, "resampling_", ALGORITHMS)
@@ -147,37 +115,31 @@ class ResamplingBackwardPrimitiveDesc(ResamplingPrimitiveDesc):
     """
 
     kind = "ResamplingBackward"
-    form = Form(
+    form = form_of(
         "ResamplingBackward.PrimitiveDesc",
-        signature(
-            *("engine", "algorithm", "diff_src", "diff_dst"),
-            factors=None,
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _ResamplingGradientArguments,
+        *("engine", "algorithm", "diff_src", "diff_dst"),
+        factors=None,
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _ResamplingGradientArguments:
+    def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
         if len(args) > 2 and not isinstance(args[2], MemoryDesc) and "factors" not in named:
-            args, named = (*args[:2], *args[3:]), {**named, "factors": args[2]}
-        place = _ResamplingGradientArguments._fields.index("hint_pd")
-        found: _ResamplingGradientArguments = self.form.of(*hint_moved(args, named, place))
-        return found
+            return (*args[:2], *args[3:]), {**named, "factors": args[2]}
+        return args, named
 
-    def _parsed_kind(self, arguments: _ResamplingGradientArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return PropKind.backward_data
 
-    def _copied(self) -> tuple[Any, ...]:
-        made = self._made_of._replace(diff_src=self._dst, diff_dst=self._src, hint_pd=None)
-        return tuple(made._replace(attr=self.get_primitive_attr()))
+    def _copied(self, **chosen: object) -> Args:
+        return super()._copied(diff_src=self._dst, diff_dst=self._src)
 
     def _problem(
-        self, what: str, arguments: _ResamplingGradientArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[ResamplingBackwardProblem, dict[int, MemoryDesc]]:
         self._alg = parse_algorithm(what, arguments.algorithm, "resampling_", ALGORITHMS)
         hint = parse_hint(what, arguments.hint_pd, ResamplingForwardPrimitiveDesc)

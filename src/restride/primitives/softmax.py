@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr_check import check_attr_of
@@ -12,7 +11,7 @@ from ..desc.parse import parse_int
 from ..errors import InvalidArguments
 from ..plan.softmax_problem import SoftmaxBackwardProblem, SoftmaxProblem
 from .any_format import resolved
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
     OneStepPrimitive,
@@ -23,7 +22,6 @@ from .pointwise import (
     check_open,
     check_same_dims,
     check_written,
-    hint_moved,
     parse_algorithm,
     parse_forward_kind,
     parse_hint,
@@ -34,33 +32,6 @@ from .query import Query
 __all__ = ["SoftmaxBackward", "SoftmaxForward"]
 
 _ALGORITHMS = ("accurate", "log")
-
-
-class _SoftmaxForwardArguments(NamedTuple):
-    """The arguments of a forward primitive descriptor."""
-
-    engine: Any
-    prop_kind: Any
-    algorithm: Any
-    src: Any
-    dst: Any
-    axis: Any
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class _SoftmaxBackwardArguments(NamedTuple):
-    """The arguments of a backward primitive descriptor."""
-
-    engine: Any
-    algorithm: Any
-    diff_src: Any
-    diff_dst: Any
-    dst: Any
-    axis: Any
-    attr: Any = None
-    hint_pd: Any = None
-    allow_empty: bool = False
 
 
 class SoftmaxPrimitiveDesc(OneStepPrimitiveDesc):
@@ -90,7 +61,7 @@ class SoftmaxPrimitiveDesc(OneStepPrimitiveDesc):
     def _how(self) -> str:
         return f"alg:softmax_{self._algorithm} axis:{self._axis}"
 
-    def _parse(self, what: str, arguments: Any, md: MemoryDesc) -> bool:
+    def _parse(self, what: str, arguments: CallArguments, md: MemoryDesc) -> bool:
         """Algorithm and axis of the arguments for a tensor; True where the logarithm is computed."""
         self._algorithm = parse_algorithm(what, arguments.algorithm, "softmax_", _ALGORITHMS)
         self._axis = parse_axis(what, arguments.axis, md)
@@ -110,21 +81,20 @@ class SoftmaxForwardPrimitiveDesc(SoftmaxPrimitiveDesc):
     """
 
     kind = "SoftmaxForward"
-    form = Form(
+    form = form_of(
         "SoftmaxForward.PrimitiveDesc",
-        signature(*("engine", "prop_kind", "algorithm", "src", "dst", "axis"), attr=None, allow_empty=False),
-        _SoftmaxForwardArguments,
+        *("engine", "prop_kind", "algorithm", "src", "dst", "axis"),
+        attr=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: _SoftmaxForwardArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return parse_forward_kind(self.form.what, arguments.prop_kind)
 
-    def _problem(
-        self, what: str, arguments: _SoftmaxForwardArguments
-    ) -> tuple[SoftmaxProblem, dict[int, MemoryDesc]]:
+    def _problem(self, what: str, arguments: CallArguments) -> tuple[SoftmaxProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
         src = check_known(what, "src", arguments.src)
         dst = resolved(check_open(what, "dst", arguments.dst), src)
@@ -148,33 +118,22 @@ class SoftmaxBackwardPrimitiveDesc(SoftmaxPrimitiveDesc):
     """
 
     kind = "SoftmaxBackward"
-    form = Form(
+    form = form_of(
         "SoftmaxBackward.PrimitiveDesc",
-        signature(
-            *("engine", "algorithm", "diff_src", "diff_dst", "dst", "axis"),
-            attr=None,
-            hint_pd=None,
-            allow_empty=False,
-        ),
-        _SoftmaxBackwardArguments,
+        *("engine", "algorithm", "diff_src", "diff_dst", "dst", "axis"),
+        attr=None,
+        hint_pd=None,
+        allow_empty=False,
     )
     __signature__ = form.shown
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _SoftmaxBackwardArguments:
-        place = _SoftmaxBackwardArguments._fields.index("hint_pd")
-        found: _SoftmaxBackwardArguments = self.form.of(*hint_moved(args, named, place))
-        return found
-
-    def _parsed_kind(self, arguments: _SoftmaxBackwardArguments) -> PropKind:
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         return PropKind.backward_data
 
-    def _copied(self) -> tuple[Any, ...]:
-        return (*super()._copied()[:7], None)
-
     def _problem(
-        self, what: str, arguments: _SoftmaxBackwardArguments
+        self, what: str, arguments: CallArguments
     ) -> tuple[SoftmaxBackwardProblem, dict[int, MemoryDesc]]:
         result = check_known(what, "dst", arguments.dst)
         is_log = self._parse(what, arguments, result)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..plan.sum_problem import SumProblem
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .checks import Names
-from .forms import Form, signature
+from .forms import CallArguments, form_of
 from .implementation import Implementation, compiled, find_implementation, named_descs
 from .parse import parse_attr
 from .primitive import Memories
@@ -37,17 +37,6 @@ from .several import (
 __all__ = ["Sum"]
 
 
-class _SumArguments(NamedTuple):
-    """The arguments of a primitive descriptor."""
-
-    engine: Any
-    scales: Any
-    srcs: Any
-    dst: Any = None
-    attr: Any = None
-    allow_empty: bool = False
-
-
 class SumPrimitiveDesc(SeveralPrimitiveDesc):
     """Primitive descriptor of a sum (`dnnl::sum::primitive_desc`).
 
@@ -62,17 +51,13 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc):
     """
 
     kind = "Sum"
-    form = Form(
-        "Sum.PrimitiveDesc",
-        signature("engine", "scales", "srcs", dst=None, attr=None, allow_empty=False),
-        _SumArguments,
-    )
+    form = form_of("Sum.PrimitiveDesc", "engine", "scales", "srcs", dst=None, attr=None, allow_empty=False)
     __signature__ = form.shown
 
     __slots__ = ()
 
     def _problem(
-        self, what: str, arguments: _SumArguments, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
+        self, what: str, arguments: CallArguments, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
     ) -> SumProblem:
         scales = parse_scales(what, arguments.scales, len(srcs))
         return sum_problem(scales, srcs, dst, parse_attr(what, arguments.attr))
