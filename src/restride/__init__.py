@@ -80,7 +80,7 @@ from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
 
 if _typing.TYPE_CHECKING:
-    from . import dask, formats, openvino, sycl_interop
+    from . import dask, formats, graph, openvino, sycl_interop
     from .about import show_versions
     from .activations import softmax
     from .block_scales import QuantizedTensor
@@ -271,6 +271,7 @@ __all__ = [
     "formats",
     "get_num_threads",
     "get_primitive_cache_capacity",
+    "graph",
     "load",
     "openvino",
     "plan",
@@ -351,6 +352,7 @@ _LATER = {
     "Sum": "primitives.sum",
     "QuantizedTensor": "block_scales",
     "formats": "formats",
+    "graph": "graph",
     "dequantize": "quantising",
     "quantize": "quantising",
     "channel_shuffle": "shuffles",

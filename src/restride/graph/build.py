@@ -1,0 +1,97 @@
+"""Graphs built by calls: names and types of what the calls make, in the order of the calls (G1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from .graph import Constant, Epilogue, Graph, Node
+from .operations import Operation, TensorType
+
+
+class GraphBuilder:
+    """Gathers inputs, constants and nodes, and makes a `Graph` of them.
+
+    Every call checks what it adds. Tensors are passed by their names, which the calls return.
+
+    >>> import numpy as np
+    >>> import restride as rs
+    >>> builder = rs.graph.GraphBuilder()
+    >>> x = builder.input("x", (2, 3))
+    >>> y = builder.add(rs.graph.EltwiseOperation("eltwise_relu"), x)
+    >>> print(builder.graph(y))
+    input x: f32 2x3
+    eltwise = eltwise[eltwise_relu, 0.0, 0.0](x): f32 2x3
+    output eltwise
+    """
+
+    def __init__(self) -> None:
+        self._inputs: list[str] = []
+        self._constants: dict[str, Constant] = {}
+        self._types: dict[str, TensorType] = {}
+        self._nodes: list[Node] = []
+
+    def input(self, name: str, dims: Sequence[int], data_type: object = "f32") -> str:
+        """A tensor that a run brings. Raises InvalidArguments for a name that is taken."""
+        extents = tuple(int(n) for n in dims)
+        if min(extents, default=0) < 0:
+            raise InvalidArguments(
+                f"input {name!r}: dims are {extents}",
+                code="RS-G01",
+                why="the dims of a graph are known",
+                hint="make a graph for each",
+            )
+        self._types[self._new(name)] = TensorType(extents, DataType.parse(data_type))
+        self._inputs.append(name)
+        return name
+
+    def constant(self, values: Any, name: str = "") -> str:
+        """A tensor whose values are known: an array of a type that restride has."""
+        made = Constant(np.asarray(values))
+        name = self._new(name) if name else self._free("constant")
+        self._types[name], self._constants[name] = made.type, made
+        return name
+
+    def add(
+        self, operation: Operation, *inputs: str, name: str = "", epilogues: Sequence[Epilogue] = ()
+    ) -> str:
+        """A node: the name of its first output, which is `name`, or one made of the operation's word.
+
+        `inputs` are those of the operation, then the operands of the epilogues. Raises InvalidArguments,
+        which names the node, where they do not fit.
+        """
+        name = self._new(name) if name else self._free(operation.kind)
+        node = Node(name, operation, inputs, (name,), tuple(epilogues))
+        self._types |= node.results(self._types)
+        self._nodes.append(node)
+        return name
+
+    def type(self, name: str) -> TensorType:
+        """The dims and the data type of a tensor."""
+        return self._types[name]
+
+    def graph(self, *outputs: str) -> Graph:
+        """All that was added, with these outputs. What none of them needs is left out."""
+        everything = Graph(tuple(self._inputs), outputs, self._types, self._constants, tuple(self._nodes))
+        return everything.replaced(everything.nodes)
+
+    def _new(self, name: str) -> str:
+        if name and name not in self._types:
+            return name
+        raise InvalidArguments(
+            f"tensor {name!r} cannot be added",
+            code="RS-G01",
+            why="every tensor has a name, and no two have the same",
+            hint="leave the name out, or give another",
+        )
+
+    def _free(self, word: str) -> str:
+        if word not in self._types:
+            return word
+        return next(
+            name for i in range(2, len(self._types) + 3) if (name := f"{word}_{i}") not in self._types
+        )

@@ -1,0 +1,292 @@
+"""The graph of a network: tensors by name, and the nodes that make them, as frozen values (G1).
+
+    graph := input* constant* node* output*
+    node  := operation(attributes) of tensors, epilogues -> tensor+
+
+Nodes are in an order in which every tensor is made before it is read. Rewrites are functions from graph to
+graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from .operations import (
+    BinaryOperation,
+    EltwiseOperation,
+    Operation,
+    TensorType,
+    broadcast,
+    unfit,
+)
+
+FloatArray = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """The values of a tensor that is known, row-major. Equal where types, dims and bytes are."""
+
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        values = np.ascontiguousarray(self.values).reshape(np.shape(self.values)).view()
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+
+    @property
+    def type(self) -> TensorType:
+        """Its dims and data type."""
+        return TensorType(self.values.shape, DataType.parse(self.values.dtype))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constant):
+            return NotImplemented
+        return self is other or (self.type == other.type and self.values.tobytes() == other.values.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What a node does to its result before it is stored: a function, or a combination with another tensor.
+
+    A binary operation has the result on its left, and on its right the next of the node's last inputs.
+    """
+
+    operation: EltwiseOperation | BinaryOperation
+
+    @property
+    def has_operand(self) -> bool:
+        """True where another tensor is read."""
+        return isinstance(self.operation, BinaryOperation)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operation on tensors, which have names.
+
+    `inputs` are those of the operation, then one for each epilogue that has an operand, in order.
+    """
+
+    name: str
+    operation: Operation
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    epilogues: tuple[Epilogue, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The word of the operation."""
+        return self.operation.kind
+
+    @property
+    def output(self) -> str:
+        """The first output: the only one of most nodes."""
+        return self.outputs[0]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The inputs of the operation itself."""
+        return self.inputs[: len(self.inputs) - self._operand_count]
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The inputs of the epilogues."""
+        return self.inputs[len(self.inputs) - self._operand_count :]
+
+    @property
+    def _operand_count(self) -> int:
+        return sum(each.has_operand for each in self.epilogues)
+
+    def results(self, types: Mapping[str, TensorType]) -> dict[str, TensorType]:
+        """The types of the outputs, by name.
+
+        Raises InvalidArguments, which names the node, where inputs do not fit.
+        """
+        missing = [name for name in self.inputs if name not in types]
+        if missing:
+            raise InvalidArguments(
+                f"node {self.name!r} ({self.kind}) reads a tensor that nothing has made",
+                code="RS-G01",
+                where=", ".join(map(repr, missing)),
+                why="nodes stand in the order in which they run; a cycle has none",
+                hint="give inputs, constants and earlier nodes their names",
+            )
+        try:
+            made = self.operation.results([types[name] for name in self.sources])
+            if len(made) != len(self.outputs):
+                raise unfit(f"it makes {len(made)} tensors, not {len(self.outputs)}", made)
+            for name in self.operands:
+                _check_operand(made[0], types[name])
+        except InvalidArguments as error:
+            raise error.retold(f"node {self.name!r} ({self.kind}): {error.what}") from None
+        return dict(zip(self.outputs, made, strict=True))
+
+    def __str__(self) -> str:
+        tail = "".join(f" + {each.operation.algorithm}" for each in self.epilogues)
+        return f"{', '.join(self.outputs)} = {_text(self.operation)}({', '.join(self.inputs)}){tail}"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network: frozen, with concrete dims.
+
+    inputs     names of the tensors that a run brings
+    outputs    names of the tensors that a run gives
+    tensors    the type of every tensor, by name
+    constants  the values of tensors that are known, by name
+    nodes      in an order in which they can run
+
+    Raises InvalidArguments, which names the node, where the parts do not fit.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, TensorType]
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+        object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+        self.verify()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Graph, (self.inputs, self.outputs, dict(self.tensors), dict(self.constants), self.nodes)
+
+    def __hash__(self) -> int:
+        return hash((self.inputs, self.outputs, self.nodes))
+
+    def verify(self) -> None:
+        """Raise InvalidArguments where a tensor is made twice, never, too late, or of another type."""
+        types = self._brought()
+        for node in self.nodes:
+            for name, made in node.results(types).items():
+                if name in types:
+                    raise _twice(name, f"node {node.name!r} ({node.kind})")
+                if self.tensors.get(name) != made:
+                    raise InvalidArguments(
+                        f"node {node.name!r} ({node.kind}) makes a tensor of another type",
+                        code="RS-G01",
+                        where=f"{name!r} is {self.tensors.get(name)}; made is {made}",
+                        why="the type of every tensor follows from its node",
+                        hint="leave it to rs.graph.GraphBuilder",
+                    )
+                types[name] = made
+        missing = [name for name in self.outputs if name not in types]
+        if missing:
+            raise _unknown(missing, "an output")
+
+    def _brought(self) -> dict[str, TensorType]:
+        """The types of what no node makes."""
+        missing = [name for name in self.inputs if name not in self.tensors]
+        if missing:
+            raise _unknown(missing, "an input")
+        types = {name: self.tensors[name] for name in self.inputs}
+        if len(types) < len(self.inputs):
+            raise _twice(", ".join(self.inputs), "the inputs")
+        for name, constant in self.constants.items():
+            if name in types:
+                raise _twice(name, "a constant")
+            if self.tensors.get(name) != constant.type:
+                raise _unknown([name], "a constant")
+            types[name] = constant.type
+        return types
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    def producer(self, name: str) -> Node | None:
+        """The node that makes a tensor; None for an input and a constant."""
+        return next((node for node in self.nodes if name in node.outputs), None)
+
+    def consumers(self, name: str) -> tuple[Node, ...]:
+        """The nodes that read a tensor, in order."""
+        return tuple(node for node in self.nodes if name in node.inputs)
+
+    def readers(self) -> dict[str, tuple[Node, ...]]:
+        """The consumers of every tensor, found in one pass."""
+        found: dict[str, list[Node]] = {name: [] for name in self.tensors}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found[name].append(node)
+        return {name: tuple(nodes) for name, nodes in found.items()}
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __str__(self) -> str:
+        lines = [f"input {name}: {self.tensors[name]}" for name in self.inputs]
+        lines += [f"constant {name}: {constant.type}" for name, constant in self.constants.items()]
+        lines += [
+            f"{node}: {', '.join(str(self.tensors[name]) for name in node.outputs)}" for node in self.nodes
+        ]
+        return "\n".join([*lines, *(f"output {name}" for name in self.outputs)])
+
+    # --- rewriting ------------------------------------------------------------------------------------------
+
+    def replaced(self, nodes: Iterable[Node], constants: Mapping[str, Constant] | None = None) -> Graph:
+        """The graph of other nodes, in an order in which they can run; what nothing reads is left out.
+
+        `constants` are added to those that there are. The types of tensors follow from the nodes.
+        """
+        known = {**self.constants, **(constants or {})}
+        live = self._live(tuple(nodes))
+        used = {name for node in live for name in node.inputs} | set(self.outputs)
+        types = {name: self.tensors[name] for name in self.inputs}
+        types |= {name: each.type for name, each in known.items() if name in used}
+        for node in live:
+            types |= node.results(types)
+        return Graph(self.inputs, self.outputs, types, {n: c for n, c in known.items() if n in used}, live)
+
+    def _live(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        needed, live = set(self.outputs), []
+        for node in reversed(nodes):
+            if needed.intersection(node.outputs):
+                needed.update(node.inputs)
+                live.append(node)
+        return tuple(reversed(live))
+
+    def renamed(self, names: Mapping[str, str]) -> tuple[Node, ...]:
+        """The nodes, reading other tensors: `{old: new}`. What they make stays."""
+        return tuple(
+            replace(node, inputs=tuple(names.get(name, name) for name in node.inputs)) for node in self.nodes
+        )
+
+
+def _check_operand(made: TensorType, operand: TensorType) -> None:
+    if broadcast((made.dims, operand.dims), (made, operand)) != made.dims:
+        raise unfit("the operand of an epilogue is larger than the result", (made, operand))
+
+
+def _text(operation: Operation) -> str:
+    """The word of an operation and its attributes: `pooling[pooling_max, (3, 3), ...]`."""
+    values = [str(getattr(operation, each.name)) for each in fields(operation)]
+    return f"{operation.kind}[{', '.join(values)}]" if values else operation.kind
+
+
+def _twice(name: str, who: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"{who}: tensor {name!r} is made twice",
+        code="RS-G01",
+        why="every tensor has one origin",
+        hint="give each output a name of its own",
+    )
+
+
+def _unknown(names: Sequence[str], what: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"{what} of the graph is no tensor of it",
+        code="RS-G01",
+        where=", ".join(map(repr, names)),
+        why="nothing makes it, or its type is not the one of its values",
+        hint="name inputs, constants, or what a node makes",
+    )
