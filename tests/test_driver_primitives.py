@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import restride as rs
+from restride.cli.usage import UsageError
 from restride_bench.driver.expand import Test, expand
 from restride_bench.driver.jobs import processes, results
 from restride_bench.driver.result import Outcome
@@ -56,6 +57,21 @@ _LINES = (
     "--lnorm --dir=BWD_DW --flags=GCH --inplace=true 30x30",
     "--gnorm --dir=FWD_I --flags=CH --attr-post-ops=relu mb2g3ic12ih5",
     "--gnorm --dir=BWD_DW --flags=CH mb2g3ic12ih5",
+    "--conv --stag=axb --dtag=axb ic3oc17_iw8ow4kw3pw1sw2",
+    "--conv --dir=FWD_I --dt=u8:s8:f32 --attr-scales=src:common:0.25+wei:per_oc g2ic4oc6_ih7kh3sh2dh1",
+    "--conv --dt=bf16 --attr-post-ops=sum:0.5+relu:0.5+add:f32:per_oc mb1ic5oc3_id4kd2pd1",
+    "--conv --dir=BWD_D --alg=auto --wtag=abx g3ic6oc6_ih9iw8kh3kw3sh2ph1pw1",
+    "--conv --dir=BWD_WB --dt=f16 ic4oc5_ih6kh3ph1",
+    "--deconv --attr-scales=wei:per_oc+dst:common:2 g2oc6ic4_oh9ih5kh3sh2ph1",
+    "--deconv --dir=BWD_D --stag=axb oc5ic4_ow9iw5kw3sw2pw1",
+    "--deconv --dir=BWD_WB --dt=bf16 oc5ic4_iw5kw3sw2",
+    "--ip --dt=s8:s8:s8 --attr-scales=wei:per_oc+dst:common:0.25 mb3ic7ih5oc9",
+    "--ip --dir=BWD_D --dtag=axb mb4ic17oc9",
+    "--ip --dir=BWD_WB --mb=5 --dt=bf16 ic3ih5oc8",
+    "--matmul --stag=ba --wtag=ba --dtag=ba --bia-dt=f32 --bia_mask=3 10x30:30x20",
+    "--matmul --dt=u8:s8:f32 --attr-scales=src:common:0.25+wei:per_oc 4x7x16:1x16x8",
+    "--matmul --dt=bf16 --attr-fpmath=bf16 --attr-post-ops=sum+add:u8:per_oc 4x7x16:1x16x8",
+    "--matmul --dt=f64 --wtag=acb 1x26x17:5x17x65",
 )
 _INVALID = {
     "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
@@ -80,6 +96,14 @@ _INVALID = {
     "--bnorm --flags=RA ic3": "two fused functions",
     "--bnorm --dt=s8 --dir=BWD_D ic3": "a gradient of integers",
     "--gnorm g5ic12": "5 groups of 12 channels",
+    "--conv --dir=BWD_D --dt=s8:s8:s32 ic3oc4_iw5kw3": "a gradient of integers",
+    "--conv --alg=wino ic3oc4_iw5kw3": "--alg=wino, there is direct",
+    "--matmul 3x4:5x6": "4 columns times 5 rows",
+    "--matmul 2x3x4:3x4x5": "batch dims that differ",
+    "--matmul 3x4:4x5:3x5": "there are two factors",
+    "--matmul --bia-dt=f32 --bia-mask=4 3x4:4x5": "the mask 4 of the bias",
+    "--matmul --runtime-dims-masks=1:0 3x4:4x5": "--runtime-dims-masks",
+    "--matmul --attr-scales=wei:per_ocic:f32:3x1 3x4:4x5": "groups of wei:per_ocic:f32:3x1 do not divide",
     "--pool --alg=avg_np ic16_iw13ow14kw3sw1pw3": "windows in the padding alone",
 }
 _SMOKE = (
@@ -95,6 +119,10 @@ _SMOKE = (
     "reduction",
     "bnorm",
     "lnorm",
+    "conv",
+    "deconv",
+    "ip",
+    "matmul",
 )
 
 
@@ -127,7 +155,8 @@ def test_a_wrong_answer_fails(line: str) -> None:
     def wrong(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
         execute(primitive, stream, args)
         for arg, memory in args.items():
-            if rs.ARG_DST <= arg < rs.ARG_WEIGHTS or rs.ARG_DIFF_SRC <= arg < rs.ARG_DIFF_DST:
+            is_gradient = rs.ARG_DIFF_SRC <= arg < rs.ARG_DIFF_DST or arg == rs.ARG_DIFF_WEIGHTS
+            if rs.ARG_DST <= arg < rs.ARG_WEIGHTS or is_gradient:
                 data = memory.data
                 assert data is not None
                 data[:1].view("u1")[-1] ^= 0x40
@@ -142,6 +171,22 @@ def test_a_case_that_makes_no_sense_is_skipped(line: str) -> None:
     result = run(test)
     assert result.status is Outcome.SKIPPED
     assert _INVALID[line] in result.reason
+
+
+_UNREADABLE = {
+    "--conv ic3_iw5kw3": "ic, oc, a source and a kernel are needed",
+    "--conv g2ic3oc4_iw5kw3": "2 groups of 3 and 4 channels",
+    "--conv ic3oc4_iw5kw3sw0": "a stride of 0",
+    "--ip ic3": "ic and oc are needed",
+    "--matmul 3x4": "two factors",
+    "--matmul 3x4:4x5x": "neither a knob nor dims",
+}
+
+
+@pytest.mark.parametrize("line", _UNREADABLE)
+def test_a_problem_that_is_none_is_an_error_of_usage(line: str) -> None:
+    with pytest.raises(UsageError, match=_UNREADABLE[line]):
+        _tests(line)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 
 import restride as rs
 from restride_bench.driver import timing
-from restride_bench.driver.expand import expand
+from restride_bench.driver.expand import Test, expand
 from restride_bench.driver.result import Outcome, Result
-from restride_bench.driver.run import Execute, execute, run
+from restride_bench.driver.run import Execute, create, execute, run
 
 Args = dict[int, rs.Memory]
 
@@ -215,8 +215,6 @@ def test_other_bits_in_a_second_run_fail_in_mode_b() -> None:
         ("--reorder --attr-post-ops=add:f32:4 2x3", "Invalid case: the mask of add:f32:4"),
         ("--reorder --ctx-exe=99999 2x3", "Case not supported: threading context 99999"),
         ("--reorder --attr-rounding-mode=dst:stochastic:1 2x4", "Case not supported: --attr-rounding-mode"),
-        ("--reorder --attr-fpmath=bf16 2x4", "Case not supported: --attr-fpmath"),
-        ("--reorder --attr-acc-mode=relaxed 2x4", "Case not supported: --attr-acc-mode"),
         ("--reorder --attr-dropout=0.5 2x4", "Case not supported: --attr-dropout"),
         (
             "--reorder --attr-precomputed-reductions=src:per_tensor:s32:1x4 2x4",
@@ -336,3 +334,16 @@ def test_caches_are_emptied_between_rounds(monkeypatch: pytest.MonkeyPatch) -> N
     perf = _run("--mode=P --cold-cache=all --fix-times-per-prb=2 --reorder 2x4").perf
     assert perf is not None
     assert perf.rounds == 2
+
+
+def test_an_exception_while_a_case_is_looked_at_fails_that_test_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raising(test: Test) -> str:
+        raise ZeroDivisionError("here")
+
+    monkeypatch.setattr("restride_bench.driver.run.why_skipped", raising)
+    (test,) = expand(["--reorder", "2x3"]).tests
+    assert run(test).status is Outcome.FAILED
+    assert "looking at the case raised ZeroDivisionError: here" in run(test).reason
+    create(test)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from .attr_text import Factors, PostOpTexts
+from .attr_text import Factors, FactorText, PostOpTexts
 
 
 class Several(tuple[Any, ...]):
@@ -73,6 +73,14 @@ class Case:
     def shape(self) -> str:
         """The dims: `2x64x3x3`."""
         return "x".join(map(str, self.dims))
+
+    def attr_dims(self, arg: str) -> tuple[int, ...]:
+        """The dims of the tensor that scales and zero points of an argument are of."""
+        return self.dims
+
+    def attr_mask(self, factor: FactorText) -> int:
+        """Bit i where dim i of that tensor has values of its own."""
+        return factor.mask(len(self.attr_dims(factor.arg)))
 
     def attr_words(self) -> str:
         """The knobs of attributes, for the token %attr%."""

@@ -6,8 +6,11 @@ from .cases import Case
 from .driver import Driver
 from .primitives.binary import BINARY_DRIVER
 from .primitives.concat import CONCAT
+from .primitives.conv import CONV, DECONV
 from .primitives.eltwise import ELTWISE_DRIVER
+from .primitives.inner_product import IP
 from .primitives.lrn import LRN
+from .primitives.matmul import MATMUL
 from .primitives.normalization import BNORM, GNORM, LNORM
 from .primitives.pool import POOL
 from .primitives.prelu import PRELU
@@ -34,6 +37,10 @@ _ALL = (
     BNORM,
     LNORM,
     GNORM,
+    CONV,
+    DECONV,
+    IP,
+    MATMUL,
 )
 
 DRIVERS: dict[str, Driver] = {each.case.driver: each for each in _ALL}

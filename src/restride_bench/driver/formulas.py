@@ -12,7 +12,7 @@ import restride as rs
 from .attr_text import FactorText, PostOpText
 from .cases import Case
 from .fill import Array
-from .work import Values
+from .work import Values, factor_extents
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 """The error function."""
@@ -159,26 +159,43 @@ def eltwise_gradient(alg: str, s: Array, alpha: float, beta: float) -> Array:
         return GRADIENTS[alg](s, alpha, beta)
 
 
+_ARGS = {
+    "src": rs.ARG_SRC,
+    "src1": rs.ARG_SRC_1,
+    "wei": rs.ARG_WEIGHTS,
+    "dst": rs.ARG_DST,
+}
+
+
 def scale_of(case: Case, arg: str, values: Values) -> Array | float:
     """The scales of an argument, ready to be multiplied with it; 1 for none."""
     factor = next((factor for factor in case.attr_scales if factor.arg == arg), None)
-    if factor is None:
-        return 1.0
-    return factor.value if factor.value is not None else _spread(factor, case, values)
+    return 1.0 if factor is None else _spread(rs.ARG_ATTR_SCALES, factor, case, values)
 
 
-def _spread(factor: FactorText, case: Case, values: Values) -> Array:
-    mask, args = factor.mask(len(case.dims)), {"src": rs.ARG_SRC, "src1": rs.ARG_SRC_1, "dst": rs.ARG_DST}
-    shape = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
-    return values[rs.ARG_ATTR_SCALES | args[factor.arg]].reshape(shape)
+def zero_point_of(case: Case, arg: str, values: Values) -> Array | float:
+    """The zero points of an argument, ready to be subtracted from it; 0 for none."""
+    factor = next((factor for factor in case.attr_zero_points if factor.arg == arg), None)
+    return 0.0 if factor is None else _spread(rs.ARG_ATTR_ZERO_POINTS, factor, case, values)
+
+
+def _spread(kind: int, factor: FactorText, case: Case, values: Values) -> Array | float:
+    """One value for all, or values in the shape of their tensor, with 1 where they are repeated."""
+    if factor.value is not None:
+        return factor.value
+    found = values[kind | _ARGS[factor.arg]].reshape(factor_extents(case, factor))
+    for back, group in enumerate(reversed(factor.groups), 1):
+        if found.shape[-back] > 1:
+            found = np.repeat(found, group, axis=-back)
+    return found
 
 
 def finished(case: Case, t: Array, values: Values, dst: int = rs.ARG_DST) -> Array:
-    """A result after the post-ops and the scales of the destination."""
+    """A result after the post-ops, and the scales and zero points of the destination."""
     with np.errstate(all="ignore"):
         for index, op in enumerate(case.attr_post_ops):
             t = _post_op(op, index, t, values, dst)
-        return np.asarray(t / scale_of(case, "dst", values))
+        return np.asarray(t / scale_of(case, "dst", values) + zero_point_of(case, "dst", values))
 
 
 def _post_op(op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:

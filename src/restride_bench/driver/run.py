@@ -35,9 +35,9 @@ def run(test: Test, execute: Execute = execute) -> Result:
     """Run one test. Never raises for what the test is about."""
     if test.common.mode == "L":
         return Result(Outcome.LISTED)
-    reason = why_skipped(test)
-    if reason:
-        return Result(Outcome.SKIPPED, reason)
+    left_out = _left_out(test)
+    if left_out is not None:
+        return left_out
     stages = Stages()
     made = _created(test, stages)
     found = made if isinstance(made, Result) else _TestRun(test, made, stages, execute).result()
@@ -46,8 +46,17 @@ def run(test: Test, execute: Execute = execute) -> Result:
 
 def create(test: Test) -> None:
     """Make the primitive of a test and let go of it: it stays in the cache of primitives."""
-    if test.common.mode != "L" and not why_skipped(test):
+    if test.common.mode != "L" and _left_out(test) is None:
         _created(test, Stages())
+
+
+def _left_out(test: Test) -> Result | None:
+    """What becomes of a test that is not run; None for one that is."""
+    try:
+        reason = why_skipped(test)
+    except Exception as error:
+        return Result(Outcome.FAILED, f"looking at the case raised {_why(error)}")
+    return Result(Outcome.SKIPPED, reason) if reason else None
 
 
 @dataclass(frozen=True, slots=True)

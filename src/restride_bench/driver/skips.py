@@ -67,10 +67,6 @@ def _of_engine(common: CommonKnobs) -> Iterator[str]:
 
 
 def _of_case(case: Case) -> Iterator[str]:
-    if case.attr_fpmath.partition(":")[0] != "strict":
-        yield _no(f"--attr-fpmath={case.attr_fpmath}, arithmetic is strict")
-    if case.attr_acc_mode != "strict":
-        yield _no(f"--attr-acc-mode={case.attr_acc_mode}, arithmetic is strict")
     if case.attr_rounding_mode and not case.attr_rounding_mode.endswith(":environment"):
         yield _no(f"--attr-rounding-mode={case.attr_rounding_mode}, rounding is half to even")
     if case.attr_dropout:

@@ -159,7 +159,7 @@ def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
 
 
 def _set_scales(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[CaseOperand]:
-    arg, mask, data_type = _arg(factor), factor.mask(len(case.dims)), factor.data_type or "f32"
+    arg, mask, data_type = _arg(factor), case.attr_mask(factor), factor.data_type or "f32"
     if factor.value is not None:
         attr.set_scales(arg, mask, [factor.value], factor.groups, data_type)
         return []
@@ -169,7 +169,7 @@ def _set_scales(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[
 
 
 def _set_zero_points(attr: rs.PrimitiveAttr, factor: FactorText, case: Case) -> list[CaseOperand]:
-    arg, mask, data_type = _arg(factor), factor.mask(len(case.dims)), factor.data_type or "s32"
+    arg, mask, data_type = _arg(factor), case.attr_mask(factor), factor.data_type or "s32"
     if factor.value is not None:
         attr.set_zero_points(arg, mask, [int(factor.value)], factor.groups, data_type)
         return []
@@ -184,13 +184,17 @@ def _values(
     arg: int, factor: FactorText, case: Case, kind: DataType, make: Callable[[int], Bytes]
 ) -> CaseOperand:
     """One value for each index, or each group of indices, of the masked dims."""
-    shared = (1,) * (len(case.dims) - len(factor.groups)) + factor.groups
-    mask = factor.mask(len(case.dims))
-    extents = [
-        n // size if mask >> i & 1 else 1 for i, (n, size) in enumerate(zip(case.dims, shared, strict=True))
-    ]
-    count = prod(extents)
+    count = prod(factor_extents(case, factor))
     return CaseOperand(arg, rs.MemoryDesc((count,), kind, "a"), "a", lambda _: make(count))
+
+
+def factor_extents(case: Case, factor: FactorText) -> tuple[int, ...]:
+    """How many values scales or zero points have along each dim of their tensor."""
+    dims, mask = case.attr_dims(factor.arg), case.attr_mask(factor)
+    shared = (1,) * (len(dims) - len(factor.groups)) + factor.groups
+    return tuple(
+        -(-n // size) if mask >> i & 1 else 1 for i, (n, size) in enumerate(zip(dims, shared, strict=True))
+    )
 
 
 def _arg(factor: FactorText) -> int:
@@ -213,7 +217,7 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
         post_ops.append_eltwise(op.name, op.number(0, 0.0), op.number(1, 0.0), op.number(2, 1.0))
         return []
     policy, tag = (*op.fields[1:], "common", "abx")[:2] if len(op.fields) < 3 else op.fields[1:]
-    mask = FactorText("dst", policy.lower()).mask(len(case.dims))
+    mask = case.attr_mask(FactorText("dst", policy.lower()))
     dims = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
     md = rs.MemoryDesc(dims, op.fields[0], "abx" if tag in ("any", "common") else tag)
     post_ops.append_binary(op.name, md)

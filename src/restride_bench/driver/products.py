@@ -1,0 +1,240 @@
+"""What drivers of sums of products share: whole numbers so small that sums are exact in any order, what
+becomes of a sum, and how near to it an answer has to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import restride as rs
+from restride import DataType
+
+from .attr_text import FactorText
+from .cases import ATTR_KNOB_NAMES, Case, Several
+from .compare import Tolerance
+from .fill import Array, rounded, whole_numbers
+from .formulas import finished, scale_of, zero_point_of
+from .knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type, several
+from .spatial import SpatialCase
+from .work import CaseOperand, CaseWork, Formula, Values, attributes
+
+F32_THRICE = Several(("f32", "f32", "f32"))
+"""The types of source, weights and result by default."""
+
+# Sums below it are exact as f32, whatever their order.
+_MOST_EXACT = 1 << 24
+_LARGEST = {"f64": 32, "f32": 32, "u8": 8, "s8": 5}
+_MOST_USUAL = 4
+_READ = {
+    "forward": ("src", "weights", "bias"),
+    "backward_data": ("weights", "dst"),
+    "backward_weights": ("src", "dst"),
+}
+
+
+def numbers(data_type: DataType, dims: Sequence[int], terms: int, seed: int) -> Array:
+    """Whole numbers for one of two tensors of which so many products are summed."""
+    most = min(_LARGEST.get(data_type.name, _MOST_USUAL), int((_MOST_EXACT / max(terms, 1)) ** 0.5))
+    found = whole_numbers(dims, 0 if data_type.kind == "uint" else -max(most, 1), max(most, 1), seed)
+    return np.asarray(rounded(found, data_type).astype(np.float64))
+
+
+def operand(arg: int, md: rs.MemoryDesc, tag: str, terms: int, seed: int) -> CaseOperand:
+    """A tensor of such numbers."""
+    return CaseOperand(arg, md, tag, values=partial(numbers, md.data_type, md.dims, terms, seed))
+
+
+def result_of(
+    case: Case, values: Values, product: Callable[[Array, Array], Array], bias: Array | float
+) -> Values:
+    """What forward writes: sums of products of what scales and zero points make of the factors, the bias,
+    the post-ops, and scales and zero points of the result.
+    """
+    src, weights = (
+        (values[arg] - zero_point_of(case, name, values)) * scale_of(case, name, values)
+        for name, arg in (("src", rs.ARG_SRC), ("wei", rs.ARG_WEIGHTS))
+    )
+    return {rs.ARG_DST: finished(case, np.asarray(product(src, weights) + bias), values)}
+
+
+def tolerance(case: Case, zeros: float = 70.0) -> Tolerance:
+    """Sums are exact: what is left is the rounding of the result, and of post-ops.
+
+    `zeros` is how many percent of the result may be zero.
+    """
+    return Tolerance(0.0, zeros, post_ops=case.attr_post_ops, has_dst_scale=bool(case.attr_scales))
+
+
+# --- problems in letters ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductCase(SpatialCase):
+    """What convolutions and inner products share. `dims` are those of the result."""
+
+    dir: str = "FWD_B"
+    dt: Several = F32_THRICE
+    stag: str = "any"
+    wtag: str = "any"
+    dtag: str = "any"
+    mb: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mb:
+            object.__setattr__(self, "dims", (self.mb, *self.dims[1:]))
+
+    @classmethod
+    def order(cls) -> tuple[str, ...]:
+        """Names of the knobs as a reproducer line has them."""
+        return ("dir", "dt", "stag", "wtag", "dtag", "mb", *ATTR_KNOB_NAMES)
+
+    @property
+    def src_dims(self) -> tuple[int, ...]:
+        """The dims of the source."""
+        raise NotImplementedError
+
+    @property
+    def weight_dims(self) -> tuple[int, ...]:
+        """The dims of the weights."""
+        raise NotImplementedError
+
+    @property
+    def terms(self) -> int:
+        """How many products a sum of this direction has, at most."""
+        raise NotImplementedError
+
+    @property
+    def zeros(self) -> float:
+        """How many percent of a result may be zero."""
+        return 70.0
+
+    @property
+    def direction(self) -> str:
+        """`forward`, `backward_data` or `backward_weights`."""
+        if self.dir.startswith("FWD"):
+            return "forward"
+        return "backward_data" if self.dir == "BWD_D" else "backward_weights"
+
+    @property
+    def bias_type(self) -> str:
+        """The type of the bias: that of what is written; f32 beside integers."""
+        kind = self.dt[2] if self.direction == "forward" else self.dt[1]
+        return "f32" if DataType.parse(self.dt[1]).is_integral else str(kind)
+
+    @property
+    def mds(self) -> dict[str, rs.MemoryDesc]:
+        """Source, weights, result, and the bias where there is one."""
+        every = (self.src_dims, self.stag), (self.weight_dims, self.wtag), (self.dims, self.dtag)
+        found = {
+            name: rs.MemoryDesc(dims, kind, tag)
+            for name, (dims, tag), kind in zip(("src", "weights", "dst"), every, self.dt, strict=True)
+        }
+        if self.dir in ("FWD_B", "BWD_WB"):
+            found["bias"] = rs.MemoryDesc(self.dims[1:2], self.bias_type, "a")
+        return found
+
+    def attr_dims(self, arg: str) -> tuple[int, ...]:
+        """The dims of the tensor that scales and zero points of an argument are of."""
+        return {"src": self.src_dims, "wei": self.weight_dims}.get(arg, self.dims)
+
+    def attr_mask(self, factor: FactorText) -> int:
+        """Bit i where dim i has values of its own; outputs are the first dims of weights."""
+        ndims = len(self.attr_dims(factor.arg))
+        if factor.arg != "wei" or factor.policy not in ("per_oc", "per_ocic"):
+            return factor.mask(ndims)
+        outputs = 2 if ndims > len(self.src_dims) else 1
+        return (1 << outputs + (factor.policy == "per_ocic")) - 1
+
+
+PRODUCT_KNOBS = {
+    "dir": caseless("dir", "FWD_D", "FWD_B", "FWD_I", "BWD_D", "BWD_W", "BWD_WB"),
+    "dt": several("dt", parse_type, least=3),
+    "stag": Knob("stag", parse_tag),
+    "wtag": Knob("wtag", parse_tag),
+    "dtag": Knob("dtag", parse_tag),
+    "mb": Knob("mb", parse_count),
+    **ATTR_KNOBS,
+}
+_ARGS = {
+    "forward": {
+        "src": rs.ARG_SRC,
+        "weights": rs.ARG_WEIGHTS,
+        "bias": rs.ARG_BIAS,
+        "dst": rs.ARG_DST,
+    },
+    "backward_data": {
+        "src": rs.ARG_DIFF_SRC,
+        "weights": rs.ARG_WEIGHTS,
+        "dst": rs.ARG_DIFF_DST,
+    },
+    "backward_weights": {
+        "src": rs.ARG_SRC,
+        "weights": rs.ARG_DIFF_WEIGHTS,
+        "bias": rs.ARG_DIFF_BIAS,
+        "dst": rs.ARG_DIFF_DST,
+    },
+}
+_WRITTEN = {"forward": "dst", "backward_data": "src", "backward_weights": "weights"}
+Products = Mapping[str, Callable[[Array, Array], Array]]
+"""By direction, the sums of source times weights, of result times weights, or of source times result."""
+
+
+def product_work(
+    case: ProductCase,
+    create: Callable[[rs.Engine, rs.PrimitiveAttr], Any],
+    primitive: Callable[[Any], Any],
+    products: Products,
+) -> CaseWork:
+    """The work of a case, whose primitive descriptor `create` makes."""
+    attr, inputs = attributes(case)
+    found, direction = _operands(case), case.direction
+    reads = [found[name] for name in _READ[direction] if name in found]
+    written = found[_WRITTEN[direction]]
+    has_sums = direction == "backward_weights" and "bias" in found
+    return CaseWork(
+        lambda engine, _: create(engine, attr),
+        primitive,
+        reads[0],
+        written,
+        (*reads[1:], *inputs),
+        (found["bias"],) if has_sums else (),
+        sums=any(op.kind == "sum" for op in case.attr_post_ops),
+        formula=Formula(
+            partial(_formula, case, products),
+            {written.arg: tolerance(case, case.zeros), rs.ARG_DIFF_BIAS: tolerance(case)},
+        ),
+    )
+
+
+def _operands(case: ProductCase) -> dict[str, CaseOperand]:
+    args, tags = _ARGS[case.direction], {"src": case.stag, "weights": case.wtag, "dst": case.dtag}
+    return {
+        name: operand(args[name], md, tags.get(name, "a"), case.terms, seed)
+        for seed, (name, md) in enumerate(case.mds.items(), 1)
+    }
+
+
+def _formula(case: ProductCase, products: Products, values: Values) -> Values:
+    product, direction = products[case.direction], case.direction
+    if direction == "forward":
+        bias = values.get(rs.ARG_BIAS)
+        spread = 0.0 if bias is None else bias.reshape(-1, *[1] * (len(case.dims) - 2))
+        return result_of(case, values, product, spread)
+    gradient = values[rs.ARG_DIFF_DST]
+    if direction == "backward_data":
+        return {rs.ARG_DIFF_SRC: product(gradient, values[rs.ARG_WEIGHTS])}
+    return {
+        rs.ARG_DIFF_WEIGHTS: product(values[rs.ARG_SRC], gradient),
+        rs.ARG_DIFF_BIAS: gradient.sum((0, *range(2, gradient.ndim))),
+    }
+
+
+def invalid_product(case: ProductCase) -> Iterator[str]:
+    """Why a case makes no sense."""
+    if case.direction != "forward" and any(DataType.parse(kind).is_integral for kind in case.dt):
+        yield "Invalid case: a gradient of integers"
