@@ -74,7 +74,7 @@ class Call:
         brought = [(slot, arg) for slot, arg in enumerate(impl.args) if arg is not None]
         self.args = tuple(arg for _, arg in brought)
         # The memories of an argument map, in that order.
-        self.memories: Callable[[Mapping[int, Any]], tuple[Any, ...]] = itemgetter(*self.args)
+        self.memories: Callable[[Mapping[int, object]], tuple[object, ...]] = itemgetter(*self.args)
         self.types: list[type] = [int] * len(brought)
         self.src, self.dst = descs[self.args[0]], descs[self.args[1]]
         self._rules = [
@@ -99,7 +99,7 @@ class Call:
         self._keeps = impl
         self._direct, self._params = impl.direct_call()
 
-    def run(self, stream: Stream, memories: Sequence[Any], deps: Sequence[Any] = ()) -> Waitable | None:
+    def run(self, stream: Stream, memories: Sequence[Any], deps: Sequence[Waitable] = ()) -> Waitable | None:
         """Run on memories in the order of `args`, the first two of `src` and `dst`; give the event.
 
         None, with nothing touched, where all has to be checked.
@@ -155,7 +155,7 @@ class Call:
                 return False
         return True
 
-    def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Any]) -> Waitable:
+    def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Waitable]) -> Waitable:
         """The same on a device."""
         found = list(self._constants)
         for slot, rule, buffer in zip(self._slots, self._rules, buffers, strict=True):

@@ -33,7 +33,7 @@ from .several import (
 __all__ = ["Concat"]
 
 
-class ConcatPrimitiveDesc(SeveralPrimitiveDesc):
+class ConcatPrimitiveDesc(SeveralPrimitiveDesc[ConcatProblem]):
     """Primitive descriptor of a concat (`dnnl::concat::primitive_desc`).
 
     `PrimitiveDesc(engine, axis, srcs, dst=None, attr=None, allow_empty=False)`, or as version 3 of oneDNN has

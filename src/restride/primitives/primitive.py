@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ..desc.arguments import ARG_SCRATCHPAD, NAMES, name_of
 from ..desc.memory_desc import MemoryDesc
@@ -76,7 +76,7 @@ class Primitive:
             own(cls, "__init__", cls.kind)
             own(cls, "execute", f"{cls.kind}.execute")
 
-    def __init__(self, pd: Any = None) -> None:
+    def __init__(self, pd: object = None) -> None:
         self._take(_checked_desc(self.kind, self.PrimitiveDesc, pd), is_empty=pd is None)
 
     def _take(self, pd: PrimitiveDescBase, *, is_empty: bool) -> None:
@@ -103,7 +103,7 @@ class Primitive:
     def __repr__(self) -> str:
         return f"restride.{self.kind}({self._pd!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Machine code is not pickled: the copy is made of the descriptor, and finds or compiles its own.
         return type(self), ((self._pd,) if self else ())
 
@@ -124,7 +124,7 @@ class Primitive:
     def execute(
         self,
         stream: Stream | None = None,
-        src: Any = None,
+        src: object = None,
         dst: Memory | None = None,
         *,
         astream: Stream | None = None,
@@ -164,9 +164,9 @@ class Primitive:
     def execute_sycl(
         self,
         stream: Stream | None = None,
-        src: Any = None,
+        src: object = None,
         dst: Memory | None = None,
-        deps: Iterable[Any] = (),
+        deps: Iterable[object] = (),
         *,
         astream: Stream | None = None,
     ) -> Any:
@@ -179,12 +179,12 @@ class Primitive:
         check_has_events(self.kind, self._pd.get_engine())
         return self._execute(astream if stream is None else stream, src, dst, checked_deps(self.kind, deps))
 
-    def _execute(self, stream: Any, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
+    def _execute(self, stream: object, src: object, dst: object, deps: Sequence[Waitable] = ()) -> Waitable:
         call = self._last
         if call is None or flags.profile_exec or flags.profile_create:
             return self._execute_checked(stream, src, dst, deps)
         if dst is not None:
-            memories: Sequence[Any] = (src, dst)
+            memories: Sequence[object] = (src, dst)
         elif type(src) is dict and list(map(type, src)) == call.types:
             try:
                 memories = call.memories(src)
@@ -196,7 +196,7 @@ class Primitive:
         return self._execute_checked(stream, src, dst, deps) if event is None else event
 
     def _repeated(
-        self, call: Call, stream: Any, memories: Sequence[Any], deps: Sequence[Any]
+        self, call: Call, stream: Any, memories: Sequence[Any], deps: Sequence[Waitable]
     ) -> Waitable | None:
         """Run what has been checked before, on memories in slots.
 
@@ -214,7 +214,7 @@ class Primitive:
             call = found
         return call.run(stream, memories, deps)
 
-    def _execute_checked(self, stream: Any, src: Any, dst: Any, deps: Sequence[Any] = ()) -> Waitable:
+    def _execute_checked(self, stream: Any, src: Any, dst: Any, deps: Sequence[Waitable] = ()) -> Waitable:
         """Check everything, run, and give the event; `src` and `dst` as `execute` takes them."""
         impl, memories = self._check_usable(), self._parsed(src, dst)
         check_stream(self.kind, stream, impl.engine)
@@ -240,7 +240,7 @@ class Primitive:
         found = parse_args(pd, args, inputs, outputs)
         return dict(zip((*inputs, *outputs), found, strict=True))
 
-    def _numbered(self, src: Any, dst: Memory) -> dict[int, Any]:
+    def _numbered(self, src: object, dst: Memory) -> dict[int, Any]:
         """What is passed by place as arguments."""
         return {self._pd._reads()[0]: src, self._pd._writes(): dst}
 
@@ -299,7 +299,7 @@ class Primitive:
         return impl
 
     def _launched(
-        self, impl: Implementation, memories: Memories, stream: Stream, deps: Sequence[Any]
+        self, impl: Implementation, memories: Memories, stream: Stream, deps: Sequence[Waitable]
     ) -> Waitable:
         pad = memories.get(ARG_SCRATCHPAD)
         scratch = None if pad is None or pad._buffer is None else pad._buffer.behind(pad.desc.offset0)
@@ -342,7 +342,7 @@ def run(
     impl: Implementation,
     memories: Mapping[int, Memory],
     stream: Stream | None = None,
-    deps: Sequence[Any] = (),
+    deps: Sequence[Waitable] = (),
     scratch: Buffer | None = None,
 ) -> Waitable:
     """Run an implementation on checked memories: the event of its end. Without a stream it has ended."""
@@ -384,20 +384,20 @@ def check_has_events(kind: str, engine: Engine) -> None:
     )
 
 
-def checked_deps(kind: str, deps: Iterable[Any]) -> list[Any]:
+def checked_deps(kind: str, deps: Iterable[object]) -> list[Waitable]:
     """The events of dpctl among `deps`; the host's are over. Raises InvalidArguments for anything else.
 
     An event is known by what dpctl gives it, so that dpctl is not imported to say that something is none.
     """
     if isinstance(deps, str | bytes) or not isinstance(deps, Iterable):
         raise _no_events(kind, deps, "list of events")
-    found = []
+    found: list[Waitable] = []
     for event in deps:
         if isinstance(event, Event):
             continue
         if not (hasattr(event, "wait_for") and hasattr(event, "execution_status")):
             raise _no_events(kind, event, "dpctl.SyclEvent")
-        found.append(event)
+        found.append(cast("Waitable", event))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..desc.arguments import ARG_FROM, ARG_TO
 from ..desc.attr import Attr, Compensation, PrimitiveAttr
@@ -30,49 +30,50 @@ from .runtime_shapes import check_fits, deferred
 
 __all__ = ["Reorder"]
 
+Value = TypeVar("Value")
 _WHAT = "Reorder.PrimitiveDesc"
 
 
 class _OfMds(NamedTuple):
     """The arguments of a primitive descriptor: descriptors, each on an engine."""
 
-    src_engine: Any
-    src_md: Any
-    dst_engine: Any
-    dst_md: Any
-    attr: Any = None
+    src_engine: object
+    src_md: object
+    dst_engine: object
+    dst_md: object
+    attr: object = None
     allow_empty: bool = False
-    hint: Any = None
+    hint: object = None
 
     def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
         """Both engines, and the problem, which is not checked yet."""
-        src_engine, src, dst_engine, dst, attr, _, hint = self
-        for name, engine in (("src_engine", src_engine), ("dst_engine", dst_engine)):
-            if not isinstance(engine, Engine):
-                raise _usage(f"{name} is no rs.Engine but {type(engine).__name__}")
-        for name, md in (("src_md", src), ("dst_md", dst)):
-            if not isinstance(md, MemoryDesc):
-                raise _usage(f"{name} is no rs.MemoryDesc but {type(md).__name__}")
-        return src_engine, dst_engine, ReorderProblem(src, _chosen(src, dst, hint), _frozen(attr))
+        engines = [_checked_as(Engine, name, getattr(self, name)) for name in ("src_engine", "dst_engine")]
+        src, dst = (_checked_as(MemoryDesc, name, getattr(self, name)) for name in ("src_md", "dst_md"))
+        problem = ReorderProblem(src, _chosen(src, dst, self.hint), _frozen(self.attr))
+        return engines[0], engines[1], problem
 
 
 class _OfMemories(NamedTuple):
     """The arguments of a primitive descriptor: memories, which have both."""
 
-    src_mem: Any
-    dst_mem: Any
-    attr: Any = None
+    src_mem: object
+    dst_mem: object
+    attr: object = None
     allow_empty: bool = False
 
     def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
         """Both engines, and the problem, which is not checked yet."""
-        src, dst, attr, _ = self
-        for name, memory in (("src_mem", src), ("dst_mem", dst)):
-            if not isinstance(memory, Memory):
-                raise _usage(f"{name} is no rs.Memory but {type(memory).__name__}")
+        src, dst = (_checked_as(Memory, name, getattr(self, name)) for name in ("src_mem", "dst_mem"))
+        for name, memory in (("src", src), ("dst", dst)):
             if not memory:
-                raise _usage(f"the {name[:3]} memory is empty")
-        return src.engine, dst.engine, ReorderProblem(src.desc, dst.desc, _frozen(attr))
+                raise _usage(f"the {name} memory is empty")
+        return src.engine, dst.engine, ReorderProblem(src.desc, dst.desc, _frozen(self.attr))
+
+
+def _checked_as(kind: type[Value], name: str, value: object) -> Value:
+    if isinstance(value, kind):
+        return value
+    raise _usage(f"{name} is no rs.{kind.__name__} but {type(value).__name__}")
 
 
 def _chosen(src: MemoryDesc, dst: MemoryDesc, hint: object) -> MemoryDesc:
@@ -125,7 +126,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     __slots__ = ()
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _OfMds | _OfMemories:
+    def _arguments(self, args: tuple[object, ...], named: dict[str, object]) -> _OfMds | _OfMemories:
         is_of_memories = bool(args and isinstance(args[0], Memory)) or not named.keys().isdisjoint(
             ("src", "src_mem")
         )
@@ -139,7 +140,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
         self._src, self._dst, self._attr = problem.src, problem.dst, problem.attr
         self._src_engine, self._dst_engine, self._engine = src_engine, dst_engine, engine
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if not self:
             return ReorderPrimitiveDesc, ()
         args = (self._src_engine, self._src, self._dst_engine, self._dst, self.get_primitive_attr())
@@ -336,7 +337,7 @@ class Reorder(Primitive):
         return adapted(impl, memories)
 
     def _launched(
-        self, impl: Implementation, memories: Memories, stream: Stream, deps: Sequence[Any]
+        self, impl: Implementation, memories: Memories, stream: Stream, deps: Sequence[Waitable]
     ) -> Waitable:
         if self._src_engine is self._dst_engine or impl.engine.device.is_host:
             return super()._launched(impl, memories, stream, deps)
@@ -360,7 +361,7 @@ def _begins_in_a_byte(md: MemoryDesc) -> bool:
 
 
 def run_across(
-    impl: Implementation, memories: Memories, stream: Stream | None, deps: Sequence[Any]
+    impl: Implementation, memories: Memories, stream: Stream | None, deps: Sequence[Waitable]
 ) -> Waitable:
     """Run on memories of two engines, of which one is a device.
 

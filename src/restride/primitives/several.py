@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
@@ -19,6 +19,7 @@ from ..runtime.stream import Stream
 from ..verbose import flags
 from .base import PrimitiveDescBase
 from .checks import Names, share_bytes
+from .forms import Args, CallArguments, NamedArgs
 from .implementation import Implementation, Problem
 from .parse import check_described, parse_engine
 from .primitive import Primitive
@@ -38,16 +39,19 @@ class SeveralProblem(Problem, Protocol):
         """The attributes."""
 
 
-class SeveralPrimitiveDesc(PrimitiveDescBase):
+Wanted = TypeVar("Wanted", bound=SeveralProblem)
+
+
+class SeveralPrimitiveDesc(PrimitiveDescBase, Generic[Wanted]):
     """A primitive descriptor of several sources; sources are numbered from 0."""
 
     __slots__ = ("_srcs",)
     _srcs: tuple[MemoryDesc, ...]
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _arguments(self, args: Args, named: NamedArgs) -> CallArguments:
         return self.form.of(*_reordered(args, named))
 
-    def _create(self, arguments: Any) -> None:
+    def _create(self, arguments: CallArguments) -> None:
         """Check the arguments, find the solution, and `_take` both."""
         what, engine = self.form.what, parse_engine(self.form.what, arguments.engine)
         mds, target = parse_descs(what, arguments.srcs), parse_target(what, arguments.dst)
@@ -55,13 +59,13 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         self._take(problem, self._find(problem, engine), (mds, target))
 
     def _problem(
-        self, what: str, arguments: Any, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
-    ) -> Any:
+        self, what: str, arguments: CallArguments, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
+    ) -> Wanted:
         """The checked problem of the arguments, whose descriptors are `srcs` and `dst`."""
         raise NotImplementedError
 
     @staticmethod
-    def _find(problem: Any, engine: Engine) -> Implementation:
+    def _find(problem: Wanted, engine: Engine) -> Implementation:
         """The implementation of a checked problem, from the cache or made now."""
         raise NotImplementedError
 
@@ -69,7 +73,7 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         """The argument of this kind: the axis, or the scales."""
         raise NotImplementedError
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if not self:
             return type(self), ()
         args = (self._engine, self._factor(), self._srcs, self._dst, self.get_primitive_attr())
@@ -103,7 +107,7 @@ class SeveralPrimitiveDesc(PrimitiveDescBase):
         return {**dict(enumerate(self._srcs, ARG_MULTIPLE_SRC)), ARG_DST: self._dst}
 
 
-def _reordered(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _reordered(args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
     """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
     if len(args) < 2 or not isinstance(args[1], MemoryDesc):
         return args, named
@@ -116,7 +120,7 @@ def _reordered(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any,
 class SeveralPrimitive(Primitive):
     """A primitive of several sources."""
 
-    PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc]]
+    PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc[Any]]]
 
     __slots__ = ()
 
@@ -143,7 +147,7 @@ class SeveralPrimitive(Primitive):
         elif self._repeated(call, stream, (srcs[0], dst, *srcs[1:]), ()) is None:
             self._execute_checked(stream, srcs, dst)
 
-    def _numbered(self, src: Any, dst: Memory) -> dict[int, Any]:
+    def _numbered(self, src: object, dst: Memory) -> dict[int, object]:
         """Sources in order as arguments."""
         wanted = len(self._pd._reads())
         memories = _listed(src)
@@ -161,7 +165,7 @@ class SeveralPrimitive(Primitive):
         return self._names().dst if arg == ARG_DST else self._names().source(arg - ARG_MULTIPLE_SRC)
 
 
-def _listed(srcs: Any) -> Sequence[Any] | None:
+def _listed(srcs: object) -> Sequence[object] | None:
     """The items of a sequence; None for what is none, or raises when it is asked for them."""
     if type(srcs) is list or type(srcs) is tuple:
         return srcs

@@ -130,10 +130,10 @@ _MOST_TRIED, _MOST_SHOWN = 1 << 16, 24
 class _ForwardSplit(NamedTuple):
     """The arguments of a forward descriptor."""
 
-    prop_kind: Any
-    data_desc: Any
-    axis: Any
-    group_size: Any
+    prop_kind: object
+    data_desc: object
+    axis: object
+    group_size: object
 
 
 _OF_FORWARD = Form(
@@ -159,7 +159,7 @@ class ShuffleForwardDesc(JsonDesc):
     axis: int
     group_size: int
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args: object, **named: object) -> None:
         given, what = _OF_FORWARD.of(args, named), self.name
         store = object.__setattr__
         store(self, "prop_kind", parse_forward(what, given.prop_kind))

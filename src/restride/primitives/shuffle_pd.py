@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr import Attr
@@ -45,8 +45,8 @@ class _ShuffleMove(NamedTuple):
 class _ShuffleArguments(NamedTuple):
     """The arguments of a primitive descriptor; `move` checks those of the shuffle itself."""
 
-    engine: Any
-    attr: Any
+    engine: object
+    attr: object
     allow_empty: bool
     move: Callable[[], _ShuffleMove]
 
@@ -61,7 +61,7 @@ class ShufflePrimitiveDesc(PrimitiveDescBase):
     __slots__ = ("_move",)
     _move: _ShuffleMove
 
-    def _arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> _ShuffleArguments:
+    def _arguments(self, args: tuple[object, ...], named: dict[str, object]) -> _ShuffleArguments:
         is_v3 = bool(args and isinstance(args[0], Engine)) or self._word_of_v3 in named
         return (self.of_mds if is_v3 else self.of_desc).of(args, named)
 
@@ -171,7 +171,7 @@ _FORWARD = "ShuffleForward"
 
 
 def _forward_of_desc(
-    desc: Any, engine: Any, attr: Any = None, allow_empty: bool = False
+    desc: object, engine: object, attr: object = None, allow_empty: bool = False
 ) -> _ShuffleArguments:
     def move() -> _ShuffleMove:
         if not isinstance(desc, ShuffleForwardDesc):
@@ -182,13 +182,13 @@ def _forward_of_desc(
 
 
 def _forward_of_mds(
-    engine: Any,
-    prop_kind: Any,
-    src_md: Any,
-    dst_md: Any,
-    axis: Any,
-    group_size: Any,
-    attr: Any = None,
+    engine: object,
+    prop_kind: object,
+    src_md: object,
+    dst_md: object,
+    axis: object,
+    group_size: object,
+    attr: object = None,
     allow_empty: bool = False,
 ) -> _ShuffleArguments:
     def move() -> _ShuffleMove:
@@ -232,7 +232,7 @@ class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if not self:
             return ShuffleForwardPrimitiveDesc, ()
         move = self._move
@@ -247,7 +247,7 @@ _BACKWARD = "ShuffleBackward"
 
 
 def _backward_of_desc(
-    desc: Any, engine: Any, hint_fwd_pd: Any, attr: Any = None, allow_empty: bool = False
+    desc: object, engine: object, hint_fwd_pd: object, attr: object = None, allow_empty: bool = False
 ) -> _ShuffleArguments:
     def move() -> _ShuffleMove:
         if not isinstance(desc, ShuffleBackwardDesc):
@@ -259,13 +259,13 @@ def _backward_of_desc(
 
 
 def _backward_of_mds(
-    engine: Any,
-    diff_src_md: Any,
-    diff_dst_md: Any,
-    axis: Any,
-    group_size: Any,
-    hint_fwd_pd: Any,
-    attr: Any = None,
+    engine: object,
+    diff_src_md: object,
+    diff_dst_md: object,
+    axis: object,
+    group_size: object,
+    hint_fwd_pd: object,
+    attr: object = None,
     allow_empty: bool = False,
 ) -> _ShuffleArguments:
     def move() -> _ShuffleMove:
@@ -317,7 +317,7 @@ class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if not self:
             return ShuffleBackwardPrimitiveDesc, ()
         move = self._move

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from .several import (
 __all__ = ["Sum"]
 
 
-class SumPrimitiveDesc(SeveralPrimitiveDesc):
+class SumPrimitiveDesc(SeveralPrimitiveDesc[SumProblem]):
     """Primitive descriptor of a sum (`dnnl::sum::primitive_desc`).
 
     `PrimitiveDesc(engine, scales, srcs, dst=None, attr=None, allow_empty=False)`, or as version 3 of oneDNN
@@ -79,7 +78,7 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc):
         return list(problem.scales)
 
 
-def parse_scales(what: str, scales: Any, count: int) -> tuple[float, ...]:
+def parse_scales(what: str, scales: object, count: int) -> tuple[float, ...]:
     """One f32 value for each source; None stands for ones. Raises InvalidArguments for what is no number."""
     if scales is None:
         return (1.0,) * count
@@ -94,11 +93,12 @@ def parse_scales(what: str, scales: Any, count: int) -> tuple[float, ...]:
     return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(found))
 
 
-def _items(scales: Any) -> list[Any] | None:
+def _items(scales: object) -> list[object] | None:
     """The items of a sequence, of too many one too many; None where it is none, or raises anything."""
     try:
-        is_sequence = not is_scalar(scales) and isinstance(scales, Iterable)
-        return list(islice(scales, MOST_SOURCES + 1)) if is_sequence else None
+        if is_scalar(scales) or not isinstance(scales, Iterable):
+            return None
+        return list(islice(scales, MOST_SOURCES + 1))
     except Exception:
         return None
 

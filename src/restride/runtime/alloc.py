@@ -21,7 +21,8 @@ PAGE = 4096
 _ADDRESSES = 2**63
 _BYTES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype("S1"), np.dtype("V1"))
 
-Array = np.ndarray[Any, np.dtype[Any]]
+NumpyType = np.dtype[Any]
+Array = np.ndarray[Any, NumpyType]
 
 
 class _Sentinel(enum.Enum):
@@ -51,9 +52,7 @@ class Buffer(NamedTuple):
         """The same memory from so many bytes behind its start on."""
         return Buffer(self.address + nbytes, max(self.nbytes - nbytes, 0), self.readonly, self.owner)
 
-    def view(
-        self, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int], offset: int = 0
-    ) -> Array:
+    def view(self, dtype: NumpyType, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
         """The bytes as an array of `shape` without a copy; `strides` and `offset` count elements of `dtype`.
 
         NumPy refuses (ValueError) any view that would leave the buffer.
@@ -152,7 +151,7 @@ def _integer(value: object, name: str) -> int:
     )
 
 
-def wrap(data: Any, data_type: DataType) -> Buffer:
+def wrap(data: object, data_type: DataType) -> Buffer:
     """The bytes of an array or of anything with the buffer protocol, without a copy; read-only stays so.
 
     An array's elements must be dense, and of `data_type`, of an unsigned type as wide, or bytes (4-bit types:

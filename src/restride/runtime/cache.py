@@ -136,17 +136,17 @@ class LruCache(Generic[T]):
 _capacity: int | None = None
 
 
-def _new_level(on_evict: Callable[[Any], None] | None = None) -> LruCache[Any]:
+def _new_level(on_evict: Callable[[object], None] | None = None) -> LruCache[Any]:
     return LruCache(lambda: get_primitive_cache_capacity(), on_evict)
 
 
-def _tell_evicted(value: Any) -> None:
+def _tell_evicted(value: object) -> None:
     for tell in _evictions:
         tell(value)
 
 
-_evictions: list[Callable[[Any], None]] = []
-_LEVELS: dict[str, LruCache[Any]] = {
+_evictions: list[Callable[[object], None]] = []
+_LEVELS: dict[str, LruCache[object]] = {
     "primitives": _new_level(_tell_evicted),
     "kernels": _new_level(),
     "sums": _new_level(),
@@ -171,7 +171,7 @@ class CallLevel:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[Hashable, Any] = {}
+        self._calls: dict[Hashable, object] = {}
         self.find: Callable[[Hashable], Any] = self._calls.get
         self._lock = threading.RLock()
         self._hits = count()

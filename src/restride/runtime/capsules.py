@@ -15,9 +15,7 @@ import numpy as np
 from ..desc.tags import MAX_NDIMS
 from ..errors import InvalidArguments
 from ..foreign import has_attribute, text_of
-from .alloc import Array
-
-NumpyType = np.dtype[Any]
+from .alloc import Array, NumpyType
 
 # DLPack's code and bits of a type.
 _CODES: dict[NumpyType, tuple[int, int]] = {
@@ -96,7 +94,7 @@ class Exported:
     def __init__(self, array: Array) -> None:
         self._array = array
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> Any:
         """A capsule over the array's bytes."""
         return exported(self._array, options)
 

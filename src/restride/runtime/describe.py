@@ -15,7 +15,7 @@ from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
 from ..foreign import is_masked
-from .alloc import Array, Buffer, address_of, extent
+from .alloc import Array, Buffer, NumpyType, address_of, extent
 
 Shape = tuple[int, ...]
 
@@ -95,7 +95,7 @@ def describe(x: Any, format: Format | MemoryDesc = None, subject: Subject = _WRA
 def describe_kind(
     shape: Shape,
     strides: Shape,
-    dtype: np.dtype[Any],
+    dtype: NumpyType,
     format: Format | MemoryDesc = None,
     *,
     subject: Subject = SOURCE,
@@ -107,9 +107,7 @@ def describe_kind(
         raise subject.named(error) from None
 
 
-def _of_kind(
-    shape: Shape, strides: Shape, dtype: np.dtype[Any], format: Format | MemoryDesc = None
-) -> Described:
+def _of_kind(shape: Shape, strides: Shape, dtype: NumpyType, format: Format | MemoryDesc = None) -> Described:
     if not shape:
         raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
     if len(shape) > MAX_NDIMS:
@@ -128,7 +126,7 @@ def _check_array(x: object) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _of_strides(shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> Described:
+def _of_strides(shape: Shape, strides: Shape, dtype: NumpyType) -> Described:
     data_type = _data_type(dtype)
     if 0 in shape:
         return Described(MemoryDesc(shape, data_type), 0)
@@ -155,7 +153,7 @@ def _in_elements(shape: Shape, strides: Shape, itemsize: int) -> list[int]:
     return steps[::-1]
 
 
-def _data_type(dtype: np.dtype[Any]) -> DataType:
+def _data_type(dtype: NumpyType) -> DataType:
     try:
         found = DataType.parse(dtype)
     except InvalidArguments:
@@ -170,7 +168,7 @@ def _data_type(dtype: np.dtype[Any]) -> DataType:
     return found
 
 
-def _hint(dtype: np.dtype[Any]) -> str:
+def _hint(dtype: NumpyType) -> str:
     if dtype.names:
         return f"take one field: x[{dtype.names[0]!r}]"
     if not dtype.isnative:

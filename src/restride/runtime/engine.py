@@ -35,7 +35,7 @@ class Engine:
     __slots__ = ("device",)
     device: Device
 
-    def __new__(cls, kind: str | EngineKind, index: Any = 0, context: Any = None) -> Engine:
+    def __new__(cls, kind: str | EngineKind, index: object = 0, context: object = None) -> Engine:
         """Return the one object of that device."""
         if context is not None:
             return cls._of_sycl(kind, index, context)
@@ -109,7 +109,7 @@ class Engine:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"an Engine cannot be changed: {name}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if not self.device.is_default:
             raise InvalidArguments(
                 f"Engine: {self} cannot be copied or pickled",

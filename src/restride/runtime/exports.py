@@ -16,7 +16,7 @@ from ..desc.tag_names import LETTERS
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from . import views
-from .alloc import Array, Buffer
+from .alloc import Array, Buffer, NumpyType
 from .capsules import exported
 from .device import Device
 
@@ -97,14 +97,14 @@ def usm_interface(md: MemoryDesc, held: Buffer, device: Device) -> dict[str, Any
     }
 
 
-def _twin(md: MemoryDesc) -> np.dtype[Any]:
+def _twin(md: MemoryDesc) -> NumpyType:
     twin = md.data_type.numpy
     if twin is None or twin.isbuiltin != 1:
         raise AttributeError(f"the array interfaces have no name for {md.data_type}: use np.asarray(mem)")
     return twin
 
 
-def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, Any]) -> Any:
+def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> Any:
     """A capsule as NumPy makes it: versioned where `max_version` asks for it, read-only flagged there.
 
     Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_DATA", "Memory"]
 
 # Moving data is the work of rows above this one: `arrays` registers how.
-_mover: list[Callable[[Memory, Any, Any], Memory]] = []
+_mover: list[Callable[[Memory, object, object], Memory]] = []
 
 
 class Memory(ArrayNames):
@@ -111,7 +111,7 @@ class Memory(ArrayNames):
         return cls(described.desc, Engine("cpu") if engine is None else engine, described.buffer_of(x))
 
     @classmethod
-    def from_dlpack(cls, x: Any, engine: Engine | None = None, *, copy: bool | None = None) -> Memory:
+    def from_dlpack(cls, x: object, engine: Engine | None = None, *, copy: bool | None = None) -> Memory:
         """Wrap an array of any library that exports DLPack on the CPU; bf16 and f8 have its own codes.
 
         `copy`: True copies, False and None share the bytes, read-only where the producer says so or, without
@@ -234,7 +234,7 @@ class Memory(ArrayNames):
         """The address of the buffer's first byte; 0 without a buffer."""
         return self._address
 
-    def set_data_handle(self, data: Any, stream: object = None) -> None:
+    def set_data_handle(self, data: object, stream: object = None) -> None:
         """Take another buffer, as the constructor does; `NO_DATA` lets go of the present one.
 
         `stream` is there because oneDNN has it: work on the CPU has ended when its call returns. Padding is
@@ -276,7 +276,7 @@ class Memory(ArrayNames):
             self.engine.device.upload(self._image, self._buffer, self._nbytes)
         self._mapped, self._image = False, None
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         """A plain layout as an array of the logical dims, without a copy unless it is asked for.
 
         Raises InvalidArguments for a blocked layout, ValueError where `copy=False` cannot be had.
@@ -299,7 +299,7 @@ class Memory(ArrayNames):
             raise AttributeError(f"__sycl_usm_array_interface__: {self!r} is no USM with strides")
         return said
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> Any:
         """A DLPack capsule of a plain layout, without a copy; the options are the Array API's.
 
         `max_version` from (1, 0) gives a versioned capsule, in which read-only data is flagged; `copy=True` a
@@ -315,7 +315,7 @@ class Memory(ArrayNames):
     def __bool__(self) -> bool:
         return bool(self._desc)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # An address means nothing in another process: the bytes are pickled.
         held = None if self._buffer is None else self._copied("pickle").bytes()
         return (_rebuilt, (self._desc, self._engine, held)) if self else (Memory, ())
@@ -342,7 +342,7 @@ class Memory(ArrayNames):
         address = self._address if self._image is None else self._image.address
         return isinstance(array, np.ndarray) and (address_of(array) == address or not self._desc.nelems)
 
-    def _acquired(self, data: Any) -> Buffer | None:
+    def _acquired(self, data: object) -> Buffer | None:
         """The buffer that `data` stands for on this memory's engine."""
         engine = self.engine
         if isinstance(data, Memory):
@@ -377,7 +377,7 @@ class Memory(ArrayNames):
         raise exports.refused(self._desc, what)
 
 
-def register_mover(move: Callable[[Memory, Any, Any], Memory]) -> None:
+def register_mover(move: Callable[[Memory, object, object], Memory]) -> None:
     """Say what `Memory.to` calls: a function of the memory, a format and a type."""
     _mover[:] = [move]
 

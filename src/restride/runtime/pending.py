@@ -24,7 +24,7 @@ class Pending:
         self._abandoned: list[object] = []
         self._look_at = 16
 
-    def add(self, event: Any, held: Sequence[object]) -> None:
+    def add(self, event: object, held: Sequence[object]) -> None:
         """Keep `held` until `event` is done."""
         with self._lock:
             self._running.append((event, tuple(held)))

@@ -3,7 +3,7 @@
     default_pool().run(fn, src, dst, params, parts)
 
 calls void fn(ptr src, ptr dst, ptr params, i64 part, i64 parts) once for each part in 0..parts-1 and returns
-when all are done. Python's lock is free meanwhile. Any number of threads may run regions: one at a time
+when all are done. Python's lock is free meanwhile. object number of threads may run regions: one at a time
 gets the workers, the others work alone. Workers start with the first region.
 
 Python sees a signal only between native calls: `run_long` cuts a long job so that Ctrl-C is honoured.

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import mmap
 import weakref
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ _ANONYMOUS = getattr(mmap, "MAP_ANONYMOUS", 0)
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0)
 
 
-class Loan(weakref.ref[Any]):
+class Loan(weakref.ref[object]):
     """Tells when an array that was lent has died, by a callback in C: no code of Python runs then."""
 
     __slots__ = ("block",)

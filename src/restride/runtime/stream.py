@@ -43,7 +43,7 @@ class Stream:
     __slots__ = ("__weakref__", "_engine", "_flags", "_queue")
     _queue: Queue | None
 
-    def __init__(self, engine: Engine, flags: Any = "in_order") -> None:
+    def __init__(self, engine: Engine, flags: object = "in_order") -> None:
         if not isinstance(engine, Engine):
             raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
         self._engine = engine
@@ -54,7 +54,7 @@ class Stream:
         self._queue = engine.device.open_queue(in_order=self._flags is StreamFlags.in_order)
 
     @classmethod
-    def of_queue(cls, engine: Engine, queue: Any) -> Stream:
+    def of_queue(cls, engine: Engine, queue: object) -> Stream:
         """The stream of a queue of dpctl, which the caller has checked; its order is that of the queue."""
         stream = cls.__new__(cls)
         stream._engine = engine

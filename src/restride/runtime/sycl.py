@@ -119,7 +119,7 @@ class SyclDevice(Device):
             "Memory: the data is no USM of this engine", code="RS-P08", where=repr(self), why=why, hint=hint
         )
 
-    def usm_type(self, usm: Any) -> str:
+    def usm_type(self, usm: object) -> str:
         """ "device", "shared", "host", or "unknown" for what this context does not know (any more)."""
         return self.sdk.usm_type(usm, self.queue)
 
@@ -248,7 +248,7 @@ def _facts(device: Any) -> DeviceFacts:
 
 # --- devices ------------------------------------------------------------------------------------------------
 
-_devices: dict[tuple[Any, Any], SyclDevice] = {}
+_devices: dict[tuple[object, object], SyclDevice] = {}
 _devices_lock = threading.Lock()
 
 
@@ -267,7 +267,7 @@ def open_device(selector: str, index: int) -> SyclDevice | None:
     return device_in(sdk, found[index], sdk.default_context(found[index]))
 
 
-def device_in(sdk: Sdk, device: Any, context: Any) -> SyclDevice:
+def device_in(sdk: Sdk, device: object, context: object) -> SyclDevice:
     """The one object of a device in a context."""
     with _devices_lock:
         key = device, context

@@ -64,7 +64,7 @@ class Sdk:
 
     dpctl: Any
     memory: Any
-    build: Callable[[Any, bytes, str], Any]
+    build: Callable[[object, bytes, str], object]
     pointer_type: Callable[[int, int], int]
 
     def usm_type(self, usm: Any, queue: Any) -> str:
@@ -76,7 +76,7 @@ class Sdk:
         words = {word for word in selector.split(":") if word}
         return [one for one in self.dpctl.get_devices() if words <= {*one.filter_string.split(":")[:2]}]
 
-    def default_context(self, device: Any) -> Any:
+    def default_context(self, device: object) -> Any:
         """The context that queues of a device are in unless they say otherwise."""
         return self.dpctl.SyclQueue(device).sycl_context
 

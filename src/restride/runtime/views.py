@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from ..desc.layout import axis_offset, layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
-from .alloc import Array, Buffer, address_of
+from .alloc import Array, Buffer, NumpyType, address_of
 
 
 def flat(md: MemoryDesc, buffer: Buffer) -> Array:
@@ -73,7 +72,7 @@ def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
     return signed.astype(twin)
 
 
-def element_type(md: MemoryDesc) -> np.dtype[Any]:
+def element_type(md: MemoryDesc) -> NumpyType:
     """The NumPy type of the elements. Raises Unimplemented for types that share a byte by two (M18)."""
     twin = md.data_type.numpy
     if twin is None or md.data_type.bits < 8:
