@@ -20,7 +20,7 @@ total is never above that of `greedy`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 from types import MappingProxyType
 
@@ -71,13 +71,14 @@ class InsertedReorder:
 class Propagation:
     """What a rule decided: the format of every tensor, the reorders, and what all of it costs.
 
-    `choices`: for each step the place of its alternative. `formats`: the format in which each tensor is
-    written. `reorders`: in the order in which their tensors are written. `seconds`: of all steps and
-    reorders. `is_exact`: no other choice has a lower total.
+    `choices`: for each step the place of its alternative, `steps`: these alternatives. `formats`: the
+    format in which each tensor is written. `reorders`: in the order in which their tensors are written.
+    `seconds`: of all steps and reorders. `is_exact`: no other choice has a lower total.
     """
 
     rule: str
     choices: tuple[int, ...]
+    steps: tuple[Alternative, ...] = field(repr=False)
     formats: Mapping[str, MemoryDesc]
     reorders: tuple[InsertedReorder, ...]
     seconds: float
@@ -125,7 +126,8 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
     writers = {name: "" for name, _ in problem.inputs}
     formats = dict(problem.inputs)
     needed: dict[tuple[str, MemoryDesc], dict[str, None]] = {}
-    for step, chosen in zip(problem.steps, _chosen(problem, choices), strict=True):
+    steps = tuple(step.alternatives[place] for step, place in zip(problem.steps, choices, strict=True))
+    for step, chosen in zip(problem.steps, steps, strict=True):
         for tensor, md in zip(step.inputs, chosen.inputs, strict=True):
             needed.setdefault((tensor, md), {})[step.name] = None
         formats.update(zip(step.outputs, chosen.outputs, strict=True))
@@ -146,13 +148,8 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
         for (tensor, md), readers in sorted(needed.items(), key=lambda item: places[item[0][0]])
         if md != formats[tensor]
     )
-    own = [chosen.seconds for chosen in _chosen(problem, choices)]
-    seconds = fsum([*own, *(each.cost.seconds for each in reorders)])
-    return Propagation(rule, tuple(choices), MappingProxyType(formats), reorders, seconds, is_exact)
-
-
-def _chosen(problem: FormatProblem, choices: Sequence[int]) -> list[Alternative]:
-    return [step.alternatives[place] for step, place in zip(problem.steps, choices, strict=True)]
+    seconds = fsum([*(each.seconds for each in steps), *(each.cost.seconds for each in reorders)])
+    return Propagation(rule, tuple(choices), steps, MappingProxyType(formats), reorders, seconds, is_exact)
 
 
 def _optimal(problem: FormatProblem, greedy: Propagation, most_costs: int) -> Propagation:
@@ -165,9 +162,14 @@ def _optimal(problem: FormatProblem, greedy: Propagation, most_costs: int) -> Pr
 
 
 def _plainest(alternatives: tuple[Alternative, ...]) -> int:
-    """The alternative with the fewest formats that are not row-major, the first of them."""
-    counts = [sum(not _is_plain(md) for md in (*each.inputs, *each.outputs)) for each in alternatives]
+    """The alternative with the fewest formats that are not row-major, first of all of inputs."""
+    counts = [_odd_formats(each.inputs, each.outputs) for each in alternatives]
     return counts.index(min(counts))
+
+
+def _odd_formats(inputs: tuple[MemoryDesc, ...], outputs: tuple[MemoryDesc, ...]) -> tuple[int, int]:
+    odd = [sum(not _is_plain(md) for md in mds) for mds in (inputs, outputs)]
+    return sum(odd), odd[0]
 
 
 def _is_plain(md: MemoryDesc) -> bool:

@@ -1,0 +1,267 @@
+"""From a graph to a problem of formats: in which formats each node can run, and how long that takes.
+
+| nodes | alternatives |
+| --- | --- |
+| convolution, deconvolution | the formats that "any" gives; every pair of row-major, channels last, blocked |
+| inner product, matmul | row-major, with weights as "any" gives them; and what comes |
+| reshape, transpose, slice | what comes, where its result is the same memory with another descriptor |
+| all others | what comes, and the result like it, as "any" gives it |
+
+What comes is what the nodes before can give, and the three formats of images; a tensor has at most eight. So
+reorders may stand anywhere, behind a pooling that makes a tensor small as well as in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from math import prod
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import Error
+from ..plan.convolution_problem import ConvolutionProblem
+from ..plan.cost import MEMORY_RATE
+from ..plan.inner_product_problem import InnerProductProblem
+from ..plan.matmul_problem import MatmulProblem
+from ..planned import plan
+from ..primitives.any_format import resolved, resolved_operand
+from ..primitives.convolution_shapes import kernel_block
+from ..runtime.engine import Engine
+from ..runtime.pool import get_num_threads
+from ..targets.cpu import machine_of
+from ..targets.isa import host_caches, host_isa
+from .format_problem import Alternative, EdgeCost, FormatProblem, FormatStep
+from .graph import Graph, Node
+from .operations import (
+    ConvolutionOperation,
+    DeconvolutionOperation,
+    InnerProductOperation,
+    MatmulOperation,
+    Operation,
+    ReshapeOperation,
+    SliceOperation,
+    TensorType,
+    TransposeOperation,
+)
+from .step_cost import CostModel
+
+__all__ = ["VIEWS", "format_problem", "host_costs", "view_of"]
+
+# Operations whose result is the same memory with another descriptor, wherever a descriptor can say so.
+VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
+
+_MOST_FORMATS = 8
+_LETTERS = "abcdefghijkl"
+_NO_DESC = MemoryDesc()
+
+
+def host_costs() -> CostModel:
+    """The costs of steps on this machine, with as many threads as share work now."""
+    return CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
+
+
+def format_problem(
+    graph: Graph,
+    engine: Engine,
+    formats: Mapping[str, MemoryDesc] | None = None,
+    costs: CostModel | None = None,
+) -> FormatProblem:
+    """What propagation decides about in a graph: a step for each node, in the same order.
+
+    `formats`: the descriptors of inputs and outputs that are not row-major. `costs`: what steps take; as on
+    this machine where it is left out.
+    """
+    edges = {name: _row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.outputs)}
+    edges |= formats or {}
+    writer = _AlternativesWriter(graph, costs or host_costs())
+    known = {name: edges[name] for name in graph.inputs}
+    known |= {name: _row_major(each.type) for name, each in graph.constants.items()}
+    return FormatProblem(
+        tuple(writer.steps(known)),
+        tuple(known.items()),
+        tuple((name, edges[name]) for name in dict.fromkeys(graph.outputs)),
+        _costs_on(engine),
+        frozenset(graph.constants),
+    )
+
+
+def _costs_on(engine: Engine) -> Callable[[MemoryDesc, MemoryDesc], EdgeCost]:
+    threads = get_num_threads()
+    return lambda src, dst: _edge_cost(engine, threads, src, dst)
+
+
+@lru_cache(maxsize=4096)
+def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
+    """What `rs.plan` foretells with so many threads; by its bytes where it foretells nothing."""
+    found = plan(src, dst, engine=engine)
+    predicted = found.predicted
+    return EdgeCost(predicted.seconds if predicted else found.bytes_moved / MEMORY_RATE, found.bytes_moved)
+
+
+def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> MemoryDesc | None:
+    """The result of a reshape, transpose or slice as another descriptor of its source; None where none is."""
+    if isinstance(operation, TransposeOperation):
+        places = sorted(range(source.ndims), key=operation.order.__getitem__)
+        return source.permute_axes(places) if source.ndims else source
+    if isinstance(operation, ReshapeOperation):
+        if source == _row_major(TensorType(source.dims, source.data_type)):
+            return _row_major(result)
+        return source.reshape(operation.dims, allow_empty=True) or None
+    if isinstance(operation, SliceOperation) and set(operation.steps) <= {1}:
+        try:
+            return source.submemory_desc(operation.sizes, operation.starts)
+        except Error:
+            return None
+    return None
+
+
+def _row_major(tensor: TensorType) -> MemoryDesc:
+    return MemoryDesc(tensor.dims, tensor.data_type)
+
+
+def _families(dims: tuple[int, ...], data_type: DataType) -> list[MemoryDesc]:
+    """Row-major; of images channels last and channels in blocks too."""
+    if len(dims) < 3 or not prod(dims):
+        return [MemoryDesc(dims, data_type)]
+    letters = _LETTERS[: len(dims)]
+    tags = (letters, f"a{letters[2:]}b", f"aB{letters[2:]}{kernel_block()}b")
+    return list(dict.fromkeys(MemoryDesc(dims, data_type, tag) for tag in tags))
+
+
+def _dense(md: MemoryDesc) -> bool:
+    """No gaps and no repetition: what can be written, and made again from the order of its axes."""
+    return md.offset0 == 0 and resolved(MemoryDesc(md.dims, md.data_type, "any"), md) == md
+
+
+class _AlternativesWriter:
+    """The nodes of a graph in turn, and the formats in which each tensor may come."""
+
+    def __init__(self, graph: Graph, costs: CostModel) -> None:
+        self._graph, self._costs = graph, costs
+        self._homes: dict[str, tuple[MemoryDesc, ...]] = {}
+
+    def steps(self, known: Mapping[str, MemoryDesc]) -> Iterator[FormatStep]:
+        self._homes = {name: (md,) for name, md in known.items()}
+        for node in self._graph.nodes:
+            alternatives = tuple(dict.fromkeys(self._alternatives(node)))
+            for i, name in enumerate(node.outputs):
+                self._homes[name] = tuple(dict.fromkeys(each.outputs[i] for each in alternatives))
+            follows = not isinstance(node.operation, _CHOOSERS)
+            yield FormatStep(node.name, node.inputs, node.outputs, alternatives, follows)
+
+    def _alternatives(self, node: Node) -> Iterator[Alternative]:
+        if isinstance(node.operation, ConvolutionOperation):
+            return self._convolution(node, node.operation)
+        if isinstance(node.operation, InnerProductOperation | MatmulOperation):
+            return self._product(node)
+        if isinstance(node.operation, VIEWS):
+            return self._view(node)
+        return self._following(node)
+
+    def _formats(self, name: str) -> list[MemoryDesc]:
+        """What comes, then the formats of images."""
+        made = _families(self._graph.tensors[name].dims, self._graph.tensors[name].data_type)
+        return list(dict.fromkeys([*self._homes[name], *made]))[:_MOST_FORMATS]
+
+    def _dims(self, name: str) -> TensorType:
+        return self._graph.tensors[name]
+
+    def _any(self, name: str) -> MemoryDesc:
+        return MemoryDesc(self._dims(name).dims, self._dims(name).data_type, "any")
+
+    def _operands(self, node: Node, result: MemoryDesc) -> tuple[MemoryDesc, ...]:
+        """The operands of epilogues, which lie like the result."""
+        return tuple(resolved_operand(self._any(name), result) for name in node.operands)
+
+    # --- choosers -------------------------------------------------------------------------------------------
+
+    def _convolution(self, node: Node, operation: ConvolutionOperation) -> Iterator[Alternative]:
+        source, weights, *bias = node.sources
+        descs = self._any(source), self._any(weights), self._any(node.output)
+        problem = ConvolutionProblem(
+            "forward",
+            isinstance(operation, DeconvolutionOperation),
+            descs,
+            _NO_DESC,
+            operation.strides,
+            tuple(each + 1 for each in operation.dilates),
+            operation.padding_l,
+            kernel_block(),
+        )
+        wanted = [problem.preferred()[name] for name in problem.names]
+        results = _families(descs[2].dims, descs[2].data_type)
+        pairs = [(wanted[0], wanted[2])]
+        pairs += [(src, dst) for src in self._formats(source) for dst in results]
+        for src, dst in pairs:
+            seconds = self._costs.convolution(problem.terms, operation.groups, src, wanted[1], dst)
+            inputs = (src, wanted[1], *map(self._plain, bias), *self._operands(node, dst))
+            yield Alternative(inputs, (dst,), seconds)
+
+    def _product(self, node: Node) -> Iterator[Alternative]:
+        left, right, *bias = node.sources
+        descs = self._any(left), self._any(right), self._any(node.output)
+        problem: InnerProductProblem | MatmulProblem
+        if isinstance(node.operation, InnerProductOperation):
+            problem = InnerProductProblem("forward", descs, _NO_DESC, kernel_block())
+        else:
+            problem = MatmulProblem(descs[0], descs[1], _NO_DESC, descs[2], kernel_block())
+        wanted = problem.preferred()
+        is_packed = right in self._graph.constants
+        lefts = self._products_of(left)
+        rights = [wanted["weights"]] if is_packed else self._products_of(right)
+        for src, weights in ((src, weights) for src in lefts for weights in rights):
+            seconds = self._costs.product(problem.terms, src, weights, wanted["dst"], is_packed)
+            inputs = (src, weights, *map(self._plain, bias), *self._operands(node, wanted["dst"]))
+            yield Alternative(inputs, (wanted["dst"],), seconds)
+
+    def _products_of(self, name: str) -> list[MemoryDesc]:
+        """Row-major, and what comes without blocks."""
+        made = [self._plain(name), *(md for md in self._homes[name] if not md.inner_blks)]
+        return list(dict.fromkeys(made))[:_MOST_FORMATS]
+
+    def _plain(self, name: str) -> MemoryDesc:
+        return _row_major(self._dims(name))
+
+    # --- followers ------------------------------------------------------------------------------------------
+
+    def _view(self, node: Node) -> Iterator[Alternative]:
+        (source,) = node.sources
+        for md in self._formats(source):
+            view = view_of(node.operation, md, self._dims(node.output))
+            if view is not None:
+                yield Alternative((md,), (view,), 0.0)
+        if isinstance(node.operation, SliceOperation) and set(node.operation.steps) > {1}:
+            yield from self._following(node)
+
+    def _following(self, node: Node) -> Iterator[Alternative]:
+        if not node.inputs:
+            yield Alternative((), tuple(map(self._plain, node.outputs)))
+            return
+        lead = self._leading(node)
+        for md in self._formats(lead):
+            inputs = tuple(md if name == lead else self._like(name, md) for name in node.inputs)
+            outputs = tuple(self._result_like(name, md) for name in node.outputs)
+            yield Alternative(inputs, outputs, self._costs.moving(node.kind, [md, *inputs[1:]], outputs))
+
+    def _leading(self, node: Node) -> str:
+        """The input whose format the result takes: as large as it, no constant, the first of these."""
+        moving = [name for name in node.sources if name not in self._graph.constants] or list(node.inputs)
+        dims = self._dims(node.output).dims
+        return next((name for name in moving if self._dims(name).dims == dims), moving[0])
+
+    def _like(self, name: str, md: MemoryDesc) -> MemoryDesc:
+        """Another input of a follower: in the same order of axes, with blocks where they fit."""
+        if len(self._dims(name).dims) != md.ndims:
+            return self._plain(name)
+        return resolved_operand(self._any(name), md)
+
+    def _result_like(self, name: str, md: MemoryDesc) -> MemoryDesc:
+        """The result of a follower, dense; without blocks where a dim has become 1."""
+        like = resolved(self._any(name), md)
+        if like == md and not _dense(md):
+            like = MemoryDesc(md.dims, md.data_type)
+        return like
+
+
+_CHOOSERS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
