@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import tempfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,8 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.cli.main import main
 from restride.files import tiles
-from restride.files.convert import ConversionProgress
 from restride.files.reading import contents_of
+from restride.files.report import ConversionProgress
 from support.descriptors import shapes, tags
 
 _SHAPE = (48, 20, 3, 3)
@@ -430,6 +432,28 @@ def test_a_dry_run_writes_nothing_and_says_all(here: Path) -> None:
     first = report.tensors[0]
     assert (first.name, first.nbytes_read) == ("conv.weight", 48 * 20 * 9 * 4)
     assert first.nbytes_written == 48 * 32 * 9 + 48 * 4
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_dry_run_tries_tiles_of_each_kind_and_leaves_nothing(here: Path, verify: bool) -> None:
+    checkpoint()
+    rules = ["conv.weight=OIhw4i16o4i,s8,axis=0,scale=absmax", "*.bias=f16"]
+    report = rs.convert("a.safetensors", "b.safetensors", rules, dry_run=True, verify=verify)
+    assert report.expected_seconds is not None
+    assert 0 < report.expected_seconds < 60
+    assert os.listdir(here) == ["a.safetensors"]
+
+
+def test_a_dry_run_where_nothing_can_be_tried_expects_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    checkpoint()
+    for module, name in ((os, "pwrite"), (tempfile, "TemporaryFile")):
+        monkeypatch.setattr(module, name, refuse)
+        report = rs.convert("a.safetensors", "b.safetensors", ["*.bias=f16"], dry_run=True)
+        assert report.expected_seconds is None
 
 
 def test_progress_is_told_from_the_beginning_to_the_end() -> None:

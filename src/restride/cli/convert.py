@@ -24,8 +24,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ..files.convert import ConversionReport, ConvertedTensor, run_conversion
+from ..files.convert import run_conversion
 from ..files.kinds import FILE_ENDS
+from ..files.report import ConversionReport, ConvertedTensor
 from ..files.rules import parse_rules
 from ..files.whole import shown
 from ..view.names import aligned, counted
@@ -90,7 +91,8 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
     sizes = f"{data_size(report.nbytes_read)} -> {data_size(report.nbytes_written)}"
     if report.seconds is None:
         memory = data_size(report.tile_memory)
-        return [*lines, f"dry run: {sizes}, tiles of at most {memory}; nothing was written"]
+        took = "" if report.expected_seconds is None else f" about {duration(report.expected_seconds)},"
+        return [*lines, f"dry run: {sizes},{took} tiles of at most {memory}; nothing was written"]
     words = f"{shown(options.target)}: {sizes} in {duration(report.seconds)}"
     words += f", resumed at {data_size(report.resumed_at)}" if report.resumed_at else ""
     words += f", {data_size(report.verified)} verified" if report.verified else ""

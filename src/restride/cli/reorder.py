@@ -20,8 +20,9 @@ from __future__ import annotations
 import argparse
 
 from ..desc.memory_desc import MemoryDesc
-from ..files.convert import ConversionReport, run_conversion
+from ..files.convert import run_conversion
 from ..files.npy import Meaning, read_desc
+from ..files.report import ConversionReport
 from ..files.rules import ConversionRule
 from ..files.whole import shown
 from ..frontend.formats import target_desc

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from ..desc.parse import parse_bool, parse_int, short_repr
@@ -15,8 +14,10 @@ from ..errors import InvalidArguments, RuntimeFailure
 from ..runtime.pool import get_num_threads
 from .conversion import Conversion, PlacedStep, plan_conversion
 from .draft import Draft
+from .expected import SamplePlaces, expected_seconds
 from .npy import Meaning, npy_image
-from .places import FilePlace, Workspace
+from .places import FilePlace, TensorPlace, Workspace
+from .report import ConversionProgress, ConversionReport, report_of
 from .rules import parse_rules
 from .sources import ConversionSource, open_source
 from .whole import shown
@@ -30,47 +31,6 @@ _UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", 
 _PROCESS_BYTES = 256 << 20
 _LEAST_MEMORY = 64 << 20
 _MOST_JOBS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionProgress:
-    """How far a conversion is: bytes of the source that are done, of how many, and the tensor at work."""
-
-    stage: str
-    done: int
-    total: int
-    seconds: float
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ConvertedTensor:
-    """What becomes of a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes."""
-
-    name: str
-    rule: str
-    source: str
-    target: str
-    nbytes_read: int
-    nbytes_written: int
-    file: str
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionReport:
-    """What was done, or with `dry_run` would be: all tensors, bytes of files, and the memory for tiles.
-
-    `seconds`: how long it took; of a dry run None. `resumed_at`: bytes of the source that an earlier run had
-    done. `verified`: bytes of the source that were compared with what was written.
-    """
-
-    tensors: tuple[ConvertedTensor, ...]
-    nbytes_read: int
-    nbytes_written: int
-    tile_memory: int
-    seconds: float | None
-    resumed_at: int = 0
-    verified: int = 0
 
 
 def convert(
@@ -155,12 +115,13 @@ def run_conversion(
         _check_apart(source, dst)
         work = plan_conversion(source, dst, checked, most, None if meaning is None else npy_image)
         if dry_run:
-            return _report(work, source, workers, None)
+            expected = _expected(source, work, dst, workers, verify)
+            return report_of(work, source, workers, None, expected=expected)
         draft = Draft(dst, is_folder=work.is_folder)
         try:
             first = draft.open(work.files, work.origin, resume=resume)
-            run = _Run(source, work, draft, progress, started)
-            do_tiles(work.tiles, first, workers, run.tile, run.note, run.watcher("converting", first))
+            run = _Run(source, work, draft.place, progress, started)
+            do_tiles(work.tiles, first, workers, run.tile, draft.note, run.watcher("converting", first))
             draft.complete(work.files)
             _check_unchanged(source)
             if verify:
@@ -172,7 +133,7 @@ def run_conversion(
             raise
         seconds = time.perf_counter() - started
         verified = work.nbytes_read if verify else 0
-        return _report(work, source, workers, seconds, work.weight_before(first), verified)
+        return report_of(work, source, workers, seconds, work.weight_before(first), verified)
     finally:
         source.close()
 
@@ -184,11 +145,11 @@ class _Run:
         self,
         source: ConversionSource,
         work: Conversion,
-        draft: Draft,
-        progress: Callable[[ConversionProgress], None] | None,
-        started: float,
+        place: Callable[[int, int], TensorPlace],
+        progress: Callable[[ConversionProgress], None] | None = None,
+        started: float = 0.0,
     ) -> None:
-        self._source, self._work, self._draft = source, work, draft
+        self._source, self._work, self._place = source, work, place
         self._progress, self._started = progress, started
 
     def tile(self, number: int, space: Workspace) -> int:
@@ -198,11 +159,16 @@ class _Run:
         placed.step.run(tile, read, written, space)
         return placed.step.weight(tile)
 
-    def check(self, number: int, space: Workspace) -> int:
-        """Compare a tile with what was written; its weight."""
+    def is_right(self, number: int, space: Workspace) -> bool:
+        """Compare a tile with what was written."""
         placed, tile = self._work.at(number)
         read, written = self._places(placed)
-        if not placed.step.check(tile, read, written, space):
+        return placed.step.check(tile, read, written, space)
+
+    def check(self, number: int, space: Workspace) -> int:
+        """As that, where a difference is an error; the tile's weight."""
+        placed, tile = self._work.at(number)
+        if not self.is_right(number, space):
             raise RuntimeFailure(
                 f"{placed.step.source.array.name[:120]!r} was not written as it should be",
                 code="RS-F09",
@@ -211,10 +177,6 @@ class _Run:
                 hint="try again, and test the disk and the memory of this machine",
             )
         return placed.step.weight(tile)
-
-    def note(self, done: int, is_safe: bool) -> None:
-        """Write to the journal."""
-        self._draft.note(done, safe=is_safe)
 
     def watcher(self, stage: str, first: int) -> Callable[[Tally], None] | None:
         """What tells the caller of the progress."""
@@ -231,10 +193,23 @@ class _Run:
 
         return watch
 
-    def _places(self, placed: PlacedStep) -> tuple[FilePlace, list[FilePlace]]:
+    def _places(self, placed: PlacedStep) -> tuple[TensorPlace, list[TensorPlace]]:
         found = self._source.files[placed.source]
         read = FilePlace(found.file.fileno(), found.path, placed.step.source.start)
-        return read, [self._draft.place(file, start) for file, start in placed.targets]
+        return read, [self._place(file, start) for file, start in placed.targets]
+
+
+def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, verify: bool) -> float | None:
+    """How many seconds the work takes; None where nothing can be tried beside its destination."""
+    try:
+        places = SamplePlaces(dst)
+    except OSError:
+        return None
+    try:
+        run = _Run(source, work, places.place)
+        return expected_seconds(work, jobs, run.tile, run.is_right if verify else None, places)
+    finally:
+        places.close()
 
 
 def _check_apart(source: ConversionSource, dst: str) -> None:
@@ -271,30 +246,6 @@ def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
     with suppress(Exception):
         return source.changed() is not None
     return True
-
-
-def _report(
-    work: Conversion,
-    source: ConversionSource,
-    jobs: int,
-    seconds: float | None,
-    resumed_at: int = 0,
-    verified: int = 0,
-) -> ConversionReport:
-    tensors = []
-    for placed in work.steps:
-        array, result = placed.step.source.array, placed.step.results[0]
-        is_copy = placed.step.rule is None
-        was, now = (
-            f"{one.kind.word} {one.shape}" if one.desc is None or is_copy else str(one.desc)
-            for one in (array, result)
-        )
-        written = sum(one.nbytes for one in placed.step.results)
-        file = source.files[placed.source].name
-        rule = "" if placed.step.rule is None else str(placed.step.rule)
-        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file))
-    sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
-    return ConversionReport(tuple(tensors), *sizes, seconds, resumed_at, verified)
 
 
 def _path(name: str, value: object) -> str:

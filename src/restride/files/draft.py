@@ -88,7 +88,7 @@ class Draft:
         found = self._places[file]
         return found._replace(start=start)
 
-    def note(self, done: int, *, safe: bool = False) -> None:
+    def note(self, done: int, safe: bool = False) -> None:
         """Say in the journal that the tiles below `done` are written; `safe`: once the disk says so."""
         try:
             if safe:

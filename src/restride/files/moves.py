@@ -6,7 +6,7 @@ was killed goes on with the tiles that are not done, and gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,14 +15,15 @@ import numpy as np
 
 from ..arrays import reorder
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .image import PIECE
-from .places import FilePlace, Workspace, copy_bytes, gather, scatter, whole_run
+from .places import FilePlace, TensorPlace, Workspace, copy_bytes
 from .rules import ConversionRule
 from .stored import StoredArray, StoredTensor, is_dense
-from .tiles import TileGrid, box_bytes, compact, runs_of
+from .tiles import TileGrid, box_bytes, compact
 
 _CPU = Engine("cpu")
 _CHUNK = 32 << 20
@@ -50,24 +51,37 @@ class CopyStep:
         """The bytes of a chunk."""
         return min(_CHUNK, self.source.array.nbytes - tile * _CHUNK)
 
-    def run(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> None:
+    def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
         """Copy a chunk."""
-        copy_bytes(source, targets[0], tile * _CHUNK, self.weight(tile), space)
+        first, nbytes = tile * _CHUNK, self.weight(tile)
+        if isinstance(source, FilePlace) and isinstance(targets[0], FilePlace):
+            copy_bytes(source, targets[0], first, nbytes, space)
+            return
+        for at, count in _pieces(first, nbytes):
+            piece = space.bytes("copy", count)
+            source.read(self._line, (at,), (count,), piece)
+            targets[0].write(self._line, (at,), (count,), piece)
 
-    def check(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> bool:
+    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
         """Whether both chunks are the same."""
-        at, end = tile * _CHUNK, tile * _CHUNK + self.weight(tile)
-        return all(
-            _is_same(source, targets[0], first, min(PIECE, end - first), space)
-            for first in range(at, end, PIECE)
-        )
+        for at, count in _pieces(tile * _CHUNK, self.weight(tile)):
+            read, written = space.bytes("source", count), space.bytes("written", count)
+            source.read(self._line, (at,), (count,), read)
+            targets[0].read(self._line, (at,), (count,), written)
+            if not np.array_equal(read, written):
+                return False
+        return True
+
+    @property
+    def _line(self) -> MemoryDesc:
+        """The bytes of the tensor."""
+        return MemoryDesc((self.source.array.nbytes,), DataType.u8)
 
 
-def _is_same(source: FilePlace, target: FilePlace, first: int, nbytes: int, space: Workspace) -> bool:
-    read, written = space.bytes("source", nbytes), space.bytes("written", nbytes)
-    for place, piece in ((source, read), (target, written)):
-        gather(place._replace(start=place.start + first), whole_run(nbytes), piece)
-    return bool(np.array_equal(read, written))
+def _pieces(first: int, nbytes: int) -> Iterator[tuple[int, int]]:
+    """Starts and lengths of what is read at a time."""
+    for at in range(first, first + nbytes, PIECE):
+        yield at, min(PIECE, first + nbytes - at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +109,24 @@ class MoveStep:
         """The share of a box in the tensor's bytes."""
         return share_of(self.source, self.src, self.grid.size(self.grid.start(tile)))
 
-    def run(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> None:
-        """Gather, reorder, scatter."""
+    def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
+        """Read, reorder, write."""
         start = self.grid.start(tile)
         size = self.grid.size(start)
         made = self._made(source, start, size, space)
-        scatter(targets[0], runs_of(self.dst, start, size), made)
+        targets[0].write(self.dst, start, size, made)
 
-    def check(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> bool:
+    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
         """Moves: what was written, moved back, is the source. Else: it is what the source converts to."""
         start = self.grid.start(tile)
         size = self.grid.size(start)
         src, dst = compact(self.src, size), compact(self.dst, size)
         written = space.bytes("written", dst.size)
-        gather(targets[0], runs_of(self.dst, start, size), written)
+        targets[0].read(self.dst, start, size, written)
         if src.data_type is not dst.data_type or self._factors:
             return bool(np.array_equal(written, self._made(source, start, size, space)))
         read, back = space.bytes("source", src.size), space.bytes("back", src.size)
-        gather(source, runs_of(self.src, start, size), read)
+        source.read(self.src, start, size, read)
         # Gaps and padding of the source may hold anything: they are taken as they are.
         back[:] = read
         reorder(Memory(dst, _CPU, written), None, out=Memory(src, _CPU, back))
@@ -129,12 +143,12 @@ class MoveStep:
         return {name: value for name, value in factors.items() if value is not None}
 
     def _made(
-        self, source: FilePlace, start: tuple[int, ...], size: tuple[int, ...], space: Workspace
+        self, source: TensorPlace, start: tuple[int, ...], size: tuple[int, ...], space: Workspace
     ) -> Array:
         """The box of the result."""
         src, dst = compact(self.src, size), compact(self.dst, size)
         read, made = space.bytes("source", src.size), space.bytes("made", dst.size)
-        gather(source, runs_of(self.src, start, size), read)
+        source.read(self.src, start, size, read)
         reorder(Memory(src, _CPU, read), None, out=Memory(dst, _CPU, made), **self._factors)
         return made
 

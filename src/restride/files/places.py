@@ -7,24 +7,56 @@ and memory is what is asked for, whatever the size of the files.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-import numpy as np
-
+from ..desc.memory_desc import MemoryDesc
 from ..runtime.alloc import Array
 from ..runtime.result_pool import allocate
 from .image import PIECE
 from .opening import bad_file
-from .tiles import Runs
+from .tiles import Ints, Runs, runs_of
 from .whole import cannot_write, system_error
 
 
+class TensorPlace(Protocol):
+    """Where a tensor lies, or will: boxes of it are read and written by several threads."""
+
+    def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
+        """Fill `into` with the box of `size` at `start`, gathered.
+
+        Raises InvalidArguments for a file that ends before, RuntimeFailure where the system refuses.
+        """
+
+    def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
+        """Put a gathered box there. Raises RuntimeFailure where the system refuses, as on a full disk."""
+
+
 class FilePlace(NamedTuple):
-    """Where a tensor lies: an open file, its path for messages, and the byte where the tensor starts."""
+    """A tensor in a file: an open file, its path for messages, and the byte where the tensor starts."""
 
     handle: int
     path: str
     start: int
+
+    def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
+        """Run after run."""
+        self.read_runs(runs_of(desc, start, size), into)
+
+    def read_runs(self, runs: Runs, into: Array) -> None:
+        """Fill `into` with those runs of the tensor."""
+        view = into.data
+        for i, at in enumerate((runs.starts + self.start).tolist()):
+            _read(self, at, view[i * runs.nbytes : (i + 1) * runs.nbytes])
+
+    def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
+        """Run after run."""
+        self.write_runs(runs_of(desc, start, size), content)
+
+    def write_runs(self, runs: Runs, content: Array) -> None:
+        """Put bytes to those runs of the tensor."""
+        view = content.data
+        for i, at in enumerate((runs.starts + self.start).tolist()):
+            _write(self, at, view[i * runs.nbytes : (i + 1) * runs.nbytes])
 
 
 class Workspace:
@@ -42,20 +74,6 @@ class Workspace:
         return found[:nbytes]
 
 
-def gather(place: FilePlace, runs: Runs, into: Array) -> None:
-    """Fill `into` with a box. Raises InvalidArguments for a file that ends before, RuntimeFailure."""
-    view = into.data
-    for i, start in enumerate((runs.starts + place.start).tolist()):
-        _read(place, start, view[i * runs.nbytes : (i + 1) * runs.nbytes])
-
-
-def scatter(place: FilePlace, runs: Runs, content: Array) -> None:
-    """Write a box. Raises RuntimeFailure where the system refuses, as on a full disk."""
-    view = content.data
-    for i, start in enumerate((runs.starts + place.start).tolist()):
-        _write(place, start, view[i * runs.nbytes : (i + 1) * runs.nbytes])
-
-
 def copy_bytes(source: FilePlace, target: FilePlace, first: int, nbytes: int, space: Workspace) -> None:
     """Copy bytes from `first` on, counted from the start of both places."""
     at, end = first, first + nbytes
@@ -64,11 +82,6 @@ def copy_bytes(source: FilePlace, target: FilePlace, first: int, nbytes: int, sp
         _read(source, source.start + at, into.data)
         _write(target, target.start + at, into.data)
         at += into.size
-
-
-def whole_run(nbytes: int) -> Runs:
-    """One run, from the start on."""
-    return Runs(np.zeros(1, np.int64), nbytes)
 
 
 def _read(place: FilePlace, start: int, into: memoryview) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from ..desc.parse import parse_bool, short_repr
 from ..errors import InvalidArguments
-from .convert import ConversionProgress, _bytes
+from .convert import _bytes
 from .places import Workspace
+from .report import ConversionProgress
 from .tiles import Ints, TileGrid
 from .work import Tally, do_tiles
 

@@ -20,10 +20,10 @@ from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .moves import share_of
-from .places import FilePlace, Workspace, gather, scatter
+from .places import TensorPlace, Workspace
 from .rules import ConversionRule
 from .stored import StoredArray, StoredTensor
-from .tiles import TileGrid, box_bytes, compact, runs_of
+from .tiles import TileGrid, box_bytes, compact
 
 _CPU = Engine("cpu")
 # Of f32 arithmetic, in units of half a step.
@@ -64,34 +64,34 @@ class _ScaledStep:
         """The share of a box in the tensor's bytes."""
         return share_of(self.source, self.src, self.grid.size(self.grid.start(tile)))
 
-    def run(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> None:
-        """Gather, find scales, quantise, scatter the values and the scales."""
+    def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
+        """Read, find scales, quantise, write the values and the scales."""
         start = self.grid.start(tile)
         size = self.grid.size(start)
         src, dst = compact(self.src, size), compact(self.dst, size)
         read = space.bytes("source", src.size)
-        gather(source, runs_of(self.src, start, size), read)
+        source.read(self.src, start, size, read)
         made = self._made(Memory(src, _CPU, read), dst)
-        scatter(targets[0], runs_of(self.dst, start, size), made[0])
+        targets[0].write(self.dst, start, size, made[0])
         for place, result, part in zip(targets[1:], self.results[1:], made[1:], strict=True):
             assert result.desc is not None
-            scatter(place, runs_of(result.desc, *self._box_of(result.desc, start, size)), part)
+            place.write(result.desc, *self._box_of(result.desc, start, size), part)
 
-    def check(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> bool:
+    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
         """Whether each value that was written is within half a step of the source."""
         start = self.grid.start(tile)
         size = self.grid.size(start)
         src, dst = compact(self.src, size), compact(self.dst, size)
         written, read = space.bytes("written", dst.size), space.bytes("source", src.size)
-        gather(targets[0], runs_of(self.dst, start, size), written)
-        gather(source, runs_of(self.src, start, size), read)
+        targets[0].read(self.dst, start, size, written)
+        source.read(self.src, start, size, read)
         parts = {}
         for place, result in zip(targets[1:], self.results[1:], strict=True):
             assert result.desc is not None
             box = self._box_of(result.desc, start, size)
             desc = compact(result.desc, box[1])
             held = np.empty(desc.size, np.uint8)
-            gather(place, runs_of(result.desc, *box), held)
+            place.read(result.desc, *box, held)
             value = np.asarray(reorder(Memory(desc, _CPU, held), None, dtype="f32"))
             parts[result.name.removeprefix(f"{self.results[0].name}_")] = self._along(value, size)
         exact = np.asarray(reorder(Memory(src, _CPU, read), MemoryDesc(size, "f32")))

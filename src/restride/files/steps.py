@@ -17,7 +17,7 @@ from ..frontend.formats import target_desc
 from ..grouped import group_extents
 from ..quantising import quantize
 from .moves import CopyStep, MoveStep
-from .places import FilePlace, Workspace
+from .places import TensorPlace, Workspace
 from .rules import ConversionRule
 from .scaled import GroupedStep, QuantiseStep
 from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense
@@ -52,10 +52,10 @@ class ConversionStep(Protocol):
     def weight(self, tile: int) -> int:
         """The bytes of the source that a tile stands for."""
 
-    def run(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> None:
+    def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
         """Do one tile."""
 
-    def check(self, tile: int, source: FilePlace, targets: Sequence[FilePlace], space: Workspace) -> bool:
+    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
         """Whether a tile that was written holds what it must."""
 
 

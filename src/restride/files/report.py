@@ -1,0 +1,77 @@
+"""What a conversion tells: how far it is, and what became of which tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .conversion import Conversion
+from .sources import ConversionSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionProgress:
+    """How far a conversion is: bytes of the source that are done, of how many, and the tensor at work."""
+
+    stage: str
+    done: int
+    total: int
+    seconds: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedTensor:
+    """What becomes of a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes."""
+
+    name: str
+    rule: str
+    source: str
+    target: str
+    nbytes_read: int
+    nbytes_written: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """What was done, or with `dry_run` would be: all tensors, bytes of files, and the memory for tiles.
+
+    `seconds`: how long it took; of a dry run None. `expected_seconds`: of a dry run, how long it would take,
+    from some tiles that were tried; None where nothing could be tried. `resumed_at`: bytes of the source that
+    an earlier run had done. `verified`: bytes of the source that were compared with what was written.
+    """
+
+    tensors: tuple[ConvertedTensor, ...]
+    nbytes_read: int
+    nbytes_written: int
+    tile_memory: int
+    seconds: float | None
+    resumed_at: int = 0
+    verified: int = 0
+    expected_seconds: float | None = None
+
+
+def report_of(
+    work: Conversion,
+    source: ConversionSource,
+    jobs: int,
+    seconds: float | None,
+    resumed_at: int = 0,
+    verified: int = 0,
+    expected: float | None = None,
+) -> ConversionReport:
+    """The report of a conversion that is done, or planned."""
+    tensors = []
+    for placed in work.steps:
+        array, result = placed.step.source.array, placed.step.results[0]
+        is_copy = placed.step.rule is None
+        was, now = (
+            f"{one.kind.word} {one.shape}" if one.desc is None or is_copy else str(one.desc)
+            for one in (array, result)
+        )
+        written = sum(one.nbytes for one in placed.step.results)
+        file = source.files[placed.source].name
+        rule = "" if placed.step.rule is None else str(placed.step.rule)
+        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file))
+    sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
+    return ConversionReport(tuple(tensors), *sizes, seconds, resumed_at, verified, expected)
