@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Signature
 from typing import Any, ClassVar
 
 from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, is_output
@@ -30,6 +31,7 @@ class PrimitiveDescBase:
     kind: ClassVar[str]
     # The arguments of a call, where there is one form of it.
     form: ClassVar[Form[CallArguments]]
+    __signature__: ClassVar[Signature]
 
     __slots__ = ("_attr", "_dst", "_dst_engine", "_engine", "_impl", "_src", "_src_engine")
     _attr: Attr
@@ -39,6 +41,11 @@ class PrimitiveDescBase:
     _dst_engine: Engine | None
     _engine: Engine | None
     _impl: Implementation | None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "form" in vars(cls):
+            cls.__signature__ = cls.form.shown
 
     def __init__(self, *args: object, **named: object) -> None:
         self._empty()

@@ -29,7 +29,6 @@ class BatchNormalizationForwardPrimitiveDesc(NormalizationForwardPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
@@ -56,7 +55,6 @@ class BatchNormalizationBackwardPrimitiveDesc(NormalizationBackwardPrimitiveDesc
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 

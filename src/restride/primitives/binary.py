@@ -54,7 +54,6 @@ class BinaryPrimitiveDesc(OneStepPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ("_alg",)
     _alg: str

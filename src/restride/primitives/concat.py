@@ -50,7 +50,6 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc[ConcatProblem]):
 
     kind = "Concat"
     form = form_of("Concat.PrimitiveDesc", "engine", "axis", "srcs", dst=None, attr=None, allow_empty=False)
-    __signature__ = form.shown
 
     __slots__ = ()
 

@@ -92,7 +92,6 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
     def _problem(
         self, what: str, arguments: CallArguments
     ) -> tuple[ConvolutionProblem, dict[int, MemoryDesc]]:
-        self._parsed_kind(arguments)
         parse_algorithm(what, arguments.algorithm, f"{self.get_kind()}_", _ALGORITHMS)
         named, bias = self._parsed_tensors(what, arguments)
         source, weights, result = named.values()
@@ -167,7 +166,6 @@ class ConvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
 
     kind, _direction = "ConvolutionForward", "forward"
     form = form_of("ConvolutionForward.PrimitiveDesc", *_FORWARD, **_FORWARD_OPTIONS)
-    __signature__ = form.shown
     __slots__ = ()
 
 
@@ -180,7 +178,6 @@ class ConvolutionBackwardDataPrimitiveDesc(ConvolutionPrimitiveDesc):
 
     kind, _direction = "ConvolutionBackwardData", "backward_data"
     form = form_of("ConvolutionBackwardData.PrimitiveDesc", *_BACKWARD_DATA, **_BACKWARD_DATA_OPTIONS)
-    __signature__ = form.shown
     __slots__ = ()
 
 
@@ -195,7 +192,6 @@ class ConvolutionBackwardWeightsPrimitiveDesc(ConvolutionPrimitiveDesc):
     form = form_of(
         "ConvolutionBackwardWeights.PrimitiveDesc", *_BACKWARD_WEIGHTS, **_BACKWARD_WEIGHTS_OPTIONS
     )
-    __signature__ = form.shown
     __slots__ = ()
 
 
@@ -209,7 +205,6 @@ class DeconvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
     kind, _direction = "DeconvolutionForward", "forward"
     _is_transposed = True
     form = form_of("DeconvolutionForward.PrimitiveDesc", *_FORWARD, **_FORWARD_OPTIONS)
-    __signature__ = form.shown
     __slots__ = ()
 
 
@@ -222,7 +217,6 @@ class DeconvolutionBackwardDataPrimitiveDesc(ConvolutionPrimitiveDesc):
     kind, _direction = "DeconvolutionBackwardData", "backward_data"
     _is_transposed = True
     form = form_of("DeconvolutionBackwardData.PrimitiveDesc", *_BACKWARD_DATA, **_BACKWARD_DATA_OPTIONS)
-    __signature__ = form.shown
     __slots__ = ()
 
 
@@ -237,7 +231,6 @@ class DeconvolutionBackwardWeightsPrimitiveDesc(ConvolutionPrimitiveDesc):
     form = form_of(
         "DeconvolutionBackwardWeights.PrimitiveDesc", *_BACKWARD_WEIGHTS, **_BACKWARD_WEIGHTS_OPTIONS
     )
-    __signature__ = form.shown
     __slots__ = ()
 
 

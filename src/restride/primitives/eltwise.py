@@ -9,7 +9,6 @@ from ..desc.parse import to_f32
 from ..desc.post_ops import ELTWISE, EltwiseOp, check_clip
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.eltwise_problem import EltwiseBackwardProblem, EltwiseProblem, has_gradient, is_of_dst
-from .any_format import resolved
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -18,14 +17,11 @@ from .pointwise import (
     check_attributes,
     check_hint,
     check_known,
-    check_open,
-    check_same_dims,
-    check_written,
+    forward_descs,
+    gradient_descs,
     parse_algorithm,
-    parse_forward_kind,
     parse_hint,
 )
-from .prop_kind import PropKind
 
 __all__ = ["EltwiseBackward", "EltwiseForward"]
 
@@ -89,20 +85,12 @@ class EltwiseForwardPrimitiveDesc(EltwisePrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
-
     def _problem(self, what: str, arguments: CallArguments) -> tuple[EltwiseProblem, dict[int, MemoryDesc]]:
-        self._parsed_kind(arguments)
         self._function = _parse_function(what, arguments)
-        src = check_known(what, "src", arguments.src)
-        dst = resolved(check_open(what, "dst", arguments.dst), src)
-        check_same_dims(what, [("src", src), ("dst", dst)])
-        check_written(what, "dst", dst)
+        src, dst = forward_descs(what, arguments)
         attr = check_attributes(what, parse_attr(what, arguments.attr), "post_ops")
         check_attr_of(what, attr, {ARG_DST: dst})
         return EltwiseProblem(self._function, src, dst, attr), {ARG_SRC: src, ARG_DST: dst}
@@ -129,12 +117,8 @@ class EltwiseBackwardPrimitiveDesc(EltwisePrimitiveDesc):
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
-
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return PropKind.backward_data
 
     def _problem(
         self, what: str, arguments: CallArguments
@@ -151,10 +135,7 @@ class EltwiseBackwardPrimitiveDesc(EltwisePrimitiveDesc):
         hint = parse_hint(what, arguments.hint_pd, EltwiseForwardPrimitiveDesc)
         if isinstance(hint, EltwiseForwardPrimitiveDesc):
             check_hint(what, {"algorithm": (hint._function, function), "dims": (hint._src.dims, data.dims)})
-        diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), data)
-        diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), data)
-        check_same_dims(what, [("data", data), ("diff_src", diff_src), ("diff_dst", diff_dst)])
-        check_written(what, "diff_src", diff_src)
+        diff_src, diff_dst = gradient_descs(what, arguments, "data", data)
         attr = check_attributes(what, parse_attr(what, arguments.attr))
         problem = EltwiseBackwardProblem(function, data, diff_src, diff_dst, attr)
         tensors = {problem.data_arg: data, ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src}

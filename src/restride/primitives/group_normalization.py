@@ -50,7 +50,6 @@ class GroupNormalizationForwardPrimitiveDesc(_Groups, NormalizationForwardPrimit
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
@@ -77,7 +76,6 @@ class GroupNormalizationBackwardPrimitiveDesc(_Groups, NormalizationBackwardPrim
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 

@@ -40,7 +40,6 @@ class InnerProductPrimitiveDesc(ProductPrimitiveDesc):
     def _problem(
         self, what: str, arguments: CallArguments
     ) -> tuple[InnerProductProblem, dict[int, MemoryDesc]]:
-        self._parsed_kind(arguments)
         named, bias = self._parsed_tensors(what, arguments)
         _check_shapes(what, named, bias)
         check_types(what, self._direction, named, bias)
@@ -112,7 +111,6 @@ class InnerProductForwardPrimitiveDesc(InnerProductPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
     __slots__ = ()
 
 
@@ -130,7 +128,6 @@ class InnerProductBackwardDataPrimitiveDesc(InnerProductPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
     __slots__ = ()
 
 
@@ -151,7 +148,6 @@ class InnerProductBackwardWeightsPrimitiveDesc(InnerProductPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
     __slots__ = ()
 
 

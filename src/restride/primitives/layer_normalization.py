@@ -65,7 +65,6 @@ class LayerNormalizationForwardPrimitiveDesc(_LayerStatistics, NormalizationForw
         allow_empty=False,
         scale_shift_data_type="f32",
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
@@ -97,7 +96,6 @@ class LayerNormalizationBackwardPrimitiveDesc(_LayerStatistics, NormalizationBac
         scale_shift_data_type="f32",
         diff_scale_shift_data_type="f32",
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 

@@ -7,7 +7,6 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr, to_f32
 from ..errors import InvalidArguments
 from ..plan.lrn_problem import ALGORITHMS, LrnBackwardProblem, LrnParameters, LrnProblem
-from .any_format import resolved
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -15,15 +14,12 @@ from .pointwise import (
     check_attributes,
     check_hint,
     check_known,
-    check_open,
-    check_same_dims,
-    check_written,
+    forward_descs,
+    gradient_descs,
     parse_algorithm,
-    parse_forward_kind,
     parse_hint,
 )
 from .primitive import Primitive
-from .prop_kind import PropKind
 
 __all__ = ["LRNBackward", "LRNForward"]
 
@@ -92,20 +88,13 @@ class LRNForwardPrimitiveDesc(LRNPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
-
     def _problem(self, what: str, arguments: CallArguments) -> tuple[LrnProblem, dict[int, MemoryDesc]]:
-        self._parsed_kind(arguments)
         self._parameters = _parse_parameters(what, arguments)
-        src = _checked_source(what, arguments.src)
-        dst = resolved(check_open(what, "dst", arguments.dst), src)
-        check_same_dims(what, [("src", src), ("dst", dst)])
-        check_written(what, "dst", dst)
+        src, dst = forward_descs(what, arguments)
+        _check_channels(what, src)
         attr = check_attributes(what, parse_attr(what, arguments.attr))
         return LrnProblem(self._parameters, src, dst, attr), {ARG_SRC: src, ARG_DST: dst}
 
@@ -130,36 +119,29 @@ class LRNBackwardPrimitiveDesc(LRNPrimitiveDesc):
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
-
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return PropKind.backward_data
 
     def _problem(
         self, what: str, arguments: CallArguments
     ) -> tuple[LrnBackwardProblem, dict[int, MemoryDesc]]:
         parameters = self._parameters = _parse_parameters(what, arguments)
-        src = _checked_source(what, arguments.src)
+        src = check_known(what, "src", arguments.src)
+        _check_channels(what, src)
         hint = parse_hint(what, arguments.hint_pd, LRNForwardPrimitiveDesc)
         if isinstance(hint, LRNForwardPrimitiveDesc):
             pairs = {"parameters": (hint._parameters, parameters), "dims": (hint._src.dims, src.dims)}
             check_hint(what, pairs)
-        diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), src)
-        diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), src)
-        check_same_dims(what, [("src", src), ("diff_src", diff_src), ("diff_dst", diff_dst)])
-        check_written(what, "diff_src", diff_src)
+        diff_src, diff_dst = gradient_descs(what, arguments, "src", src)
         attr = check_attributes(what, parse_attr(what, arguments.attr))
         problem = LrnBackwardProblem(parameters, src, diff_src, diff_dst, attr)
         return problem, {ARG_SRC: src, ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src}
 
 
-def _checked_source(what: str, md: object) -> MemoryDesc:
-    """The descriptor of a source, which has channels."""
-    src = check_known(what, "src", md)
+def _check_channels(what: str, src: MemoryDesc) -> None:
+    """Raise InvalidArguments for a source that has none."""
     if src.ndims >= 2:
-        return src
+        return
     raise InvalidArguments(
         f"{what}: src has no channels",
         code="RS-R10",

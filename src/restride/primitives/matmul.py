@@ -34,7 +34,6 @@ class MatmulPrimitiveDesc(ProductPrimitiveDesc):
     form = form_of(
         "Matmul.PrimitiveDesc", "engine", "src", "weights", bias=None, dst=None, attr=None, allow_empty=False
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 

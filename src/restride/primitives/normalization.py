@@ -15,7 +15,6 @@ from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
 from ..plan.normalization import NormKind, is_provided, stat_dims
 from ..plan.normalization_problem import NormBackwardProblem, NormFlags, NormForwardProblem
-from .any_format import resolved
 from .forms import CallArguments
 from .parse import parse_attr
 from .pointwise import (
@@ -23,10 +22,8 @@ from .pointwise import (
     check_attributes,
     check_hint,
     check_known,
-    check_open,
-    check_same_dims,
-    check_written,
-    parse_forward_kind,
+    forward_descs,
+    gradient_descs,
     parse_hint,
 )
 from .prop_kind import PropKind
@@ -168,17 +165,11 @@ class NormalizationForwardPrimitiveDesc(NormalizationPrimitiveDesc):
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
-
     def _problem(
         self, what: str, arguments: CallArguments
     ) -> tuple[NormForwardProblem, dict[int, MemoryDesc]]:
-        is_training = self._parsed_kind(arguments) is PropKind.forward_training
-        src = check_known(what, "src", arguments.src)
-        dst = resolved(check_open(what, "dst", arguments.dst), src)
-        check_same_dims(what, [("src", src), ("dst", dst)])
-        check_written(what, "dst", dst)
+        is_training = self._prop_kind is PropKind.forward_training
+        src, dst = forward_descs(what, arguments)
         flags, epsilon, groups = self._parts(what, arguments, src)
         _check_data(what, dst)
         attr = check_attributes(what, parse_attr(what, arguments.attr), "scales", "post_ops")
@@ -219,12 +210,8 @@ class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
     def _problem(
         self, what: str, arguments: CallArguments
     ) -> tuple[NormBackwardProblem, dict[int, MemoryDesc]]:
-        kind = self._parsed_kind(arguments)
         src = check_known(what, "src", arguments.src)
-        diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), src)
-        diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), src)
-        check_same_dims(what, [("src", src), ("diff_src", diff_src), ("diff_dst", diff_dst)])
-        check_written(what, "diff_src", diff_src)
+        diff_src, diff_dst = gradient_descs(what, arguments, "src", src)
         flags, epsilon, groups = self._parts(what, arguments, src)
         hint = parse_hint(what, arguments.hint_pd, self._hint_kind)
         if isinstance(hint, NormalizationForwardPrimitiveDesc):
@@ -243,7 +230,7 @@ class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
             self._weight_desc(what, arguments, src, "scale_shift_data_type"),
             self._weight_desc(what, arguments, src, "diff_scale_shift_data_type"),
             flags,
-            kind is PropKind.backward,
+            self._prop_kind is PropKind.backward,
             groups,
             epsilon,
             attr,

@@ -28,6 +28,7 @@ from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
 from ..plan.conversion import PROVIDED
 from ..runtime.memory import Memory
+from .any_format import resolved
 from .base import PrimitiveDescBase
 from .forms import Args, CallArguments, NamedArgs
 from .implementation import Implementation, Problem, compiled, find_implementation, named_descs
@@ -79,9 +80,8 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
 
     def _create(self, arguments: CallArguments) -> None:
         engine = parse_engine(self.form.what, arguments.engine)
+        self._made_of, self._prop_kind = arguments, self._parsed_kind(arguments)
         problem, tensors = self._problem(self.form.what, arguments)
-        self._made_of = arguments
-        self._prop_kind = self._parsed_kind(arguments)
         self._by_arg = tensors
         self._attr = problem.attr
         impl = find_implementation(problem, engine, self._describe, lambda: compiled(problem, engine))
@@ -93,8 +93,10 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
         raise NotImplementedError
 
     def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        """The propagation kind that the arguments name."""
-        return PropKind.undef
+        """The propagation kind: the one that the arguments name, of a gradient that of data."""
+        if "prop_kind" in self.form.shown.parameters:
+            return parse_forward_kind(self.form.what, arguments.prop_kind)
+        return PropKind.backward_data if "diff_dst" in self.form.shown.parameters else PropKind.undef
 
     def _empty(self) -> None:
         super()._empty()
@@ -209,6 +211,26 @@ def check_open(what: str, name: str, md: object) -> MemoryDesc:
             hint="convert with NumPy or ml_dtypes first",
         )
     return found
+
+
+def forward_descs(what: str, arguments: CallArguments) -> tuple[MemoryDesc, MemoryDesc]:
+    """Source and destination, element by element; a destination of format "any" has that of the source."""
+    src = check_known(what, "src", arguments.src)
+    dst = resolved(check_open(what, "dst", arguments.dst), src)
+    check_same_dims(what, [("src", src), ("dst", dst)])
+    check_written(what, "dst", dst)
+    return src, dst
+
+
+def gradient_descs(
+    what: str, arguments: CallArguments, name: str, data: MemoryDesc
+) -> tuple[MemoryDesc, MemoryDesc]:
+    """The gradients of source and destination; of format "any" they have that of the data called `name`."""
+    diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), data)
+    diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), data)
+    check_same_dims(what, [(name, data), ("diff_src", diff_src), ("diff_dst", diff_dst)])
+    check_written(what, "diff_src", diff_src)
+    return diff_src, diff_dst
 
 
 def check_same_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> None:

@@ -20,7 +20,6 @@ from .pointwise import (
     check_open,
     check_written,
     parse_algorithm,
-    parse_forward_kind,
     parse_hint,
 )
 from .primitive import Primitive
@@ -104,15 +103,10 @@ class PoolingForwardPrimitiveDesc(PoolingPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
-
     def _problem(self, what: str, arguments: CallArguments) -> tuple[PoolingProblem, dict[int, MemoryDesc]]:
-        kind = self._parsed_kind(arguments)
         self._alg = parse_algorithm(what, arguments.algorithm, "pooling_", ALGORITHMS)
         src = check_known(what, "src", arguments.src)
         dst = resolved(check_open(what, "dst", arguments.dst), src)
@@ -120,7 +114,7 @@ class PoolingForwardPrimitiveDesc(PoolingPrimitiveDesc):
         check_written(what, "dst", dst)
         attr = check_attributes(what, parse_attr(what, arguments.attr), "post_ops")
         check_attr_of(what, attr, {ARG_DST: dst})
-        leaves = self._alg == MAX and kind is PropKind.forward_training
+        leaves = self._alg == MAX and self._prop_kind is PropKind.forward_training
         problem = PoolingProblem(self._alg, self._windows, src, dst, leaves, attr)
         return problem, {ARG_SRC: src, ARG_DST: dst}
 
@@ -145,12 +139,8 @@ class PoolingBackwardPrimitiveDesc(PoolingPrimitiveDesc):
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
-
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return PropKind.backward_data
 
     def _copied(self, **chosen: object) -> Args:
         return super()._copied(diff_src=self._dst, diff_dst=self._src)

@@ -18,7 +18,6 @@ from .pointwise import (
     check_open,
     check_same_dims,
     check_written,
-    parse_forward_kind,
     parse_hint,
 )
 from .primitive import Primitive
@@ -49,15 +48,10 @@ class PReLUForwardPrimitiveDesc(OneStepPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
-
     def _problem(self, what: str, arguments: CallArguments) -> tuple[PReLUProblem, dict[int, MemoryDesc]]:
-        self._parsed_kind(arguments)
         src = check_known(what, "src", arguments.src)
         weights = _checked_weights(what, "weights", arguments.weights, src)
         dst = resolved(check_open(what, "dst", arguments.dst), src)
@@ -85,7 +79,6 @@ class PReLUBackwardPrimitiveDesc(OneStepPrimitiveDesc):
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 

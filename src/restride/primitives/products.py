@@ -20,7 +20,7 @@ from ..desc.arguments import (
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from .forms import Args, CallArguments, NamedArgs
-from .pointwise import OneStepPrimitiveDesc, check_open, parse_forward_kind
+from .pointwise import OneStepPrimitiveDesc, check_open
 from .prop_kind import PropKind
 
 Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
@@ -50,11 +50,7 @@ class ProductPrimitiveDesc(OneStepPrimitiveDesc):
         return list(self.form.shown.parameters)
 
     def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        if self._direction != "forward":
-            return PropKind[self._direction]
-        if "prop_kind" not in self._names():
-            return PropKind.undef
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
+        return super()._parsed_kind(arguments) if self._direction == "forward" else PropKind[self._direction]
 
     def _parsed_tensors(
         self, what: str, arguments: CallArguments

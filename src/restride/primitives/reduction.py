@@ -47,7 +47,6 @@ class ReductionPrimitiveDesc(OneStepPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ("_reduced",)
     _reduced: ReductionProblem | None

@@ -21,11 +21,9 @@ from .pointwise import (
     check_open,
     check_written,
     parse_algorithm,
-    parse_forward_kind,
     parse_hint,
 )
 from .primitive import Primitive
-from .prop_kind import PropKind
 
 __all__ = ["ResamplingBackward", "ResamplingForward"]
 
@@ -71,7 +69,6 @@ class ResamplingForwardPrimitiveDesc(ResamplingPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
@@ -83,13 +80,9 @@ class ResamplingForwardPrimitiveDesc(ResamplingPrimitiveDesc):
             return (*args[:3], *mds), {**named, "factors": args[3], **after}
         return args, named
 
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
-
     def _problem(
         self, what: str, arguments: CallArguments
     ) -> tuple[ResamplingProblem, dict[int, MemoryDesc]]:
-        self._parsed_kind(arguments)
         self._alg = parse_algorithm(what, arguments.algorithm, "resampling_", ALGORITHMS)
         src = check_known(what, "src", arguments.src)
         _check_rank(what, "src", src)
@@ -123,7 +116,6 @@ class ResamplingBackwardPrimitiveDesc(ResamplingPrimitiveDesc):
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
@@ -131,9 +123,6 @@ class ResamplingBackwardPrimitiveDesc(ResamplingPrimitiveDesc):
         if len(args) > 2 and not isinstance(args[2], MemoryDesc) and "factors" not in named:
             return (*args[:2], *args[3:]), {**named, "factors": args[2]}
         return args, named
-
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return PropKind.backward_data
 
     def _copied(self, **chosen: object) -> Args:
         return super()._copied(diff_src=self._dst, diff_dst=self._src)

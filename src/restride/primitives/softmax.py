@@ -10,7 +10,6 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int
 from ..errors import InvalidArguments
 from ..plan.softmax_problem import SoftmaxBackwardProblem, SoftmaxProblem
-from .any_format import resolved
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -19,14 +18,11 @@ from .pointwise import (
     check_attributes,
     check_hint,
     check_known,
-    check_open,
-    check_same_dims,
-    check_written,
+    forward_descs,
+    gradient_descs,
     parse_algorithm,
-    parse_forward_kind,
     parse_hint,
 )
-from .prop_kind import PropKind
 from .query import Query
 
 __all__ = ["SoftmaxBackward", "SoftmaxForward"]
@@ -87,19 +83,11 @@ class SoftmaxForwardPrimitiveDesc(SoftmaxPrimitiveDesc):
         attr=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
 
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return parse_forward_kind(self.form.what, arguments.prop_kind)
-
     def _problem(self, what: str, arguments: CallArguments) -> tuple[SoftmaxProblem, dict[int, MemoryDesc]]:
-        self._parsed_kind(arguments)
-        src = check_known(what, "src", arguments.src)
-        dst = resolved(check_open(what, "dst", arguments.dst), src)
-        check_same_dims(what, [("src", src), ("dst", dst)])
-        check_written(what, "dst", dst)
+        src, dst = forward_descs(what, arguments)
         is_log = self._parse(what, arguments, src)
         attr = check_attributes(what, parse_attr(what, arguments.attr), "scales", "post_ops")
         check_attr_of(what, attr, {ARG_SRC: src, ARG_DST: dst})
@@ -125,12 +113,8 @@ class SoftmaxBackwardPrimitiveDesc(SoftmaxPrimitiveDesc):
         hint_pd=None,
         allow_empty=False,
     )
-    __signature__ = form.shown
 
     __slots__ = ()
-
-    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        return PropKind.backward_data
 
     def _problem(
         self, what: str, arguments: CallArguments
@@ -145,10 +129,7 @@ class SoftmaxBackwardPrimitiveDesc(SoftmaxPrimitiveDesc):
                 "dims": (hint._dst.dims, result.dims),
             }
             check_hint(what, pairs)
-        diff_src = resolved(check_open(what, "diff_src", arguments.diff_src), result)
-        diff_dst = resolved(check_open(what, "diff_dst", arguments.diff_dst), result)
-        check_same_dims(what, [("dst", result), ("diff_src", diff_src), ("diff_dst", diff_dst)])
-        check_written(what, "diff_src", diff_src)
+        diff_src, diff_dst = gradient_descs(what, arguments, "dst", result)
         attr = check_attributes(what, parse_attr(what, arguments.attr))
         problem = SoftmaxBackwardProblem(is_log, result, diff_src, diff_dst, self._axis, attr)
         return problem, {ARG_DST: result, ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src}

@@ -51,7 +51,6 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc[SumProblem]):
 
     kind = "Sum"
     form = form_of("Sum.PrimitiveDesc", "engine", "scales", "srcs", dst=None, attr=None, allow_empty=False)
-    __signature__ = form.shown
 
     __slots__ = ()
 
