@@ -13,6 +13,7 @@ from math import prod
 
 from ..desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from .computation import Computation
 from .contraction import find_contraction
 from .contraction_schedule import schedule_contraction
@@ -168,7 +169,9 @@ def with_bias_gradient(program: Program, result: MemoryDesc, outputs: Mapping[in
     if not outputs:
         return program
     source, bias = TreeTensor.of_desc("result", result), TreeTensor.of_desc("bias", outputs[ARG_DIFF_BIAS])
-    tree = LoopTree((source, bias), _bias_loops(source, result.dims[1], bias)).verify()
+    is_wide = DataType.f64 in (result.data_type, outputs[ARG_DIFF_BIAS].data_type)
+    loops = _bias_loops(source, result.dims[1], bias)
+    tree = LoopTree((source, bias), loops, wide=is_wide).verify()
     read = next(i for i, slot in enumerate(program.slots) if slot.arg == ARG_DIFF_DST)
     step = TreeStep(tree, (Place(read), Place(len(program.slots))), result.size)
     slots = (*program.slots, Slot(ARG_DIFF_BIAS, is_written=True))

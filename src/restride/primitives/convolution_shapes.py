@@ -16,7 +16,10 @@ from .forms import CallArguments
 from .products import Refuse, refuse_dims
 
 Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
-_FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
+_FLOATS = (
+    *(DataType.f32, DataType.bf16, DataType.f16, DataType.f64),
+    *(DataType.f8_e5m2, DataType.f8_e4m3),
+)
 _BYTES = (DataType.s8, DataType.u8)
 _WIDE_VECTOR = 64
 

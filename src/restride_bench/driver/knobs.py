@@ -119,9 +119,15 @@ def _matching(pattern: str, why: str, hint: str = "") -> Callable[[str, str], st
 _CONTEXT = _matching(
     "(auto|[1-9][0-9]{0,4})(:(auto|[0-9]{1,3})){0,2}", "it is THREADS[:CORE_TYPE[:THREADS_PER_CORE]]"
 )
-_FPMATH = _matching(
+_FPMATH_WORDS = _matching(
     "(strict|bf16|f16|tf32|any)(:(true|false|0|1))?", "there are strict, bf16, f16, tf32 and any"
 )
+
+
+def _parse_fpmath(knob: str, text: str) -> str:
+    return _FPMATH_WORDS(knob, text or "strict")
+
+
 _ROUNDING = _matching(
     "((src|dst|wei|bia|diff_src|diff_wei):)?(environment|stochastic)?(:[0-9]*)?",
     "it is ARG:MODE[:SEED]",
@@ -177,7 +183,7 @@ ATTR_KNOBS = {
     "attr-zero-points": Knob("attr_zero_points", of_value(parse_zero_points)),
     "attr-post-ops": Knob("attr_post_ops", of_value(parse_post_ops)),
     "attr-scratchpad": choice("attr_scratchpad", "library", "user"),
-    "attr-fpmath": Knob("attr_fpmath", _FPMATH),
+    "attr-fpmath": Knob("attr_fpmath", _parse_fpmath),
     "attr-acc-mode": choice("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
     "attr-rounding-mode": Knob("attr_rounding_mode", _ROUNDING),
     "attr-deterministic": Knob("attr_deterministic", parse_bool),

@@ -41,6 +41,8 @@ def numbers(data_type: DataType, dims: Sequence[int], terms: int, seed: int) -> 
     """Whole numbers for one of two tensors of which so many products are summed."""
     most = min(_LARGEST.get(data_type.name, _MOST_USUAL), int((_MOST_EXACT / max(terms, 1)) ** 0.5))
     found = whole_numbers(dims, 0 if data_type.kind == "uint" else -max(most, 1), max(most, 1), seed)
+    # Of one value that were zero, all sums would be.
+    found.reshape(-1)[:1] = 1
     return np.asarray(rounded(found, data_type).astype(np.float64))
 
 
@@ -234,7 +236,20 @@ def _formula(case: ProductCase, products: Products, values: Values) -> Values:
     }
 
 
+def invalid_attributes(case: Case, dst_type: str) -> Iterator[str]:
+    """Why attributes make no sense beside a result of this type."""
+    dst = DataType.parse(dst_type)
+    for factor in case.attr_zero_points:
+        if factor.arg == "dst" and not dst.is_integral:
+            yield f"Invalid case: zero points of dst, which is {dst}"
+    for op in case.attr_post_ops:
+        kind = op.fields[2] if op.kind == "sum" and len(op.fields) > 2 else dst_type
+        if DataType.parse(kind).bits != dst.bits:
+            yield f"Invalid case: {op} reads {dst} as a type of another size"
+
+
 def invalid_product(case: ProductCase) -> Iterator[str]:
     """Why a case makes no sense."""
+    yield from invalid_attributes(case, case.dt[2])
     if case.direction != "forward" and any(DataType.parse(kind).is_integral for kind in case.dt):
         yield "Invalid case: a gradient of integers"

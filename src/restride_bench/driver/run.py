@@ -199,7 +199,16 @@ class _TestRun:
         is_dst = operand.arg == self.work.dst.arg
         if is_dst and self.work.in_place:
             return inputs[self.work.in_place]
-        return _filled(operand) if is_dst and self.work.sums else _poisoned(operand, poison)
+        return _filled(self._summed) if is_dst and self.work.sums else _poisoned(operand, poison)
+
+    @property
+    def _summed(self) -> CaseOperand:
+        """The old destination as a sum reads it: its bits as another type, where one is named (R30)."""
+        dst = self.work.dst
+        fields = next((op.fields for op in self.test.case.attr_post_ops if op.kind == "sum"), ())
+        if len(fields) < 3 or dst.values is None:
+            return dst
+        return replace(dst, md=rs.MemoryDesc(dst.md.dims, fields[2], dst.format))
 
     def _initial(self, operand: CaseOperand) -> Bytes:
         """What a storage held before the run."""
@@ -223,9 +232,13 @@ class _TestRun:
         work, formula = self.work, self.work.formula
         if formula is None:
             return {}
-        read = (*work.reads, work.dst) if work.sums else work.reads
-        values = {one.arg: check.logical(one.md, one.filled()).astype(np.float64) for one in read}
-        return formula.of(values)
+        stored = {one.arg: one.filled() for one in work.reads}
+        mds = {one.arg: one.md for one in work.reads}
+        if work.sums:
+            old, dst = self._summed, work.dst.arg
+            mds[dst] = old.md
+            stored[dst] = stored[work.in_place] if work.in_place else old.filled()
+        return formula.of({arg: check.logical(mds[arg], stored[arg]).astype(np.float64) for arg in mds})
 
     def _reference(self) -> dict[int, GuardedStorage]:
         """What the reference engine answers into storage with another poison."""

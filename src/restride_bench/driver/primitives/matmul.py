@@ -14,7 +14,7 @@ from ..attr_text import FactorText, wrong
 from ..cases import ATTR_KNOB_NAMES, Several, SeveralCase
 from ..driver import Driver
 from ..knobs import ATTR_KNOBS, Knob, parse_count, parse_several_dims, parse_tag, parse_type, several
-from ..products import F32_THRICE, operand, result_of, tolerance
+from ..products import F32_THRICE, invalid_attributes, operand, result_of, tolerance
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
 
 _NO_MASKS = Several(())
@@ -114,6 +114,7 @@ def _invalid(case: MatmulCase) -> Iterator[str]:
     if len(case.vdims) != 2:
         yield "Invalid case: there are two factors"
         return
+    yield from invalid_attributes(case, case.dt[2])
     src, weights = case.vdims
     if src[-1] != weights[-2]:
         yield f"Invalid case: {src[-1]} columns times {weights[-2]} rows"
