@@ -161,8 +161,9 @@ def test_sums_have_the_reference_bits_wherever_they_begin(engine, dims, fmt, mas
     assert found == sums_of_weights(rs.Engine("reference"), dims, fmt, mask, 0)
 
 
-def test_many_sources_of_half_bytes_are_added_in_passes(engine):
-    md, dst_md = rs.MemoryDesc((3, 7), "s4", "ab"), rs.MemoryDesc((3, 7), "f32", "ba")
+@pytest.mark.parametrize("data_type", ["s4", "f4_e2m1"])
+def test_many_sources_of_half_bytes_are_added_in_passes(engine, data_type):
+    md, dst_md = rs.MemoryDesc((3, 7), data_type, "ab"), rs.MemoryDesc((3, 7), "f32", "ba")
     results = []
     for there in (engine, rs.Engine("reference")):
         pd = rs.Sum.PrimitiveDesc(there, [0.5] * 19, [md] * 19, dst_md)

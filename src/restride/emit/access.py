@@ -54,7 +54,7 @@ def with_sign(b: Builder, nibbles: Value) -> Value:
 
 def load_run(b: Builder, data_type: DataType, base: Value, first: int, count: int) -> Value:
     """`count` consecutive elements, `first` elements behind `base`; no byte beside theirs is touched."""
-    whole = base.type == "ptr"
+    whole = base.type.startswith("ptr")
     nibbles = _from_byte(b, base, first, count) if whole else _from_half(b, base, first, count)
     return with_sign(b, nibbles) if data_type is DataType.s4 else nibbles
 
