@@ -15,7 +15,9 @@ from restride.targets.isa import CacheSizes, Isa
 V2 = dict.fromkeys(("cx16", "popcnt", "sse4.1", "sse4.2", "ssse3"), True)
 V3 = V2 | dict.fromkeys(("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"), True)
 V4 = V3 | dict.fromkeys(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), True)
-ICE_LAKE = V4 | dict.fromkeys(("avx512vbmi", "avx512vbmi2", "gfni", "avx512bf16"), True)
+SAPPHIRE = V4 | dict.fromkeys(
+    ("avx512vbmi", "avx512vbmi2", "gfni", "avx512vnni", "avx512bf16", "avxvnni", "amx-int8"), True
+)
 TRIPLE = "x86_64-unknown-linux-gnu"
 
 SHUFFLE = """
@@ -35,7 +37,7 @@ define void @kernel(ptr %src, ptr %dst) {
 
 @pytest.mark.parametrize(
     ("features", "level"),
-    [({}, "generic"), (V2, "sse41"), (V3, "avx2"), (V4, "avx512"), (ICE_LAKE, "avx512")],
+    [({}, "generic"), (V2, "sse41"), (V3, "avx2"), (V4, "avx512"), (SAPPHIRE, "avx512")],
 )
 def test_best_level_that_the_host_has(features, level):
     assert isa.choose("x86_64", TRIPLE, features).name == level
@@ -50,15 +52,34 @@ def test_a_level_needs_all_of_its_parts_and_of_the_levels_below(missing):
 
 def test_extras_only_where_the_host_has_them():
     assert not isa.choose("x86_64", TRIPLE, V4).has("avx512vbmi")
-    assert isa.choose("x86_64", TRIPLE, ICE_LAKE).has("avx512vbmi")
-    assert not isa.choose("x86_64", TRIPLE, ICE_LAKE).has("avx512bf16")
-    assert not isa.choose("x86_64", TRIPLE, ICE_LAKE, extras=False).has("gfni")
+    chosen = isa.choose("x86_64", TRIPLE, SAPPHIRE)
+    assert all(chosen.has(extra) for extra in ("avx512vbmi", "avx512vnni", "avx512bf16"))
+    assert not chosen.has("amx-int8")
+    assert not isa.choose("x86_64", TRIPLE, SAPPHIRE, extras=()).has("gfni")
+    assert isa.choose("x86_64", TRIPLE, V3 | {"avxvnni": True}).features == "+avxvnni"
+
+
+@pytest.mark.parametrize(
+    ("cap", "extras"),
+    [
+        ("avx2", set()),
+        ("AVX2_VNNI", {"avxvnni"}),
+        ("AVX512_CORE", set()),
+        ("AVX512_CORE_VNNI", {"avx512vnni"}),
+        ("AVX512_CORE_BF16", {"avx512vnni", "avx512bf16"}),
+        ("ALL", {"avx512vbmi", "avx512vbmi2", "gfni", "avx512vnni", "avx512bf16"}),
+    ],
+)
+def test_a_cap_says_which_extras_may_be_used(cap, extras):
+    level, allowed = isa._parse_cap("", cap)
+    chosen = isa.choose("x86_64", TRIPLE, SAPPHIRE, level, allowed)
+    assert {each[1:] for each in chosen.features.split(",") if each.startswith("+")} == extras
 
 
 def test_an_aarch64_has_bf16_where_it_says_so():
     chosen = isa.choose("aarch64", "aarch64-unknown-linux-gnu", {"bf16": True})
     assert chosen.has("bf16")
-    assert not isa.choose("aarch64", "", {"bf16": True}, extras=False).has("bf16")
+    assert not isa.choose("aarch64", "", {"bf16": True}, extras=()).has("bf16")
     assert isa.choose("aarch64", chosen.triple, {"bf16": False}) == Isa.for_name("neon")
 
 

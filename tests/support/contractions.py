@@ -9,13 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.dtypes import DataType
 from restride.emit import entry
 from restride.plan.expression import Affine, Expr, Ref, TreeAxis, apply, index_of
+from restride.plan.interpret_tree import interpret_tree
 from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
-from restride.targets.cpu_contraction import LoweredContraction
+from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
+from restride.targets.isa import CacheSizes, Isa
 
 from .guarded import Guarded
+from .kernels import POISON
 from .machine_code import loaded
+from .trees import flat_of
+
+_BYTES = {DataType.u8: (0, 255, 254), DataType.s8: (-128, 127, -127)}
 
 
 class ConvolutionShape(NamedTuple):
@@ -36,14 +43,16 @@ class ConvolutionShape(NamedTuple):
         """The extent of the destination along a dim."""
         return (size + 2 * self.padding - (kernel - 1) * self.dilation - 1) // self.stride + 1
 
-    def descs(self, src: str, weights: str, dst: str, data_type: str = "f32") -> tuple[MemoryDesc, ...]:
-        """Source, weights, destination and bias."""
+    def descs(
+        self, src: str, weights: str, dst: str, data_type: str = "f32", weights_type: str = ""
+    ) -> tuple[MemoryDesc, ...]:
+        """Source, weights, destination and bias; weights have the source's type, or one of their own."""
         n, g, ic, oc, h, w, (kh, kw), *_ = self
         out = (n, g * oc, self.out_size(h, kh), self.out_size(w, kw))
         dims = (g, oc, ic, kh, kw) if g > 1 else (oc, ic, kh, kw)
         return (
             MemoryDesc((n, g * ic, h, w), data_type, src),
-            MemoryDesc(dims, data_type, weights),
+            MemoryDesc(dims, weights_type or data_type, weights),
             MemoryDesc(out, "f32", dst),
             MemoryDesc((g * oc,), "f32", "a"),
         )
@@ -69,7 +78,11 @@ def convolution_tree(
     value = apply("max", value, 0.0) if is_relu else value
     axes = (n, oc, oh, ow) if window.groups == 1 else (n, g, oc, oh, ow)
     loops = Each(axes, (summed, dst.store((n, last, oh, ow), value)))
-    return LoopTree((src, weights, dst, bias), (loops,)).verify()
+    return LoopTree((src, weights, dst, bias), (loops,), wide=_is_wide(src, weights)).verify()
+
+
+def _is_wide(*factors: TreeTensor) -> bool:
+    return all(tensor.data_type.is_integral for tensor in factors)
 
 
 def _outer(window: ConvolutionShape) -> tuple[int, int, int]:
@@ -90,9 +103,8 @@ def product_tree(first: MemoryDesc, second: MemoryDesc, dst: MemoryDesc) -> Loop
     batch, m, n = map(TreeAxis, ("b", "m", "n"), dst.dims)
     k = TreeAxis("k", first.dims[2])
     summed = Each((k,), (fold_over("sum", "total", a.load(batch, m, k) * b.load(batch, k, n)),))
-    return LoopTree(
-        (a, b, c), (Each((batch, m, n), (summed, c.store((batch, m, n), Ref("total")))),)
-    ).verify()
+    loops = Each((batch, m, n), (summed, c.store((batch, m, n), Ref("total"))))
+    return LoopTree((a, b, c), (loops,), wide=_is_wide(a, b)).verify()
 
 
 def run_contraction(lowered: LoweredContraction, buffers: Sequence[Guarded], parts: int = 1) -> None:
@@ -107,5 +119,35 @@ def run_contraction(lowered: LoweredContraction, buffers: Sequence[Guarded], par
 
 
 def random_values(md: MemoryDesc, seed: int) -> np.ndarray:
-    """Small whole numbers, whose sums of products are exact in any order."""
+    """All bytes of a type, or small whole numbers, whose sums of products are exact in any order."""
+    limits = _BYTES.get(md.data_type)
+    if limits is not None:
+        return np.random.default_rng(seed).choice([*limits, 0, 1, 7], md.dims).astype(np.float32)
     return np.random.default_rng(seed).integers(-4, 5, md.dims).astype(np.float32)
+
+
+def check_contraction(
+    tree: LoopTree, descs: Sequence[MemoryDesc], isa: Isa, *, at_end: bool, parts: int = 1, padding: int = 0
+) -> None:
+    """Only the destination is written, and holds what is interpreted; nothing beside the tensors is read.
+
+    `padding`: the bytes in the padding of all tensors.
+    """
+    lowered = lower_contraction(tree, isa, CacheSizes())
+    assert isinstance(lowered, LoweredContraction)
+    written = tree.written[0]
+    flats = [
+        flat_of(md, None if tensor.name == written else random_values(md, i), padding=padding)
+        for i, (md, tensor) in enumerate(zip(descs, tree.tensors, strict=True))
+    ]
+    buffers = [Guarded(flat.nbytes, at_end=at_end) for flat in flats]
+    for buffer, flat, tensor in zip(buffers, flats, tree.tensors, strict=True):
+        buffer.write(flat.tobytes())
+        if tensor.name != written:
+            buffer.lock()
+    run_contraction(lowered, buffers, parts)
+    interpret_tree(tree, flats)
+    target = [tensor.name for tensor in tree.tensors].index(written)
+    got = np.frombuffer(buffers[target].read(), flats[target].dtype)
+    np.testing.assert_array_equal(got, flats[target])
+    assert buffers[target].around() <= {POISON}

@@ -46,14 +46,14 @@ def places_of(md: MemoryDesc) -> Array:
     return np.array(found, np.int64).reshape(md.dims)
 
 
-def flat_of(md: MemoryDesc, values: Array | None = None, fill: int = 0xA5) -> Array:
-    """Flat storage of a tensor: its elements converted to its type, zeros as padding, `fill` in gaps."""
+def flat_of(md: MemoryDesc, values: Array | None = None, fill: int = 0xA5, padding: int = 0) -> Array:
+    """Flat storage of a tensor: its elements converted to its type, bytes of `padding`, `fill` in gaps."""
     dtype = storage_dtype(md.data_type)
     flat = np.full(md.size // dtype.itemsize + md.offset0, fill, np.uint8).astype(dtype)
     flat[:] = np.frombuffer(bytes([fill]) * flat.nbytes, dtype)
     if values is not None:
         if md.padded_dims != md.dims:
-            flat[:] = 0
+            flat[:] = np.frombuffer(bytes([padding]) * flat.nbytes, dtype)
         flat[places_of(md)] = from_real(np.asarray(values, np.float32), md.data_type)
     return flat
 

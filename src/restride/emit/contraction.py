@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..dtypes import DataType
 from ..plan.contraction import FIRST, SECOND, Contraction, ContractionLoop
-from ..plan.contraction_schedule import ContractionPlan, Rows, RowTile, summed_order
+from ..plan.contraction_schedule import ContractionPlan
+from ..plan.contraction_tiles import Rows, RowTile
 from .builder import Builder, Value, i64, vector
+from .contraction_products import products_of
 from .contraction_result import ResultWriter, TilePlace
-from .contraction_vectors import load_vector
-from .convert import to_real
 from .kernel import Style, load_pointer, module_text, share_of
 
 _PARAMS = Value("ptr", "%params")
-_REAL = "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,46 +150,71 @@ class Microkernel:
     def __init__(self, writer: ContractionWriter, tile: _ContractionTile) -> None:
         self.b, self.plan, self.tile, self.writer = writer.b, writer.plan, tile, writer
         self.contraction: Contraction = writer.contraction
-        self.loops = summed_order(self.contraction)
+        self.loops, self.pack = self.plan.loops, self.plan.pack
+        self.products = products_of(self.b, self.plan, writer.style, fused=writer.fused)
         self.counters: dict[ContractionLoop, Value] = {}
 
     def emit(self) -> None:
         """The sums of the tile, and what becomes of them."""
-        kind = vector("i32" if self.contraction.is_integral else _REAL, self.plan.lanes)
+        kind = vector("i32" if self.contraction.is_integral else "float", self.plan.lanes)
         sums = [Value(kind, "zeroinitializer")] * (self.tile.kind.rows * self.tile.vectors)
         first, second = self.tile.pointers[FIRST], self.tile.pointers[SECOND]
-        sums = self._level(0, (first, second), (0, self.tile.kind.rows), sums)
+        whole = 1 if self.pack is None else self.pack.count
+        is_short = self.pack is not None and self._pack_loop() is None and self.pack.rest
+        sums = self._level(0, (first, second), (0, self.tile.kind.rows), sums, is_short or whole)
         place = TilePlace(self.tile.pointers, self.tile.kind.rows, self.tile.valid)
         ResultWriter(self.b, self.plan, self.writer.style, place).emit(sums)
 
-    def _level(self, level: int, at: tuple[Value, Value], rows: Rows, sums: list[Value]) -> list[Value]:
-        """The summed loops from `level` on."""
+    def _level(
+        self, level: int, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int
+    ) -> list[Value]:
+        """The summed loops from `level` on, with `count` elements of a pack."""
+        if level == len(self.loops):
+            return self._step(at, rows, sums, count)
         loop, is_last = self.loops[level], level == len(self.loops) - 1
         if loop.axis == self.plan.tap and self.tile.kind.taps:
-            return self._taps(level, at, sums)
-        start, stop = self._limits(loop, self.plan.unroll if is_last else 1)
-        with self.b.carried_loop(start, stop, sums, may_be_empty=self._may_be_empty(loop)) as (
+            return self._taps(level, at, sums, count)
+        unroll = self.plan.unroll if is_last else 1
+        has_rest = self._has_rest(loop)
+        start, stop = self._limits(loop, unroll)
+        with self.b.carried_loop(start, stop, sums, may_be_empty=has_rest or self._may_be_empty(loop)) as (
             counter,
             inside,
         ):
             self.counters[loop] = counter
-            if is_last:
-                first = self._behind(at, loop, counter, self.plan.unroll)
-                for i in range(self.plan.unroll):
-                    inside[:] = self._step(self._ahead(first, loop, i), rows, inside)
-            else:
-                inside[:] = self._level(level + 1, self._behind(at, loop, counter, 1), rows, inside)
+            first = self._behind(at, loop, counter, unroll)
+            for i in range(unroll):
+                inside[:] = self._level(level + 1, self._ahead(first, loop, i), rows, inside, count)
+        return self._rest(level, at, rows, inside) if has_rest else inside
+
+    def _pack_loop(self) -> ContractionLoop | None:
+        """The loop over packs; None where there is one pack."""
+        assert self.pack is not None
+        return next(
+            (
+                loop
+                for loop in self.loops
+                if loop.axis == self.pack.loop.axis and loop.step == self.pack.count
+            ),
+            None,
+        )
+
+    def _rest(self, level: int, at: tuple[Value, Value], rows: Rows, sums: list[Value]) -> list[Value]:
+        """The last pack, where the loop over packs comes to it."""
+        assert self.pack is not None
+        loop = self.loops[level]
+        start, stop = self._stop(loop, 1), self._stop(loop, 1, is_rest=True)
+        with self.b.carried_loop(start, stop, sums, may_be_empty=True) as (counter, inside):
+            there = self._behind(at, loop, counter, 1)
+            inside[:] = self._level(level + 1, there, rows, inside, self.pack.rest)
         return inside
 
-    def _taps(self, level: int, at: tuple[Value, Value], sums: list[Value]) -> list[Value]:
+    def _taps(self, level: int, at: tuple[Value, Value], sums: list[Value], count: int) -> list[Value]:
         """The taps of a window at an edge: each has rows of its own, and code of its own."""
         loop = self.loops[level]
         for position, rows in enumerate(self.tile.kind.taps):
-            if rows[0] == rows[1]:
-                continue
-            there = self._ahead(at, loop, position)
-            is_last = level == len(self.loops) - 1
-            sums = self._step(there, rows, sums) if is_last else self._level(level + 1, there, rows, sums)
+            if rows[0] != rows[1]:
+                sums = self._level(level + 1, self._ahead(at, loop, position), rows, sums, count)
         return sums
 
     def _limits(self, loop: ContractionLoop, unroll: int) -> tuple[Value, Value]:
@@ -217,13 +240,20 @@ class Microkernel:
         rounded = b.op("udiv", b.op("add", positive, i64(divisor - 1)), i64(divisor))
         return b.scalar_intrinsic("smin", rounded, i64(most))
 
-    def _stop(self, loop: ContractionLoop, unroll: int) -> Value:
+    def _stop(self, loop: ContractionLoop, unroll: int, *, is_rest: bool = False) -> Value:
+        """Where a loop ends that no window limits: before a pack that is not full, or behind this `rest`."""
         upper = next((each for each in self.loops if each.axis == loop.axis and each.step > loop.step), None)
-        if upper is None or loop.size % upper.step == 0 or upper.extent == 1:
-            return i64(loop.extent // unroll)
+        has_rest = self._has_rest(loop) and not is_rest
+        if upper is None or upper.extent == 1 or (loop.size % upper.step == 0 and not has_rest):
+            return i64((loop.size // loop.step if has_rest else loop.extent) // unroll)
+        size = loop.size // loop.step if has_rest or loop.step == 1 else -(-loop.size // loop.step)
         rest = self.b.op("mul", self.counters[upper], i64(-upper.step // loop.step))
-        left = self.b.op("add", rest, i64(loop.size // loop.step))
+        left = self.b.op("add", rest, i64(size))
         return self.b.op("udiv", self.b.scalar_intrinsic("smin", left, i64(loop.extent)), i64(unroll))
+
+    def _has_rest(self, loop: ContractionLoop) -> bool:
+        """True for the loop over packs of which the last one is not full."""
+        return self.pack is not None and self.pack.rest > 0 and loop == self._pack_loop()
 
     def _may_be_empty(self, loop: ContractionLoop) -> bool:
         is_limited = any(limit.coefficient(loop.axis) for limit in self.contraction.limits)
@@ -249,47 +279,24 @@ class Microkernel:
     def _nbytes(self, loop: ContractionLoop, access: int) -> int:
         return loop.strides[access] * self.contraction.accesses[access].tensor.data_type.bits // 8
 
-    def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value]) -> list[Value]:
-        """One product for every sum of some rows."""
-        found, columns = list(sums), [self._column(at[1], i) for i in range(self.tile.vectors)]
+    def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
+        """A product for every sum of some rows, or `count` of them."""
+        found, vectors = list(sums), range(self.tile.vectors)
+        columns = [self.products.column(*self._vector(at, SECOND, i), count) for i in vectors]
         for row in range(*rows):
-            there = self.b.advance(at[0], row * self._row_bytes())
+            there = self.b.advance(at[0], row * self._row_bytes()), at[1]
+            shared = None if self.plan.is_by_lanes else self.products.row(there[FIRST], count)
             for i, column in enumerate(columns):
+                factor = shared or self.products.column(*self._vector(there, FIRST, i), count, FIRST)
                 number = row * self.tile.vectors + i
-                factor = self._row_factor(there, i)
-                found[number] = self._added(factor, column, found[number])
+                found[number] = self.products.added(factor, column, found[number])
         return found
 
     def _row_bytes(self) -> int:
         return self.plan.row.strides[FIRST] * self.contraction.accesses[FIRST].tensor.data_type.bits // 8
 
-    def _column(self, pointer: Value, number: int) -> Value:
-        return self._vector(pointer, SECOND, number)
-
-    def _row_factor(self, pointer: Value, number: int) -> Value:
-        if self.plan.is_by_lanes:
-            return self._vector(pointer, FIRST, number)
-        data_type = self.contraction.accesses[FIRST].tensor.data_type
-        bits = load_vector(self.b, data_type, pointer, 1, 1)
-        one = self._widened(bits, data_type)
-        return self.b.shuffle(one, one, (0,) * self.plan.lanes)
-
-    def _vector(self, pointer: Value, access: int, number: int) -> Value:
-        """A vector of columns as reals; lanes that are no columns are zero."""
-        data_type, lanes = self.contraction.accesses[access].tensor.data_type, self.plan.lanes
-        offset = self.plan.column_offset(access, number * lanes) * data_type.bits // 8
-        bits = load_vector(self.b, data_type, self.b.advance(pointer, offset), lanes, self.tile.valid[number])
-        return self._widened(bits, data_type)
-
-    def _widened(self, bits: Value, data_type: DataType) -> Value:
-        """Elements as they are multiplied: reals, or integers of 32 bits."""
-        if self.contraction.is_integral:
-            return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
-        return to_real(self.b, bits, data_type, _REAL, self.writer.style.can)
-
-    def _added(self, a: Value, b: Value, total: Value) -> Value:
-        if self.contraction.is_integral:
-            return self.b.op("add", total, self.b.op("mul", a, b))
-        if self.writer.fused:
-            return self.b.intrinsic("fma", a, b, total)
-        return self.b.op("fadd", total, self.b.op("fmul", a, b))
+    def _vector(self, at: tuple[Value, Value], access: int, number: int) -> tuple[Value, int]:
+        """Where a vector of columns is, and how many lanes of it are columns."""
+        bits = self.contraction.accesses[access].tensor.data_type.bits
+        offset = self.plan.column_offset(access, number * self.plan.lanes) * bits // 8
+        return self.b.advance(at[access], offset), self.tile.valid[number]

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..dtypes import DataType
 from ..plan.contraction import DESTINATION, Contraction
 from ..plan.contraction_schedule import ContractionPlan
 from ..plan.expression import Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
 from .builder import Builder, Value
 from .compute import VectorArithmetic
 from .contraction_vectors import load_vector, only_leading, store_vector
-from .convert import canonical_nan, from_real, to_real
+from .convert import canonical_nan, convert, from_real, to_real
 from .kernel import Style
 
 _PARAMS = Value("ptr", "%params")
+# What 32-bit integers become by rounding or saturating once.
+_ONE_STEP = (DataType.s32, DataType.s8, DataType.u8, DataType.f32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +43,38 @@ class ResultWriter:
         vectors = len(self.place.valid)
         for row in range(self.place.rows):
             for number in range(vectors):
-                total = self._as_real(sums[row * vectors + number])
+                total = sums[row * vectors + number]
+                if self._is_plain_integer():
+                    self._store_bits(
+                        row, number, convert(self.b, total, DataType.s32, self._type, self.style.can)
+                    )
+                    continue
+                total = self._as_real(total)
                 self._store(row, number, self._value(self.contraction.value, total, row, number))
+
+    @property
+    def _type(self) -> DataType:
+        return self.contraction.accesses[DESTINATION].tensor.data_type
+
+    def _is_plain_integer(self) -> bool:
+        """True where sums of integers are the result, in a type that they become in one step."""
+        return (
+            self.contraction.is_integral
+            and isinstance(self.contraction.value, Ref)
+            and self._type in _ONE_STEP
+        )
 
     def _as_real(self, total: Value) -> Value:
         return self.b.cast("sitofp", total, self.real) if self.contraction.is_integral else total
 
     def _store(self, row: int, number: int, value: Value) -> None:
-        b, access, lanes = self.b, self.contraction.accesses[DESTINATION], self.plan.lanes
-        data_type = access.tensor.data_type
-        if data_type.kind == "float":
-            value = canonical_nan(b, value)
-        bits = only_leading(
-            b, from_real(b, value, data_type, self.style.can), lanes, self.place.valid[number]
-        )
+        if self._type.kind == "float":
+            value = canonical_nan(self.b, value)
+        self._store_bits(row, number, from_real(self.b, value, self._type, self.style.can))
+
+    def _store_bits(self, row: int, number: int, bits: Value) -> None:
+        b, lanes, data_type = self.b, self.plan.lanes, self._type
+        bits = only_leading(b, bits, lanes, self.place.valid[number])
         written = min(lanes, self._written(number))
         store_vector(b, data_type, bits, self._pointer(DESTINATION, row, number), lanes, written)
 

@@ -19,6 +19,16 @@ def load_vector(b: Builder, data_type: DataType, pointer: Value, lanes: int, val
     return b.value(full, f"load {full}, {pointer}, align {data_type.bits // 8}")
 
 
+def load_words(b: Builder, pointer: Value, lanes: int, valid: int, align: int) -> Value:
+    """`valid` words of 32 bits in the leading lanes, zeros in the others."""
+    full = vector("i32", lanes)
+    if valid == 0:
+        return Value(full, "zeroinitializer")
+    if valid < lanes:
+        return load_masked(b, "i32", lanes, valid, pointer)
+    return b.value(full, f"load {full}, {pointer}, align {align}")
+
+
 def store_vector(
     b: Builder, data_type: DataType, value: Value, pointer: Value, lanes: int, written: int
 ) -> None:

@@ -25,8 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 from typing import TypeVar
 
+from ..dtypes import DataType
 from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, TreeAxis, parts_of
 from .reorder import IndexDigits, stride_at
 from .tree import Each, Fold, Let, LoopTree, Store, TreeTensor
@@ -34,8 +36,8 @@ from .tree import Each, Fold, Let, LoopTree, Store, TreeTensor
 T = TypeVar("T")
 
 
-# Of two bytes without a sign.
-_LARGEST_PRODUCT = 255 * 255
+# By type, how far from zero bytes may be.
+_LARGEST = {DataType.u8: 255, DataType.s8: 128}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +194,8 @@ def _factors(value: Expr) -> tuple[Load, Load] | None:
 def _fits_integers(tree: LoopTree, product: tuple[Load, Load], inner: Each) -> bool:
     """True where bytes are multiplied, so few that 32 bits hold their sums."""
     types = [tree.tensor(load.tensor).data_type for load in product]
-    are_bytes = all(each.is_integral and each.bits == 8 for each in types)
-    return are_bytes and inner.positions * _LARGEST_PRODUCT < 1 << 31
+    are_bytes = all(each in _LARGEST for each in types)
+    return are_bytes and inner.positions * prod(_LARGEST[each] for each in types) < 1 << 31
 
 
 def _with_names(value: Expr, lets: Sequence[object]) -> Expr | None:

@@ -1,7 +1,15 @@
 """Programs that sum products: the layouts in which a kernel has vectors, and the moves into them.
 
-A tree is run on the tensors as they lie where its kernel has vectors then. Else tensors go into the formats
-that the kernel wants, into temporaries, and what it wrote comes back: as few bytes as can be are moved.
+A tree is run on the tensors as they lie where its kernel is fast then. Else tensors go into the formats that
+the kernel wants, into temporaries, and what it wrote comes back: as few elements as can be are moved.
+
+| rate | what a kernel does |
+| --- | --- |
+| 2 | multiplies vectors of f32, or packs (`plan/contraction_pack.py`) |
+| 1 | has vectors, but widens each element before it multiplies |
+| 0 | goes element by element |
+
+Floats of 16 and 8 bits become f32 on the way, where kernels would widen each of them again and again.
 """
 
 from __future__ import annotations
@@ -25,8 +33,11 @@ from .reorder import TensorOperand, reorder_nest
 from .tree import Each, LoopTree, TreeTensor, fold_over
 from .tree_steps import old_tensors
 
-# Any machine with vectors: whether a layout has them is the same for all.
+# Any machine with vectors: whether a layout has them is the same for all; and one that multiplies bytes.
 _MACHINE = Machine(vector_bytes=32)
+_BYTE_MACHINE = Machine(vector_bytes=32, adds_pairs=True)
+_FULL_RATE = 2
+_FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e5m2, DataType.f8_e4m3)
 # An element is moved into another format where it has a part in so many products.
 _LEAST_USES = 16
 
@@ -50,7 +61,7 @@ class ContractionWork:
 
     `preferred`: by name, the formats in which kernels are fast. `operands`: what the chain on the sums reads;
     `terms`: how many products there are; `work_bytes`: how many bytes could be moved in the time that it
-    takes.
+    takes; `pack`: how many products the machine adds at once.
     """
 
     reads: tuple[TensorRole, TensorRole]
@@ -63,6 +74,7 @@ class ContractionWork:
     terms: int
     work_bytes: int
     is_wide: bool = False
+    pack: int = 1
 
     @property
     def roles(self) -> tuple[TensorRole, TensorRole, TensorRole]:
@@ -118,18 +130,32 @@ class ContractionWork:
         return LoopTree(every, self.loops(tensors), scalars, self.is_wide).verify()
 
     def _chosen(self) -> dict[str, MemoryDesc]:
-        """The descriptor of each tensor that is computed in: fewest bytes moved where there are vectors."""
+        """The descriptor of each tensor that is computed in: fewest moved of those of the best rate."""
         own = {role.name: role.desc for role in self.roles}
         if 0 in self.written.desc.dims:
             return own
-        candidates = [
-            dict(zip(own, pick, strict=True))
-            for pick in product(*((role.desc, self._wanted(role)) for role in self.roles))
-        ]
-        candidates.sort(key=lambda descs: self._moved_elements(descs))
-        found = next((descs for descs in candidates if self._has_vectors(descs)), own)
-        is_worth_it = self._moved_elements(found) * _LEAST_USES <= self.terms
-        return found if is_worth_it else own
+        best, best_rate = own, -1
+        for descs in sorted(self._candidates(), key=self._moved_elements):
+            if descs != own and self._moved_elements(descs) * _LEAST_USES > self.terms:
+                break
+            rate = self._rate(descs)
+            if rate > best_rate:
+                best, best_rate = descs, rate
+            if rate == _FULL_RATE:
+                break
+        return best
+
+    def _candidates(self) -> Iterator[dict[str, MemoryDesc]]:
+        """Each tensor as it is or as it is wanted; and both factors as f32 where they are narrower."""
+        names = [role.name for role in self.roles]
+        for pick in product(*(dict.fromkeys((role.desc, self._wanted(role))) for role in self.roles)):
+            yield dict(zip(names, pick, strict=True))
+        types = {role.desc.data_type for role in self.reads}
+        if types == {DataType.f32} or not types.issubset(_FLOATS):
+            return
+        widened = {role.name: _as_f32(self._wanted(role)) for role in self.reads}
+        for desc in dict.fromkeys((self.written.desc, self._wanted(self.written))):
+            yield {**widened, self.written.name: desc}
 
     def _moved_elements(self, descs: Mapping[str, MemoryDesc]) -> int:
         return sum(prod(role.desc.dims) for role in self.roles if descs[role.name] != role.desc)
@@ -137,11 +163,25 @@ class ContractionWork:
     def _wanted(self, role: TensorRole) -> MemoryDesc:
         return self.preferred.get(role.name, role.desc)
 
-    def _has_vectors(self, descs: Mapping[str, MemoryDesc]) -> bool:
+    def _rate(self, descs: Mapping[str, MemoryDesc]) -> int:
+        """How fast the slowest part of the loops is."""
         tree = self._tree(descs)
         parts = (replace(tree, items=(each,)) for each in tree.items if each.folds or len(each.items) > 1)
-        found = map(find_contraction, parts)
-        return all(each is not None and schedule_contraction(each, _MACHINE) is not None for each in found)
+        return min((self._part_rate(part) for part in parts), default=_FULL_RATE)
+
+    def _part_rate(self, part: LoopTree) -> int:
+        found = find_contraction(part)
+        machine = _BYTE_MACHINE if self.pack > 1 else _MACHINE
+        plan = None if found is None else schedule_contraction(found, machine)
+        if found is None or plan is None:
+            return 0
+        is_real = all(access.tensor.data_type is DataType.f32 for access in found.accesses[:2])
+        return _FULL_RATE if is_real or plan.pack is not None else 1
+
+
+def _as_f32(md: MemoryDesc) -> MemoryDesc:
+    """The same layout of f32."""
+    return MemoryDesc(md.dims, DataType.f32, md.tag)
 
 
 def _move(src: MemoryDesc, dst: MemoryDesc, at: Place, to: Place) -> NestStep:

@@ -2,8 +2,8 @@
 
 A **tile** is `rows` positions of one row loop by `vectors` vectors of columns. All of its sums stay in
 registers while a kernel runs through the summed loops: each step loads `vectors` vectors of one factor,
-broadcasts `rows` elements of the other, and does `rows * vectors` multiply-adds. So a tile wants to be large,
-and nearly square in what it loads; what is left of rows and columns wants to be small.
+broadcasts `rows` elements of the other, and does `rows * vectors` multiply-adds. Where factors have a pack
+(`plan/contraction_pack.py`), an element is a whole pack.
 
     tiles run over     batch loops, then either one row loop or the columns, then the rest
     a limit            of the tile's row loop decides when code is written which rows a tap has; another one
@@ -12,7 +12,7 @@ and nearly square in what it loads; what is left of rows and columns wants to be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -22,10 +22,11 @@ from .contraction import (
     SECOND,
     Contraction,
     ContractionLoop,
-    Limit,
     lane_loop,
     merged_loops,
 )
+from .contraction_pack import Pack, find_pack, has_one_instruction
+from .contraction_tiles import IN_HALVES, ONE_OPERATION, RowTile, best_tile, row_tiles, tap_of
 from .machine import Machine
 
 # Row tiles of more kinds than this, as edges of windows make them, would be too much code.
@@ -35,18 +36,6 @@ _MOST_TAPS = 16
 _ACCUMULATOR_BITS = 32
 # How many multiply-adds follow each other in a loop before it counts: more takes longer to compile.
 _UNROLLED = 128
-# A multiply-add takes so long, in multiply-adds that do not wait for each other.
-_LATENCY = 4
-
-Rows = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RowTile:
-    """A kind of tile: how many rows; and where a window leaves rows out, the rows [low, high) of each tap."""
-
-    rows: int
-    taps: tuple[Rows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +44,7 @@ class ContractionPlan:
 
     `kinds[tiles[i]]` is row tile i, which begins at row `starts[i]`. `tap` is the summed axis that the taps
     of the tiles count. `groups` tiles of `vectors` vectors of `lanes` columns cover them; `columns` are
-    written with padding, `size` without.
+    written with padding, `size` without. `pack`: what is multiplied at once, by one instruction if `is_dot`.
     """
 
     contraction: Contraction
@@ -71,6 +60,13 @@ class ContractionPlan:
     unroll: int
     columns: int
     size: int
+    pack: Pack | None = None
+    is_dot: bool = False
+
+    @property
+    def loops(self) -> tuple[ContractionLoop, ...]:
+        """The summed loops without the pack, outermost first."""
+        return summed_order(self.contraction, self.pack)
 
     @property
     def groups(self) -> int:
@@ -106,17 +102,24 @@ class ContractionPlan:
 
     def __str__(self) -> str:
         shape = f"{max(kind.rows for kind in self.kinds)} x {self.vectors} vectors of {self.lanes}"
-        return f"tiles of {shape}, {len(self.tiles)} x {self.groups} of them; unrolled {self.unroll}"
+        packs = "" if self.pack is None else f"; {self.pack.count} products at once"
+        if packs and not self.is_dot:
+            packs += ", in halves"
+        return f"tiles of {shape}, {len(self.tiles)} x {self.groups} of them; unrolled {self.unroll}{packs}"
 
 
 def schedule_contraction(contraction: Contraction, machine: Machine) -> ContractionPlan | None:
     """The plan for a machine; None where its loads and stores would not be vectors."""
     lane = lane_loop(contraction)
-    if lane is None or not _has_vectors(contraction, lane) or not _has_whole_loops(contraction):
+    if lane is None:
+        return None
+    digits = [loop for loop in contraction.outer if loop.axis == lane.axis]
+    block = digits[0].step if len(digits) > 1 else 0
+    pack = find_pack(contraction, lane, block, machine)
+    if not (pack or _has_vectors(contraction, lane)) or not _has_whole_loops(contraction, pack):
         return None
     if any(limit.coefficient(lane.axis) for limit in contraction.limits):
         return None
-    digits = [loop for loop in contraction.outer if loop.axis == lane.axis]
     if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
         return None
     others = _outer_loops(contraction, lane)
@@ -126,7 +129,8 @@ def schedule_contraction(contraction: Contraction, machine: Machine) -> Contract
     row = max(
         rows, key=lambda loop: (min(loop.extent, 16), -loop.strides[FIRST]), default=_one_row(contraction)
     )
-    return _with_tiles(contraction, machine, digits, row, [loop for loop in others if loop is not row])
+    others = tuple(loop for loop in others if loop is not row)
+    return _with_tiles(contraction, machine, digits, row, others, pack)
 
 
 def _one_row(contraction: Contraction) -> ContractionLoop:
@@ -134,14 +138,14 @@ def _one_row(contraction: Contraction) -> ContractionLoop:
     return ContractionLoop("", 1, 1, 1, (0,) * len(contraction.accesses))
 
 
-def _has_whole_loops(contraction: Contraction) -> bool:
+def _has_whole_loops(contraction: Contraction, pack: Pack | None) -> bool:
     """True where elements are whole bytes, digits follow each other in the order of the loops, and each limit
     is about one summed axis of one digit.
     """
     if any(access.tensor.data_type.bits < 8 for access in contraction.accesses):
         return False
     steps: dict[str, list[int]] = {}
-    for loop in summed_order(contraction):
+    for loop in summed_order(contraction, pack):
         steps.setdefault(loop.axis, []).append(loop.step)
     if any(found != sorted(found, reverse=True) or len(found) > 2 for found in steps.values()):
         return False
@@ -149,7 +153,7 @@ def _has_whole_loops(contraction: Contraction) -> bool:
         summed = [name for name, _ in limit.terms if name in steps]
         if len(summed) != 1 or len(steps[summed[0]]) > 1 or limit.coefficient(summed[0]) < 1:
             return False
-    return bool(steps)
+    return bool(steps) or pack is not None
 
 
 def _has_vectors(contraction: Contraction, lane: ContractionLoop) -> bool:
@@ -175,14 +179,8 @@ def _is_split(loop: ContractionLoop, loops: Sequence[ContractionLoop]) -> bool:
 def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
     """True where the limits on a loop have few taps of one axis, so that code can know the rows of each."""
     own = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
-    taps = [_tap_of(contraction, limit, loop) for limit in own]
+    taps = [tap_of(contraction, limit, loop) for limit in own]
     return len(own) < 2 and all(tap is not None and tap.extent <= _MOST_TAPS for tap in taps)
-
-
-def _tap_of(contraction: Contraction, limit: Limit, row: ContractionLoop) -> ContractionLoop | None:
-    others = [name for name, _ in limit.terms if name != row.axis]
-    taps = [loop for loop in contraction.summed if loop.axis in others]
-    return taps[0] if len(others) == len(taps) == 1 else None
 
 
 def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[ContractionLoop, ...]:
@@ -202,67 +200,31 @@ def _with_tiles(
     digits: Sequence[ContractionLoop],
     row: ContractionLoop,
     others: Sequence[ContractionLoop],
+    pack: Pack | None,
 ) -> ContractionPlan | None:
     most = machine.vector_bytes * 8 // _ACCUMULATOR_BITS
     block = digits[0].step if len(digits) > 1 else 0
     lanes = gcd(most, block) if block else most
     size = digits[0].size
     columns = _padded_size(contraction, size)
-    shape = _best_tile(contraction, machine, row.extent, -(-columns // lanes), block // lanes or 1)
-    kinds, tiles, starts, tap = _row_tiles(contraction, row, shape[0])
+    is_dot = pack is not None and has_one_instruction(contraction, machine)
+    cost = ONE_OPERATION if pack is None or is_dot else IN_HALVES
+    shape = best_tile(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
+    kinds, tiles, starts, tap = row_tiles(contraction, row, shape[0])
     if len(kinds) > _MOST_KINDS:
         return None
     ordered, at = _order(contraction, others)
     plan = ContractionPlan(
-        contraction, lanes, shape[1], row, kinds, tiles, starts, tap, ordered, at, 1, columns, size
+        *(contraction, lanes, shape[1], row, kinds, tiles, starts, tap, ordered, at, 1, columns, size),
+        pack=pack,
+        is_dot=is_dot,
     )
-    return replace(plan, unroll=_unroll(contraction, tap, max(kind.rows for kind in kinds) * shape[1]))
+    return replace(plan, unroll=_unroll(plan, cost.operations))
 
 
 def _padded_size(contraction: Contraction, size: int) -> int:
     tensor = contraction.accesses[DESTINATION].tensor
     return next((m for n, m in zip(tensor.sizes, tensor.padded, strict=True) if m != n), size)
-
-
-def _best_tile(
-    contraction: Contraction, machine: Machine, rows: int, vectors: int, whole: int
-) -> tuple[int, int]:
-    """The rows and vectors of a tile, by the time that all tiles take; vectors are multiples of `whole`."""
-    wide = machine.vector_bytes >= 64
-    candidates: list[tuple[float, int, int]] = []
-    for count in range(whole, min(max(vectors, whole), machine.registers // 2) + whole, whole):
-        most = (machine.registers - 1 - count) // count
-        for tile in range(1, min(max(most, 1), rows) + 1):
-            tiles = -(-rows // tile)
-            even = -(-rows // tiles)
-            work = max(even * count / (1 if wide else 2), (even + count) / (1 if wide else 2), _LATENCY)
-            candidates.append((work * tiles * -(-vectors // count), -even * count, count))
-    _, area, count = min(candidates)
-    return -area // count, count
-
-
-def _row_tiles(
-    contraction: Contraction, row: ContractionLoop, rows: int
-) -> tuple[tuple[RowTile, ...], tuple[int, ...], tuple[int, ...], str]:
-    """The kinds of tiles, the kind of each, where each begins, and the axis that their taps count."""
-    limit = next((limit for limit in contraction.limits if limit.coefficient(row.axis)), None)
-    tap = None if limit is None else _tap_of(contraction, limit, row)
-    found: list[RowTile] = []
-    starts = tuple(range(0, row.extent, rows))
-    for start in starts:
-        count = min(rows, row.extent - start)
-        taps = () if limit is None or tap is None else tuple(_taps(limit, row, tap, start, count))
-        found.append(RowTile(count, () if all(each == (0, count) for each in taps) else taps))
-    kinds = tuple(dict.fromkeys(found))
-    return kinds, tuple(map(kinds.index, found)), starts, tap.axis if tap is not None else ""
-
-
-def _taps(limit: Limit, row: ContractionLoop, tap: ContractionLoop, start: int, count: int) -> Iterator[Rows]:
-    """Of each tap, the rows of a tile whose index is inside."""
-    for position in range(tap.size):
-        at = limit.constant + limit.coefficient(tap.axis) * position
-        inside = [i for i in range(count) if 0 <= at + limit.coefficient(row.axis) * (start + i) < limit.size]
-        yield (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
 def _order(
@@ -281,16 +243,25 @@ def _order(
     return (*before, *rows[len(outside) :]), len(before)
 
 
-def _unroll(contraction: Contraction, tap: str, area: int) -> int:
+def _unroll(plan: ContractionPlan, operations: int) -> int:
     """How many steps of the innermost summed loop are written out: a divisor of what every run of it has."""
-    inner = summed_order(contraction)[-1]
+    contraction, tap = plan.contraction, plan.tap
+    inner = next(reversed(plan.loops), None)
+    if inner is None:
+        return 1
     if inner.axis != tap and any(limit.coefficient(inner.axis) for limit in contraction.limits):
         return 1
-    whole = inner.extent if inner.size == inner.extent else gcd(inner.extent, inner.size)
+    # Of packs those that are full: the last one has code of its own.
+    counts_packs = plan.pack is not None and plan.pack.loop.axis == inner.axis
+    size = inner.size // inner.step if counts_packs else inner.size
+    is_alone = inner.extent * inner.step >= inner.size if counts_packs else inner.extent == inner.size
+    whole = size if is_alone else gcd(inner.extent, size)
+    area = max(kind.rows for kind in plan.kinds) * plan.vectors * operations
     most = max(1, min(16, _UNROLLED // max(area, 1)))
     return max(n for n in range(1, most + 1) if whole % n == 0)
 
 
-def summed_order(contraction: Contraction) -> tuple[ContractionLoop, ...]:
-    """The summed loops, outermost first: far strides of the rows' factor outside."""
-    return tuple(sorted(contraction.summed, key=lambda loop: (-loop.strides[FIRST], -loop.step)))
+def summed_order(contraction: Contraction, pack: Pack | None = None) -> tuple[ContractionLoop, ...]:
+    """The summed loops without the pack, outermost first: far strides of the rows' factor outside."""
+    loops = [loop for loop in contraction.summed if pack is None or loop != pack.loop]
+    return tuple(sorted(loops, key=lambda loop: (-loop.strides[FIRST], -loop.step)))

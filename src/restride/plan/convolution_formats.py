@@ -4,11 +4,15 @@
 | --- | --- | --- | --- |
 | channels of groups are 1 | `nChw16c` | `Goihw16g` | `nChw16c` |
 | few channels of x, no groups, y is written | plain | `Ohwi16o` | `nChw16c` |
+| the same, in packs of 4 | `nChw4c` | `OIhw16o4i` | `nChw16c` |
 | groups that blocks do not divide | channels last | channels of what is written last | channels last |
+| the same, in packs of 4 | channels last | `gOhwI16o4i` | channels last |
 | else | `nChw16c` | `OIhw16i16o` | `nChw16c` |
+| the same, in packs of 4 | `nChw16c` | `OIhw4i16o4i` | `nChw16c` |
 
-Of weights the innermost block is along the channels of what is written; of their gradients, along those of y.
-Blocks are 16 where vectors have 64 bytes, else 8.
+A pack (`plan/contraction_pack.py`) is along the channels that are summed. Of weights
+the innermost block is along the channels of what is written; of their gradients, along those of y. Blocks are
+16 where vectors have 64 bytes, else 8.
 """
 
 from __future__ import annotations
@@ -20,16 +24,16 @@ _LETTERS = "abcdefghijkl"
 
 
 def preferred_formats(
-    relation: Relation, descs: dict[str, MemoryDesc], written: str, block: int
+    relation: Relation, descs: dict[str, MemoryDesc], written: str, block: int, pack: int = 1
 ) -> dict[str, MemoryDesc]:
     """The descriptors of x, w and y in the formats that suit a kernel which writes one of them."""
     return {
         name: MemoryDesc(md.dims, md.data_type, tag)
-        for (name, md), tag in zip(descs.items(), _tags(relation, written, block), strict=True)
+        for (name, md), tag in zip(descs.items(), _tags(relation, written, block, pack), strict=True)
     }
 
 
-def _tags(relation: Relation, written: str, block: int) -> tuple[str, str, str]:
+def _tags(relation: Relation, written: str, block: int, pack: int) -> tuple[str, str, str]:
     spatial = len(relation.dims)
     plain = _LETTERS[: 2 + spatial]
     blocked, last = f"aB{plain[2:]}{block}b", f"a{plain[2:]}b"
@@ -37,10 +41,11 @@ def _tags(relation: Relation, written: str, block: int) -> tuple[str, str, str]:
         return blocked, f"A{_LETTERS[1 : 3 + spatial]}{block}a", blocked
     channels = relation.window_channels, relation.point_channels
     if relation.groups > 1 and any(n % block for n in channels):
-        return last, _weights_last(relation, written), last
+        return last, _weights_last(relation, written, block, pack), last
     if relation.groups == 1 and channels[0] < block and written == "y":
-        return plain, _first_weights(relation, block), blocked
-    return blocked, _blocked_weights(relation, written, block), blocked
+        first = plain if pack == 1 else f"aB{plain[2:]}{pack}b"
+        return first, _first_weights(relation, block, pack), blocked
+    return blocked, _blocked_weights(relation, written, block, pack), blocked
 
 
 def _names(relation: Relation) -> tuple[str, str, str, str]:
@@ -51,19 +56,27 @@ def _names(relation: Relation) -> tuple[str, str, str, str]:
     return (group, first, second, taps) if relation.is_point_first else (group, second, first, taps)
 
 
-def _blocked_weights(relation: Relation, written: str, block: int) -> str:
+def _blocked_weights(relation: Relation, written: str, block: int, pack: int) -> str:
     group, j, i, taps = _names(relation)
     # The order of the outer dims is that of the letters.
     outer = "".join(sorted((j, i)))
-    inner = f"{block}{j}{block}{i}" if written == "x" else f"{block}{i}{block}{j}"
+    summed, result = (j, i) if written == "x" else (i, j)
+    inner = f"{block}{summed}{block}{result}"
+    if pack > 1:
+        inner = f"{block // pack}{summed}{block}{result}{pack}{summed}"
     return f"{group}{outer.upper()}{taps}{inner}"
 
 
-def _first_weights(relation: Relation, block: int) -> str:
+def _first_weights(relation: Relation, block: int, pack: int) -> str:
     group, j, i, taps = _names(relation)
+    if pack > 1:
+        return f"{group}{''.join(sorted((j, i))).upper()}{taps}{block}{j}{pack}{i}"
     return f"{group}{j.upper()}{taps}{i}{block}{j}"
 
 
-def _weights_last(relation: Relation, written: str) -> str:
+def _weights_last(relation: Relation, written: str, block: int, pack: int) -> str:
     group, j, i, taps = _names(relation)
-    return f"{group}{taps}{j}{i}" if written == "x" else f"{group}{taps}{i}{j}"
+    summed, result = (j, i) if written == "x" else (i, j)
+    if pack > 1:
+        return f"{group}{result.upper()}{taps}{summed.upper()}{block}{result}{pack}{summed}"
+    return f"{group}{taps}{summed}{result}"

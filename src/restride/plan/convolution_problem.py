@@ -63,7 +63,7 @@ class ConvolutionProblem:
 
     `direction`: "forward", "backward_data" or "backward_weights"; `tensors`: source, weights and destination,
     or their gradients. `dilations`: 1 is dense. `block`: the channels of a block of the formats that kernels
-    want. `bias` is the zero descriptor where there is none.
+    want, `pack`: those that they multiply at once. `bias` is the zero descriptor where there is none.
     """
 
     direction: str
@@ -75,6 +75,7 @@ class ConvolutionProblem:
     padding: tuple[int, ...]
     block: int
     attr: Attr = field(default_factory=Attr)
+    pack: int = 1
 
     def structure(self) -> ConvolutionProblem:
         """The problem without the values of its attributes."""
@@ -119,7 +120,8 @@ class ConvolutionProblem:
     def preferred(self) -> dict[str, MemoryDesc]:
         """The descriptors that kernels want, by the same names."""
         written = self.names[_WRITTEN[self.direction]]
-        return preferred_formats(self.relation, self.named, written, self.block)
+        pack = 1 if written == "w" else self.pack
+        return preferred_formats(self.relation, self.named, written, self.block, pack)
 
     def outputs(self) -> dict[int, MemoryDesc]:
         """The gradient of the bias, beside that of the weights."""
@@ -186,6 +188,7 @@ class ConvolutionProblem:
             self.terms,
             self.moved_bytes + self.terms // _TERMS_PER_BYTE,
             self.is_wide,
+            self.pack,
         )
         return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
 

@@ -55,7 +55,8 @@ class InnerProductProblem:
     """What to multiply: equal problems share an executable.
 
     `tensors`: source, weights and destination, or their gradients, as `direction` says. `block`: the outputs
-    of a block that kernels want. `bias` is the zero descriptor where there is none.
+    of a block that kernels want, `pack`: the inputs that they multiply at once. `bias` is the zero descriptor
+    where there is none.
     """
 
     direction: str
@@ -63,6 +64,7 @@ class InnerProductProblem:
     bias: MemoryDesc
     block: int
     attr: Attr = field(default_factory=Attr)
+    pack: int = 1
 
     def structure(self) -> InnerProductProblem:
         """The problem without the values of its attributes."""
@@ -97,12 +99,18 @@ class InnerProductProblem:
         return is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
 
     def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want: forward, outputs in blocks; else all of them row-major."""
+        """The descriptors that kernels want: forward, outputs in blocks; else all of them row-major.
+
+        Channels come last where several are multiplied at once.
+        """
         source, weights, result = self.tensors
-        letters = _LETTERS[: source.ndims]
+        letters = plain = _LETTERS[: source.ndims]
         tag = f"A{letters[1:]}{self.block}a" if self.direction == "forward" else letters
+        if self.direction == "forward" and self.pack > 1:
+            plain = f"a{letters[2:]}b"
+            tag = f"A{letters[2:]}B{self.block}a{self.pack}b"
         return {
-            "src": MemoryDesc(source.dims, source.data_type),
+            "src": MemoryDesc(source.dims, source.data_type, plain),
             "weights": MemoryDesc(weights.dims, weights.data_type, tag),
             "dst": MemoryDesc(result.dims, result.data_type),
         }
@@ -145,6 +153,7 @@ class InnerProductProblem:
             self.terms,
             self.moved_bytes + self.terms // _TERMS_PER_BYTE,
             self.is_wide,
+            self.pack,
         )
         return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
 

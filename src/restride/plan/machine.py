@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+from ..dtypes import DataType
+
 # What code takes for a cache line, in bytes, on every machine: streaming stores write so much at once, and
 # need it aligned; memory that is allocated begins at such a line.
 LINE = 64
@@ -31,6 +33,9 @@ class Machine:
 
     Systems seldom tell how many ways a cache has. Of the first what counts is the size of a way, which is a
     page nearly everywhere; most second ones have 8 to 20, and the rules that ask are rough anyway.
+
+    `adds_pairs`: an instruction multiplies 16-bit integers and adds neighbours. `dots`: the types of factors
+    of which another one multiplies what 32 bits hold, and adds it all to a sum of 32 bits.
     """
 
     vector_bytes: int = 16
@@ -42,6 +47,8 @@ class Machine:
     l1: int = 32 << 10
     l1_ways: int = 8
     l2_ways: int = 16
+    adds_pairs: bool = False
+    dots: tuple[tuple[DataType, DataType], ...] = ()
 
     @property
     def first_cache(self) -> Cache:

@@ -33,7 +33,8 @@ _TERMS_PER_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class MatmulProblem:
-    """What to multiply: equal problems share an executable. `block`: columns of a block that kernels want.
+    """What to multiply: equal problems share an executable. `block`: columns of a block that kernels want,
+    `pack`: the rows of weights that they multiply at once.
 
     `bias` is the zero descriptor where there is none; else it has the rank of `dst`, and 1 where it is
     repeated.
@@ -45,6 +46,7 @@ class MatmulProblem:
     dst: MemoryDesc
     block: int
     attr: Attr = field(default_factory=Attr)
+    pack: int = 1
 
     def structure(self) -> MatmulProblem:
         """The problem without the values of its attributes."""
@@ -76,6 +78,8 @@ class MatmulProblem:
         batch = _LETTERS[: self.dst.ndims - 2]
         k, n = tuple(_LETTERS[self.dst.ndims - 2 : self.dst.ndims])
         tag = f"{batch}{n.upper()}{k}{self.block}{n}"
+        if self.pack > 1:
+            tag = f"{batch}{n.upper()}{k.upper()}{self.block}{n}{self.pack}{k}"
         return {
             "src": MemoryDesc(self.src.dims, self.src.data_type),
             "weights": MemoryDesc(self.weights.dims, self.weights.data_type, tag),
@@ -110,6 +114,7 @@ class MatmulProblem:
             self.terms,
             self.moved_bytes + self.terms // _TERMS_PER_BYTE,
             self.is_wide,
+            self.pack,
         ).program()
 
 

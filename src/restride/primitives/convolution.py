@@ -14,7 +14,14 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.convolution_problem import ConvolutionProblem
-from .convolution_shapes import check_shapes, check_types, check_weight_scales, kernel_block, parse_spatial
+from .convolution_shapes import (
+    check_shapes,
+    check_types,
+    check_weight_scales,
+    kernel_block,
+    kernel_pack,
+    parse_spatial,
+)
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -108,6 +115,7 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
             tuple(each + 1 for each in spatial.dilates),
             spatial.padding_l,
             kernel_block(),
+            pack=_kernel_pack(self._direction, source, weights, result),
         )
         wanted = problem.preferred()
         tensors = chosen_tensors(problem.tensors, [wanted[name] for name in problem.names])
@@ -146,6 +154,11 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
 
     def _how(self) -> str:
         return f"alg:{self.get_kind()}_direct"
+
+
+def _kernel_pack(direction: str, source: MemoryDesc, weights: MemoryDesc, result: MemoryDesc) -> int:
+    first = result if direction == "backward_data" else source
+    return kernel_pack(first.data_type, weights.data_type)
 
 
 # --- directions ---------------------------------------------------------------------------------------------

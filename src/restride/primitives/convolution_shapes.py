@@ -11,6 +11,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
+from ..plan.contraction_pack import packed_count
 from ..targets.isa import host_isa
 from .forms import CallArguments
 from .products import Refuse, refuse_dims
@@ -173,6 +174,13 @@ def check_no_zero_points(what: str, attr: Attr) -> None:
         why="sums of products take source and weights as they are",
         hint="reorder them to values without a zero point first",
     )
+
+
+def kernel_pack(first: DataType, second: DataType) -> int:
+    """How many products of two types kernels of this machine add at once: see `plan/contraction_pack.py`."""
+    count = packed_count(first, second)
+    # Bytes need an instruction for pairs at least, as every x86-64 has it.
+    return count if count < 4 or host_isa().triple.startswith("x86_64") else 1
 
 
 def kernel_block() -> int:

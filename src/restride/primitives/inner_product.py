@@ -13,7 +13,7 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.inner_product_problem import NAMES, InnerProductProblem
-from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block
+from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block, kernel_pack
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -44,7 +44,10 @@ class InnerProductPrimitiveDesc(ProductPrimitiveDesc):
         _check_shapes(what, named, bias)
         check_types(what, self._direction, named, bias)
         source, weights, result = named.values()
-        problem = InnerProductProblem(self._direction, (source, weights, result), bias, kernel_block())
+        pack = kernel_pack(source.data_type, weights.data_type) if self._direction == "forward" else 1
+        problem = InnerProductProblem(
+            self._direction, (source, weights, result), bias, kernel_block(), pack=pack
+        )
         wanted = problem.preferred()
         tensors = chosen_tensors(problem.tensors, [wanted[name] for name in NAMES])
         problem = replace(problem, tensors=tensors)

@@ -9,7 +9,7 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.matmul_problem import MatmulProblem
-from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block
+from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block, kernel_pack
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import check_attributes, check_written
@@ -42,9 +42,11 @@ class MatmulPrimitiveDesc(ProductPrimitiveDesc):
         _check_shapes(what, named, bias)
         check_types(what, self._direction, named, bias)
         src, weights, dst = named.values()
-        wanted = MatmulProblem(src, weights, bias, dst, kernel_block()).preferred()
+        pack = kernel_pack(src.data_type, weights.data_type)
+        problem = MatmulProblem(src, weights, bias, dst, kernel_block(), pack=pack)
+        wanted = problem.preferred()
         tensors = chosen_tensors((src, weights, dst), [wanted[name] for name in named])
-        problem = MatmulProblem(tensors[0], tensors[1], bias, tensors[2], kernel_block())
+        problem = replace(problem, src=tensors[0], weights=tensors[1], dst=tensors[2])
         problem = replace(problem, attr=_checked_attr(what, arguments.attr, problem))
         check_written(what, "dst", problem.dst)
         return problem, self._by_argument(tensors, bias)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..dtypes import DataType
 from ..loading import load_whole
 from ..plan.machine import LINE, Machine
 from ..plan.nest import LoopNest
@@ -84,6 +85,15 @@ class LoweredNest:
         return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"
 
 
+# Instructions that multiply all of 32 bits and add the products to a sum, by LLVM's features: vpdpbusd and
+# vdpbf16ps.
+_DOTS = (
+    ("avx512vnni", (DataType.u8, DataType.s8)),
+    ("avxvnni", (DataType.u8, DataType.s8)),
+    ("avx512bf16", (DataType.bf16, DataType.bf16)),
+)
+
+
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
     """The facts that a schedule depends on."""
     is_wide = isa.name == "avx512"
@@ -94,6 +104,8 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
         l3=caches.l3,
         # Streaming stores are of a whole line of ours, however short the system says its lines are.
         line=max(caches.line, LINE),
+        adds_pairs=isa.triple.startswith("x86_64"),
+        dots=tuple(types for feature, types in _DOTS if isa.has(feature)),
     )
 
 

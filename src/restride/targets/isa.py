@@ -18,7 +18,7 @@ import os
 import platform
 import struct
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from restride import settings
@@ -27,9 +27,15 @@ from restride.targets.llvm import llvm
 
 _PREFER_FULL_VECTORS = "-prefer-256-bit"
 
-# By level. Never +avx512bf16: vcvtneps2bf16 flushes subnormals, so that bits would depend on the instruction
-# set (N3). bfcvtn keeps them.
-_EXTRAS = {"avx512": ("avx512vbmi", "avx512vbmi2", "gfni"), "neon": ("bf16",)}
+# By level. Nothing is converted to bf16 by +avx512bf16: vcvtneps2bf16 flushes subnormals, so that bits would
+# depend on the instruction set (N3); it is for sums of products. bfcvtn keeps them.
+_EXTRAS = {
+    "avx512": ("avx512vbmi", "avx512vbmi2", "gfni", "avx512vnni", "avx512bf16"),
+    "avx2": ("avxvnni",),
+    "neon": ("bf16",),
+}
+_ALL_EXTRAS = frozenset(extra for extras in _EXTRAS.values() for extra in extras)
+_NO_EXTRAS = frozenset[str]()
 
 # Where Linux tells what an AArch64 has: an entry of the auxiliary vector, and its bits by LLVM's names.
 _AUXV, _AUXV_ENTRY = "/proc/self/auxv", struct.Struct("@NN")
@@ -43,31 +49,31 @@ _NEEDS = {
 }
 _LADDER = ("generic", "sse41", "avx2", "avx512")
 
-# oneDNN's names, and restride's own -> (level, may the extras be used). A name between two levels is the next
-# lower level.
+# oneDNN's names, and restride's own -> (level, which extras may be used). A name between two levels is the
+# next lower level.
 _CAPS = {
-    "DEFAULT": ("avx512", True),
-    "ALL": ("avx512", True),
-    "GENERIC": ("generic", False),
-    "SSE41": ("sse41", False),
-    "AVX": ("sse41", False),
-    "AVX2": ("avx2", False),
-    "AVX2_VNNI": ("avx2", False),
-    "AVX2_VNNI_2": ("avx2", False),
-    "AVX512_CORE": ("avx512", False),
-    "AVX512_CORE_VNNI": ("avx512", False),
-    "AVX512_CORE_BF16": ("avx512", False),
-    "AVX512_CORE_FP16": ("avx512", True),
-    "AVX512_CORE_AMX": ("avx512", True),
-    "AVX512_CORE_AMX_FP16": ("avx512", True),
-    "AVX10_1_512": ("avx512", True),
-    "AVX10_1_512_AMX": ("avx512", True),
-    "AVX10_1_512_AMX_FP16": ("avx512", True),
-    "AVX10_2_512": ("avx512", True),
-    "AVX10_2_512_AMX_2": ("avx512", True),
+    "DEFAULT": ("avx512", _ALL_EXTRAS),
+    "ALL": ("avx512", _ALL_EXTRAS),
+    "GENERIC": ("generic", _NO_EXTRAS),
+    "SSE41": ("sse41", _NO_EXTRAS),
+    "AVX": ("sse41", _NO_EXTRAS),
+    "AVX2": ("avx2", _NO_EXTRAS),
+    "AVX2_VNNI": ("avx2", frozenset({"avxvnni"})),
+    "AVX2_VNNI_2": ("avx2", frozenset({"avxvnni"})),
+    "AVX512_CORE": ("avx512", _NO_EXTRAS),
+    "AVX512_CORE_VNNI": ("avx512", frozenset({"avx512vnni"})),
+    "AVX512_CORE_BF16": ("avx512", frozenset({"avx512vnni", "avx512bf16"})),
+    "AVX512_CORE_FP16": ("avx512", _ALL_EXTRAS),
+    "AVX512_CORE_AMX": ("avx512", _ALL_EXTRAS),
+    "AVX512_CORE_AMX_FP16": ("avx512", _ALL_EXTRAS),
+    "AVX10_1_512": ("avx512", _ALL_EXTRAS),
+    "AVX10_1_512_AMX": ("avx512", _ALL_EXTRAS),
+    "AVX10_1_512_AMX_FP16": ("avx512", _ALL_EXTRAS),
+    "AVX10_2_512": ("avx512", _ALL_EXTRAS),
+    "AVX10_2_512_AMX_2": ("avx512", _ALL_EXTRAS),
     # Restride's own levels, as `restride info` names them. Another machine's level caps nothing here.
-    "AVX512": ("avx512", True),
-    "NEON": ("avx512", True),
+    "AVX512": ("avx512", _ALL_EXTRAS),
+    "NEON": ("avx512", _ALL_EXTRAS),
 }
 
 
@@ -127,9 +133,16 @@ def _host_isa(variable: str, text: str) -> Isa:
 
 
 def choose(
-    machine: str, triple: str, features: Mapping[str, bool], level: str = "avx512", extras: bool = True
+    machine: str,
+    triple: str,
+    features: Mapping[str, bool],
+    level: str = "avx512",
+    extras: Collection[str] = _ALL_EXTRAS,
 ) -> Isa:
-    """Return the best level, at most `level`, for a machine of this name, LLVM triple and feature set."""
+    """Return the best level, at most `level`, for a machine of this name, LLVM triple and feature set.
+
+    `extras`: what code may use beside the level, of what the machine has.
+    """
     machine = machine.lower()
     if machine in ("aarch64", "arm64"):
         return _with_extras(replace(_BASE["neon"], triple=triple), features, extras)
@@ -139,8 +152,8 @@ def choose(
     return _with_extras(replace(_BASE[name], triple=triple), features, extras)
 
 
-def _with_extras(base: Isa, features: Mapping[str, bool], extras: bool) -> Isa:
-    wanted = [f"+{extra}" for extra in _EXTRAS.get(base.name, ()) if extras and features.get(extra)]
+def _with_extras(base: Isa, features: Mapping[str, bool], extras: Collection[str]) -> Isa:
+    wanted = [f"+{e}" for e in _EXTRAS.get(base.name, ()) if e in extras and features.get(e)]
     return replace(base, features=",".join([*filter(None, [base.features]), *wanted]))
 
 
@@ -154,7 +167,7 @@ def _climb(features: Mapping[str, bool], level: str) -> str:
     return best
 
 
-def _parse_cap(variable: str, text: str) -> tuple[str, bool]:
+def _parse_cap(variable: str, text: str) -> tuple[str, frozenset[str]]:
     cap = _CAPS.get(text.strip().upper() or "DEFAULT")
     if cap is None:
         raise InvalidArguments(

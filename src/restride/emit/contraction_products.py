@@ -1,0 +1,191 @@
+"""What a step of a contraction multiplies: elements of a row and of a column, or packs of them.
+
+| factors | how |
+| --- | --- |
+| floats | widened to f32, one fused multiply-add where the instruction set has it |
+| bytes without a pack | widened to 32 bits |
+| a pack, and an instruction for it | `vpdpbusd`: 4 products of u8 and s8; `vdpbf16ps`: 2 products of bf16 |
+| a pack of bytes | even and odd elements as 16 bits, `pmaddwd` of each |
+| a pack of bf16 | even and odd elements as f32, a multiply-add of each |
+
+A pack is 32 bits; of one that is not full only the leading places count.
+"""
+
+from __future__ import annotations
+
+from ..dtypes import DataType
+from ..plan.contraction import FIRST, SECOND, Contraction
+from ..plan.contraction_pack import has_whole_packs
+from ..plan.contraction_schedule import ContractionPlan
+from .builder import Builder, Value, lanes_of, vector
+from .contraction_vectors import load_vector, load_words
+from .convert import to_real
+from .kernel import Style
+
+Factor = tuple[Value, ...]
+"""A vector that is multiplied, or its halves."""
+
+_REAL = "float"
+_PAIRS = {
+    16: "llvm.x86.sse2.pmadd.wd",
+    32: "llvm.x86.avx2.pmadd.wd",
+    64: "llvm.x86.avx512.pmaddw.d.512",
+}
+
+
+def products_of(b: Builder, plan: ContractionPlan, style: Style, *, fused: bool) -> Products:
+    """How a plan multiplies."""
+    if plan.pack is None:
+        return Products(b, plan, style, fused=fused)
+    if plan.contraction.is_integral:
+        return (ByteDots if plan.is_dot else BytePairs)(b, plan, style, fused=fused)
+    return (BfloatDots if plan.is_dot else BfloatHalves)(b, plan, style, fused=fused)
+
+
+class Products:
+    """One element of each factor at a time, widened."""
+
+    def __init__(self, b: Builder, plan: ContractionPlan, style: Style, *, fused: bool) -> None:
+        self.b, self.plan, self.style, self.fused = b, plan, style, fused
+        self.contraction: Contraction = plan.contraction
+        self.types = tuple(self.contraction.accesses[i].tensor.data_type for i in (FIRST, SECOND))
+
+    def row(self, pointer: Value, count: int) -> Factor:
+        """An element of the rows' factor, or `count` of them, in every lane."""
+        one = self._widened(load_vector(self.b, self.types[FIRST], pointer, 1, 1), FIRST)
+        return (self.b.shuffle(one, one, (0,) * self.plan.lanes),)
+
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+        """A vector of columns, or `count` elements of each; lanes that are no columns are zero."""
+        bits = load_vector(self.b, self.types[access], pointer, self.plan.lanes, valid)
+        return (self._widened(bits, access),)
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """A sum with the products."""
+        return self._one_added(row[0], column[0], total)
+
+    def _one_added(self, a: Value, b: Value, total: Value) -> Value:
+        if self.contraction.is_integral:
+            return self.b.op("add", total, self.b.op("mul", a, b))
+        if self.fused:
+            return self.b.intrinsic("fma", a, b, total)
+        return self.b.op("fadd", total, self.b.op("fmul", a, b))
+
+    def _widened(self, bits: Value, access: int) -> Value:
+        """Elements as they are multiplied: reals, or integers of 32 bits."""
+        data_type = self.types[access]
+        if self.contraction.is_integral:
+            return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
+        return to_real(self.b, bits, data_type, _REAL, self.style.can)
+
+
+class _Packs(Products):
+    """Packs as words of 32 bits."""
+
+    def row(self, pointer: Value, count: int) -> Factor:
+        """A pack of the rows' factor in every lane; places from `count` on are zero."""
+        b, lanes = self.b, self.plan.lanes
+        assert self.plan.pack is not None
+        bits, whole = self.types[FIRST].bits, self.plan.pack.count
+        if count == whole or has_whole_packs(self.contraction.accesses[FIRST].tensor, whole):
+            word = b.value("i32", f"load i32, {pointer}, align {bits // 8}")
+            found = b.broadcast(word, lanes)
+            return self._split(self._leading(found, count * bits), FIRST)
+        return self._split(b.broadcast(self._pieces(pointer, count * bits), lanes), FIRST)
+
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+        """A pack of each column."""
+        bits = self.types[access].bits
+        words = load_words(self.b, pointer, self.plan.lanes, valid, bits // 8)
+        # Zeros in the row are enough for integers: of floats there may be no number.
+        leading = words if self.contraction.is_integral else self._leading(words, count * bits)
+        return self._split(leading, access)
+
+    def _leading(self, words: Value, bits: int) -> Value:
+        """The leading bits of each word, zeros behind them."""
+        if bits == 32:
+            return words
+        return self.b.op("and", words, self.b.splat("i32", lanes_of(words), str((1 << bits) - 1)))
+
+    def _pieces(self, pointer: Value, bits: int) -> Value:
+        """A word of its leading 8, 16 or 24 bits; nothing behind them is read."""
+        b, found, at = self.b, None, 0
+        for size in (16, 8):
+            if not bits & size:
+                continue
+            piece = b.value(f"i{size}", f"load i{size}, {b.advance(pointer, at // 8)}, align 1")
+            word = b.value("i32", f"zext {piece} to i32")
+            word = b.op("shl", word, Value("i32", str(at))) if at else word
+            found = word if found is None else b.op("or", found, word)
+            at += size
+        assert found is not None
+        return found
+
+    def _split(self, words: Value, access: int) -> Factor:
+        return (words,)
+
+    def _dot(self, name: str, total: Value, a: Value, b: Value) -> Value:
+        """Call an instruction that multiplies packs and adds them to sums."""
+        full = f"{name}.{lanes_of(total) * 32}"
+        types = f"{total.type}, {a.type}, {b.type}"
+        return self.b.call(total.type, full, f"{total}, {a}, {b}", types)
+
+
+class ByteDots(_Packs):
+    """`vpdpbusd`: its sums wrap, and never have to: so many products fit 32 bits."""
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with four products each."""
+        first, second = (row[0], column[0]) if self.types[FIRST] is DataType.u8 else (column[0], row[0])
+        return self._dot("llvm.x86.avx512.vpdpbusd", total, first, second)
+
+
+class BytePairs(_Packs):
+    """Even and odd bytes as 16 bits."""
+
+    def _split(self, words: Value, access: int) -> Factor:
+        b = self.b
+        pairs = _halves(b, words, "i16")
+        lanes, eight = lanes_of(pairs), b.splat("i16", lanes_of(pairs), "8")
+        if self.types[access] is DataType.u8:
+            return b.op("and", pairs, b.splat("i16", lanes, "255")), b.op("lshr", pairs, eight)
+        return b.op("ashr", b.op("shl", pairs, eight), eight), b.op("ashr", pairs, eight)
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with the products of even elements, then of odd ones."""
+        name = _PAIRS[lanes_of(total) * 4]
+        for a, b in zip(row, column, strict=True):
+            pair = self.b.call(total.type, name, f"{a}, {b}", f"{a.type}, {b.type}")
+            total = self.b.op("add", total, pair)
+        return total
+
+
+class BfloatDots(_Packs):
+    """`vdpbf16ps`: two multiply-adds, in which numbers below the normal ones count as zero."""
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with two products each."""
+        first, second = (_halves(self.b, each[0], "bfloat") for each in (row, column))
+        return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+
+
+def _halves(b: Builder, words: Value, element: str) -> Value:
+    """The same bits in lanes of 16."""
+    kind = vector(element, 2 * lanes_of(words))
+    return b.value(kind, f"bitcast {words} to {kind}")
+
+
+class BfloatHalves(_Packs):
+    """Even and odd elements as f32: their bits, and zeros behind them."""
+
+    def _split(self, words: Value, access: int) -> Factor:
+        b, lanes = self.b, lanes_of(words)
+        even = b.op("shl", words, b.splat("i32", lanes, "16"))
+        odd = b.op("and", words, b.splat("i32", lanes, str(0xFFFF0000 - (1 << 32))))
+        return b.bitcast(even, _REAL), b.bitcast(odd, _REAL)
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with the products of even elements, then of odd ones."""
+        for a, b in zip(row, column, strict=True):
+            total = self._one_added(a, b, total)
+        return total

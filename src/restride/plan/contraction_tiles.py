@@ -1,0 +1,93 @@
+"""Tiles of a contraction: how many rows and columns are held in registers, and what windows leave out.
+
+Each step of the summed loops loads a vector for every vector of columns, broadcasts an element for every
+row, and multiplies each with each. So a tile wants to be large, and nearly square in what it loads; what is
+left of rows and columns wants to be small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .contraction import Contraction, ContractionLoop, Limit
+from .machine import Machine
+
+# A multiply-add takes so long, in multiply-adds that do not wait for each other.
+_LATENCY = 4
+
+Rows = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowTile:
+    """A kind of tile: how many rows; and where a window leaves rows out, the rows [low, high) of each tap."""
+
+    rows: int
+    taps: tuple[Rows, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """What a step takes beside the sums: registers for each vector, for a row, and for numbers that stay.
+
+    `operations`: how many times each sum is added to.
+    """
+
+    vector: int = 1
+    row: int = 1
+    fixed: int = 0
+    operations: int = 1
+
+
+ONE_OPERATION = StepCost()
+"""One instruction multiplies and adds, or there are two in a row."""
+IN_HALVES = StepCost(vector=2, row=2, fixed=1, operations=2)
+"""Both factors are split into halves, which are multiplied one after the other."""
+
+
+def best_tile(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: int) -> tuple[int, int]:
+    """The rows and vectors of a tile, by the time that all tiles take; vectors are multiples of `whole`."""
+    wide = machine.vector_bytes >= 64
+    candidates: list[tuple[float, int, int]] = []
+    for count in range(whole, min(max(vectors, whole), machine.registers // 2) + whole, whole):
+        most = (machine.registers - cost.row - cost.fixed - cost.vector * count) // count
+        for tile in range(1, min(max(most, 1), rows) + 1):
+            tiles = -(-rows // tile)
+            even = -(-rows // tiles)
+            sums = even * count * cost.operations
+            work = max(sums / (1 if wide else 2), (even + count) / (1 if wide else 2), _LATENCY)
+            candidates.append((work * tiles * -(-vectors // count), -even * count, count))
+    _, area, count = min(candidates)
+    return -area // count, count
+
+
+def row_tiles(
+    contraction: Contraction, row: ContractionLoop, rows: int
+) -> tuple[tuple[RowTile, ...], tuple[int, ...], tuple[int, ...], str]:
+    """The kinds of tiles, the kind of each, where each begins, and the axis that their taps count."""
+    limit = next((limit for limit in contraction.limits if limit.coefficient(row.axis)), None)
+    tap = None if limit is None else tap_of(contraction, limit, row)
+    found: list[RowTile] = []
+    starts = tuple(range(0, row.extent, rows))
+    for start in starts:
+        count = min(rows, row.extent - start)
+        taps = () if limit is None or tap is None else tuple(_taps(limit, row, tap, start, count))
+        found.append(RowTile(count, () if all(each == (0, count) for each in taps) else taps))
+    kinds = tuple(dict.fromkeys(found))
+    return kinds, tuple(map(kinds.index, found)), starts, tap.axis if tap is not None else ""
+
+
+def _taps(limit: Limit, row: ContractionLoop, tap: ContractionLoop, start: int, count: int) -> Iterator[Rows]:
+    """Of each tap, the rows of a tile whose index is inside."""
+    for position in range(tap.size):
+        at = limit.constant + limit.coefficient(tap.axis) * position
+        inside = [i for i in range(count) if 0 <= at + limit.coefficient(row.axis) * (start + i) < limit.size]
+        yield (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+
+def tap_of(contraction: Contraction, limit: Limit, row: ContractionLoop) -> ContractionLoop | None:
+    """The summed loop that a limit counts beside a row; None where it is not one alone."""
+    others = [name for name, _ in limit.terms if name != row.axis]
+    taps = [loop for loop in contraction.summed if loop.axis in others]
+    return taps[0] if len(others) == len(taps) == 1 else None
