@@ -79,6 +79,10 @@ class Algorithm(enum.StrEnum):
     reduction_norm_lp_power_p_sum = "reduction_norm_lp_power_p_sum"
     softmax_accurate = "softmax_accurate"
     softmax_log = "softmax_log"
+    vanilla_rnn = "vanilla_rnn"
+    vanilla_lstm = "vanilla_lstm"
+    vanilla_gru = "vanilla_gru"
+    lbr_gru = "lbr_gru"
 
 
 class ScratchpadMode(enum.StrEnum):

@@ -7,26 +7,32 @@
 
     head      launches, the most words that one launch reads, the number of the first scalar among `words`
     launch    entry, whole, parts, src, dst, operands, scalars, first scalar, then `operands` places
-    place     buffer, bytes behind it       buffer 0 is src, 1 dst, 2 + n word n; -1 scratch
+    place     buffer, bytes behind it, bytes a turn     buffer 0 is src, 1 dst, 2 + n word n; -1 scratch
+    repeat    0, turns, launches            so many of the launches behind it run in turn, `turns` times
 
 A launch of one part calls `whole`, others are regions of the pool. A launch begins when the one before it has
-ended.
+ended. A repeat is no launch, and has none of its kind inside.
 """
 
 from __future__ import annotations
 
 HEAD_WORDS = 3
-LAUNCH_WORDS = 10
-"""Words of a launch before its operands: src and dst are places, two words each."""
+LAUNCH_WORDS = 12
+"""Words of a launch before its operands: src and dst are places, three words each."""
 
 LAUNCHES = "restride_launches"
 
 _IR = """
-define internal i64 @place(ptr %at, ptr %src, ptr %dst, ptr %words, ptr %scratch) alwaysinline {
+define internal i64 @place(
+    ptr %at, i64 %turn, ptr %src, ptr %dst, ptr %words, ptr %scratch
+) alwaysinline {
 entry:
   %buffer = load i64, ptr %at, align 8
   %offset_at = getelementptr inbounds i64, ptr %at, i64 1
   %offset = load i64, ptr %offset_at, align 8
+  %stride_at = getelementptr inbounds i64, ptr %at, i64 2
+  %stride = load i64, ptr %stride_at, align 8
+  %moved = mul i64 %turn, %stride
   switch i64 %buffer, label %word [ i64 0, label %first i64 1, label %second i64 -1, label %own ]
 first:
   %a = ptrtoint ptr %src to i64
@@ -44,7 +50,8 @@ word:
   br label %leave
 leave:
   %base = phi i64 [ %a, %first ], [ %b, %second ], [ %c, %own ], [ %d, %word ]
-  %sum = add i64 %base, %offset
+  %first_turn = add i64 %base, %offset
+  %sum = add i64 %first_turn, %moved
   ret i64 %sum
 }
 
@@ -59,29 +66,44 @@ entry:
   %begin = getelementptr inbounds i64, ptr %list, i64 3
   br label %look
 look:
-  %i = phi i64 [ 0, %entry ], [ %next_i, %done ]
-  %at = phi ptr [ %begin, %entry ], [ %place_at, %done ]
+  %i = phi i64 [ 0, %entry ], [ %i, %repeat ], [ %after_i, %done ]
+  %at = phi ptr [ %begin, %entry ], [ %body_at, %repeat ], [ %after_at, %done ]
+  %turn = phi i64 [ 0, %entry ], [ 0, %repeat ], [ %after_turn, %done ]
+  %turns = phi i64 [ 0, %entry ], [ %new_turns, %repeat ], [ %turns, %done ]
+  %body = phi ptr [ %begin, %entry ], [ %body_at, %repeat ], [ %body, %done ]
+  %size = phi i64 [ 0, %entry ], [ %new_size, %repeat ], [ %size, %done ]
+  %left = phi i64 [ 0, %entry ], [ %new_size, %repeat ], [ %after_left, %done ]
   %more = icmp ult i64 %i, %count
-  br i1 %more, label %begin_launch, label %leave
+  br i1 %more, label %kind, label %leave
+kind:
+  %entry_fn = load ptr, ptr %at, align 8
+  %is_repeat = icmp eq ptr %entry_fn, null
+  br i1 %is_repeat, label %repeat, label %begin_launch
+repeat:
+  %turns_at = getelementptr inbounds i64, ptr %at, i64 1
+  %new_turns = load i64, ptr %turns_at, align 8
+  %size_at = getelementptr inbounds i64, ptr %at, i64 2
+  %new_size = load i64, ptr %size_at, align 8
+  %body_at = getelementptr inbounds i64, ptr %at, i64 3
+  br label %look
 begin_launch:
   %whole_at = getelementptr inbounds i64, ptr %at, i64 1
   %parts_at = getelementptr inbounds i64, ptr %at, i64 2
   %src_at = getelementptr inbounds i64, ptr %at, i64 3
-  %dst_at = getelementptr inbounds i64, ptr %at, i64 5
-  %operands_at = getelementptr inbounds i64, ptr %at, i64 7
-  %count_at = getelementptr inbounds i64, ptr %at, i64 8
-  %first_at = getelementptr inbounds i64, ptr %at, i64 9
-  %entry_fn = load ptr, ptr %at, align 8
+  %dst_at = getelementptr inbounds i64, ptr %at, i64 6
+  %operands_at = getelementptr inbounds i64, ptr %at, i64 9
+  %count_at = getelementptr inbounds i64, ptr %at, i64 10
+  %first_at = getelementptr inbounds i64, ptr %at, i64 11
   %whole_fn = load ptr, ptr %whole_at, align 8
   %parts = load i64, ptr %parts_at, align 8
-  %src_i = call i64 @place(ptr %src_at, ptr %src, ptr %dst, ptr %words, ptr %scratch)
-  %dst_i = call i64 @place(ptr %dst_at, ptr %src, ptr %dst, ptr %words, ptr %scratch)
+  %src_i = call i64 @place(ptr %src_at, i64 %turn, ptr %src, ptr %dst, ptr %words, ptr %scratch)
+  %dst_i = call i64 @place(ptr %dst_at, i64 %turn, ptr %src, ptr %dst, ptr %words, ptr %scratch)
   %src_p = inttoptr i64 %src_i to ptr
   %dst_p = inttoptr i64 %dst_i to ptr
   %operands = load i64, ptr %operands_at, align 8
   %scalar_count = load i64, ptr %count_at, align 8
   %first_scalar = load i64, ptr %first_at, align 8
-  %places = getelementptr inbounds i64, ptr %at, i64 10
+  %places = getelementptr inbounds i64, ptr %at, i64 12
   br label %operand
 operand:
   %k = phi i64 [ 0, %begin_launch ], [ %next_k, %put ]
@@ -89,11 +111,11 @@ operand:
   %has_operand = icmp ult i64 %k, %operands
   br i1 %has_operand, label %put, label %scalars_begin
 put:
-  %address = call i64 @place(ptr %place_at, ptr %src, ptr %dst, ptr %words, ptr %scratch)
+  %address = call i64 @place(ptr %place_at, i64 %turn, ptr %src, ptr %dst, ptr %words, ptr %scratch)
   %param = getelementptr inbounds i64, ptr %params, i64 %k
   store i64 %address, ptr %param, align 8
   %next_k = add i64 %k, 1
-  %next_place = getelementptr inbounds i64, ptr %place_at, i64 2
+  %next_place = getelementptr inbounds i64, ptr %place_at, i64 3
   br label %operand
 scalars_begin:
   %from_number = add i64 %scalars, %first_scalar
@@ -121,7 +143,19 @@ region:
   call void %run(ptr %pool, ptr %entry_fn, ptr %src_p, ptr %dst_p, ptr %params, i64 %parts, i64 0, i64 %parts)
   br label %done
 done:
+  ; The last launch of a turn goes back to the first one, unless this is the last turn.
   %next_i = add i64 %i, 1
+  %next_left = sub i64 %left, 1
+  %next_turn = add i64 %turn, 1
+  %ends_turn = icmp eq i64 %next_left, 0
+  %has_turn = icmp ult i64 %next_turn, %turns
+  %goes_back = and i1 %ends_turn, %has_turn
+  %first_i = sub i64 %next_i, %size
+  %after_i = select i1 %goes_back, i64 %first_i, i64 %next_i
+  %after_at = select i1 %goes_back, ptr %body, ptr %place_at
+  %after_left = select i1 %goes_back, i64 %size, i64 %next_left
+  %kept_turn = select i1 %ends_turn, i64 0, i64 %turn
+  %after_turn = select i1 %goes_back, i64 %next_turn, i64 %kept_turn
   br label %look
 leave:
   ret void

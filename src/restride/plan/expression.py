@@ -255,6 +255,38 @@ def _exp_down(x: Term[V]) -> Term[V]:
     return (x < _LEAST_EXPONENT).where(0.0, made)
 
 
+# (tanh(x) / x - 1) / x**2 by powers of x**2, for |x| < 0.55; to 2**-29.8 of tanh(x).
+_TANH = tuple(
+    map(
+        float.fromhex,
+        ("-0x1.55554ap-2", "0x1.110d26p-3", "-0x1.b9287ap-5", "0x1.593d08p-6", "-0x1.9b3046p-8"),
+    )
+)
+_SMALL_TANH = 0.55
+
+
+def _size(x: Term[V]) -> Term[V]:
+    return (x < 0.0).where(0.0 - x, x)
+
+
+def _logistic_single(x: Term[V]) -> Term[V]:
+    """1 / (1 + e**-x) as f32, to its last two places."""
+    power = _exp_down(0.0 - _size(x))
+    above = 1.0 / (power + 1.0)
+    return (x < 0.0).where(power * above, above)
+
+
+def _tanh_single(x: Term[V]) -> Term[V]:
+    """tanh(x) as f32, to its last two places."""
+    size, square = _size(x), x * x
+    power = _exp_down(size * -2.0)
+    large = (1.0 - power) / (power + 1.0)
+    series = square * _TANH[4] + _TANH[3]
+    for factor in (_TANH[2], _TANH[1], _TANH[0]):
+        series = series * square + factor
+    return (size < _SMALL_TANH).where(x + x * square * series, (x < 0.0).where(0.0 - large, large))
+
+
 OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "add": (2, lambda a, b: a + b),
     "sub": (2, lambda a, b: a - b),
@@ -269,6 +301,8 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "eq": (2, _equal),
     "ne": (2, _unequal),
     "exp_down": (1, _exp_down),
+    "logistic_single": (1, _logistic_single),
+    "tanh_single": (1, _tanh_single),
     "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
 }
 """Operations by name: how many arguments, and the meaning.

@@ -5,10 +5,11 @@ A program says: *these arguments, this memory of its own, these steps one after 
     program   := slot* temporary* step*
     slot      := arg [written]             an argument of an execution, by its number
     temporary := bytes                     memory that lives as long as a run
-    step      := nest | sums | tree
+    step      := nest | sums | tree | repeat
     nest      := loops src dst operand* scalar*
     sums      := reduction src (place factor)*
     tree      := loop-tree place* scalar*          a place for each of its tensors
+    repeat    := turns tree* stride*               trees in turn, again and again; places move by strides
     place     := slot | temporary, and how many bytes behind element offset 0
 
 Slot 0 is what is read first and slot 1 what is written; then come operands and further sources, then further
@@ -19,7 +20,7 @@ outputs. Scalars are no part of a program, only how many there are: an execution
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -156,7 +157,47 @@ class TreeStep:
         return f"{places}{scalars}\n{_indented(str(self.tree))}"
 
 
-Step = NestStep | SumStep | TreeStep
+@dataclass(frozen=True, slots=True)
+class RepeatStep:
+    """Trees that run in turn, `turns` times: steps of time, each of which needs the one before it.
+
+    `strides`: for each tree and each of its places, how many bytes it moves from one turn to the next.
+    """
+
+    turns: int
+    steps: tuple[TreeStep, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads, in the first turn."""
+        return tuple(place for step in self.steps for place in step.sources)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes, in the first turn."""
+        return tuple(place for step in self.steps for place in step.targets)
+
+    def unrolled(self) -> Iterator[TreeStep]:
+        """All turns, one step after the other."""
+        for turn in range(self.turns):
+            for step, strides in zip(self.steps, self.strides, strict=True):
+                yield replace(step, places=moved_places(step.places, strides, turn))
+
+    def __str__(self) -> str:
+        lines = [f"repeat {self.turns}:"]
+        for step, strides in zip(self.steps, self.strides, strict=True):
+            lines += [f"  moved by {', '.join(map(str, strides))} bytes", _indented(str(step))]
+        return "\n".join(lines)
+
+
+def moved_places(places: Sequence[Place], strides: Sequence[int], turns: int) -> tuple[Place, ...]:
+    """Where places are after some turns of a `RepeatStep`."""
+    pairs = zip(places, strides, strict=True)
+    return tuple(Place(place.buffer, place.offset + turns * stride) for place, stride in pairs)
+
+
+Step = NestStep | SumStep | TreeStep | RepeatStep
 
 
 @dataclass(frozen=True, slots=True)

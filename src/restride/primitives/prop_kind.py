@@ -32,6 +32,7 @@ class PrimitiveKind(enum.StrEnum):
     batch_normalization = "batch_normalization"
     layer_normalization = "layer_normalization"
     group_normalization = "group_normalization"
+    rnn = "rnn"
 
 
 class PropKind(enum.StrEnum):

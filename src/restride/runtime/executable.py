@@ -17,10 +17,30 @@ from typing import TYPE_CHECKING
 from ..loading import load_whole
 from ..plan.machine import LINE
 from ..plan.nest import LoopNest
-from ..plan.program import DST, SRC, NestStep, Place, Program, Step, SumStep, TreeStep, are_independent
+from ..plan.program import (
+    DST,
+    SRC,
+    NestStep,
+    Place,
+    Program,
+    RepeatStep,
+    Step,
+    SumStep,
+    TreeStep,
+    are_independent,
+)
 from ..targets.isa import CacheSizes, Isa
 from .kernel import SHORT_BYTES, is_small
-from .launch import Addresses, FusedSumsLaunch, InterleavedLaunch, Launch, NestLaunch, SumLaunch, TreeLaunch
+from .launch import (
+    Addresses,
+    FusedSumsLaunch,
+    InterleavedLaunch,
+    Launch,
+    NestLaunch,
+    RepeatLaunch,
+    SumLaunch,
+    TreeLaunch,
+)
 from .pool import default_pool
 from .result_pool import allocate
 
@@ -31,6 +51,8 @@ if TYPE_CHECKING:
 
 Call = Callable[[int, int, int], None]
 
+# The launches that a native list may have.
+_NATIVE = NestLaunch | InterleavedLaunch | TreeLaunch | RepeatLaunch
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
 _MOST_SOURCES = 16
 
@@ -58,11 +80,7 @@ class CpuExecutable:
         self.launches: tuple[Launch, ...] = tuple(_launches(self.program, isa, caches))
         self.name, self.why = _named(self.launches, isa)
         self._offsets, self.scratch_bytes = _laid_out(self.program.temporaries)
-        work = sum(
-            each.work_bytes
-            for each in self.launches
-            if isinstance(each, NestLaunch | InterleavedLaunch | TreeLaunch)
-        )
+        work = sum(each.work_bytes for each in self.launches if isinstance(each, _NATIVE))
         self._is_native = work < SHORT_BYTES and all(each.is_native for each in self.launches)
         self._lists: dict[tuple[bool, int], LaunchList] = {}
         self.call: Call = self._call_first
@@ -173,9 +191,7 @@ class CpuExecutable:
         load_whole("restride.runtime.launch_list")
         from .launch_list import LaunchList
 
-        launches = [
-            each for each in self.launches if isinstance(each, NestLaunch | InterleavedLaunch | TreeLaunch)
-        ]
+        launches = [each for each in self.launches if isinstance(each, _NATIVE)]
         return LaunchList(launches, self._offsets, len(self.program.slots), is_aligned)
 
     def _addresses(self, src: int, dst: int, words: int, scratch: int) -> Addresses:
@@ -192,7 +208,7 @@ def _is_shared(launch: Launch) -> bool:
         return launch.lower_unaligned is not None or not is_small(launch.lowered.steps, launch.work_bytes)
     if isinstance(launch, TreeLaunch):
         return not is_small(launch.lowered.steps, launch.work_bytes)
-    return True
+    return not isinstance(launch, RepeatLaunch) or any(map(_is_shared, launch.launches))
 
 
 def _nothing(src: int, dst: int, words: int) -> None:
@@ -239,6 +255,10 @@ def _launches(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Launch
             yield from _tree_launches(step, isa, caches)
             at += 1
             continue
+        if isinstance(step, RepeatStep):
+            yield _repeat_launch(step, isa, caches)
+            at += 1
+            continue
         fused = _fused(step, following, isa, caches)
         yield fused or _launch(step, following, isa, caches)
         at += 2 if fused else 1
@@ -259,6 +279,20 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
     for part in lowered.loops:
         plain = part.without_streams() if isinstance(part, LoweredTree) else None
         yield TreeLaunch(step, part, plain)
+
+
+def _repeat_launch(step: RepeatStep, isa: Isa, caches: CacheSizes) -> RepeatLaunch:
+    """A launch for each outermost loop of each tree, one after the other in every turn."""
+    launches: list[TreeLaunch] = []
+    strides: list[tuple[int, ...]] = []
+    for tree, moved in zip(step.steps, step.strides, strict=True):
+        for launch in _tree_launches(tree, isa, caches):
+            if not isinstance(launch, TreeLaunch):
+                raise ValueError(f"padding would be cleared in every turn of\n{step}")
+            # Places move, to where no cache line may begin.
+            launches.append(TreeLaunch(tree, launch.lower_unaligned or launch.lowered))
+            strides.append(moved)
+    return RepeatLaunch(step.turns, tuple(launches), tuple(strides))
 
 
 def _launch(step: NestStep | SumStep, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:
@@ -357,6 +391,8 @@ def _laid_out(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
 
 
 def _threads(launch: Launch) -> int:
+    if isinstance(launch, RepeatLaunch):
+        return max((_threads(each) for each in launch.launches), default=1)
     if not isinstance(launch, NestLaunch | TreeLaunch) or is_small(launch.lowered.steps, launch.work_bytes):
         return 1
     return min(default_pool().threads, launch.lowered.steps)

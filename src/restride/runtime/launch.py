@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ..plan.machine import LINE
-from ..plan.program import NestStep, Place, SumStep, TreeStep
+from ..plan.program import NestStep, Place, SumStep, TreeStep, moved_places
 from .alloc import Array, address_of
 from .kernel import Kernel, KernelWords, kernel_of, packed_address
 
@@ -228,6 +228,59 @@ class TreeLaunch:
         for place in self.step.targets:
             written |= memory.at(place)
         self.kernel(written).run(0, memory.at(self.dst), params.address)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatLaunch:
+    """Trees that run in turn, again and again. `strides`: how many bytes each place moves for each turn."""
+
+    turns: int
+    launches: tuple[TreeLaunch, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    is_native = True
+
+    @property
+    def kind(self) -> str:
+        """The kinds of kernel of a turn."""
+        return "+".join(dict.fromkeys(each.kind for each in self.launches))
+
+    @property
+    def why(self) -> str:
+        """The reasons for them."""
+        return "; ".join(dict.fromkeys(each.why for each in self.launches))
+
+    @property
+    def turn_bytes(self) -> int:
+        """How many bytes could be moved in the time that one turn takes."""
+        return sum(each.work_bytes for each in self.launches)
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that all turns take."""
+        return self.turns * self.turn_bytes
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.turns} times:", *(f"  {each}" for each in self.launches)])
+
+    def prepare(self) -> None:
+        """Compile."""
+        for launch in self.launches:
+            launch.prepare()
+
+    def part(self, first: int, turns: int) -> RepeatLaunch:
+        """Some of the turns, the first of them number `first`."""
+        moved = tuple(
+            replace(each, step=replace(each.step, places=moved_places(each.places, strides, first)))
+            for each, strides in zip(self.launches, self.strides, strict=True)
+        )
+        return RepeatLaunch(turns, moved, self.strides)
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory, one launch after the other."""
+        for turn in range(self.turns):
+            for launch in self.part(turn, 1).launches:
+                launch.run(memory)
 
 
 @dataclass(slots=True, eq=False)

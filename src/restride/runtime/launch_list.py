@@ -13,11 +13,12 @@ from ..plan.program import DST, SRC, Place
 from ..targets import jit, store
 from ..targets.isa import host_isa
 from .kernel import LOCKED_BYTES, Kernel
-from .launch import InterleavedLaunch, NestLaunch, TreeLaunch
+from .launch import InterleavedLaunch, NestLaunch, RepeatLaunch, TreeLaunch
 from .native import native_call
 from .pool import default_pool
 
-NativeLaunch = NestLaunch | InterleavedLaunch | TreeLaunch
+OneLaunch = NestLaunch | InterleavedLaunch | TreeLaunch
+NativeLaunch = OneLaunch | RepeatLaunch
 _SCRATCH = -1
 
 
@@ -33,14 +34,15 @@ class LaunchList:
     def __init__(
         self, launches: Sequence[NativeLaunch], offsets: Sequence[int], slots: int, is_aligned: bool
     ) -> None:
-        most = max((len(each.places) + _scalars(each)[1] for each in launches), default=0)
-        words = [len(launches), max(most, 1), slots - 2]
+        single = [each for launch in launches for each in _launches(launch)]
+        most = max((len(each.places) + _scalars(each)[1] for each in single), default=0)
+        words = [len(single), max(most, 1), slots - 2]
         for launch in launches:
             words += _launch_words(launch, offsets, is_aligned)
         self._table = (ctypes.c_int64 * len(words))(*words)
         keeps_lock = sum(launch.work_bytes for launch in launches) < LOCKED_BYTES
         self._call = functools.partial(_native_list(keeps_lock).call, ctypes.addressof(self._table))
-        self._is_alone = all(_kernel(launch, is_aligned).parts() == 1 for launch in launches)
+        self._is_alone = all(_kernel(launch, is_aligned).parts() == 1 for launch in single)
 
     def run(self, src: int, dst: int, words: int, scratch: int) -> None:
         """Run all launches; `words` is the address of the other slots' addresses and the scalars."""
@@ -54,17 +56,35 @@ class LaunchList:
         return functools.partial(self._call, 0, 0, 0)
 
 
+def _launches(launch: NativeLaunch) -> tuple[OneLaunch, ...]:
+    return launch.launches if isinstance(launch, RepeatLaunch) else (launch,)
+
+
 def _launch_words(launch: NativeLaunch, offsets: Sequence[int], is_aligned: bool) -> list[int]:
+    if not isinstance(launch, RepeatLaunch):
+        return _one_launch_words(launch, (0,) * len(launch.places), offsets, is_aligned)
+    words = [0, launch.turns, len(launch.launches)]
+    for each, strides in zip(launch.launches, launch.strides, strict=True):
+        words += _one_launch_words(each, strides, offsets, is_aligned)
+    return words
+
+
+def _one_launch_words(
+    launch: OneLaunch, strides: Sequence[int], offsets: Sequence[int], is_aligned: bool
+) -> list[int]:
     kernel, dst = _kernel(launch, is_aligned), _dst(launch)
     first, count = _scalars(launch)
     src = launch.step.src if isinstance(launch, NestLaunch) else Place(SRC)
-    places = [word for place in launch.places for word in _place_words(place, offsets)]
+    pairs = zip(launch.places, strides, strict=True)
+    places = [word for place, stride in pairs for word in (*_place_words(place, offsets), stride)]
     return [
         kernel.address,
         kernel.whole,
         kernel.parts(),
         *_place_words(src, offsets),
+        0,
         *_place_words(dst, offsets),
+        0,
         len(launch.places),
         count,
         first,
@@ -72,7 +92,7 @@ def _launch_words(launch: NativeLaunch, offsets: Sequence[int], is_aligned: bool
     ]
 
 
-def _kernel(launch: NativeLaunch, is_aligned: bool) -> Kernel:
+def _kernel(launch: OneLaunch, is_aligned: bool) -> Kernel:
     """The kernel of a launch, which may begin between two cache lines of an aligned destination."""
     if isinstance(launch, TreeLaunch):
         places = launch.step.targets
@@ -82,11 +102,11 @@ def _kernel(launch: NativeLaunch, is_aligned: bool) -> Kernel:
     return launch.kernel(0 if is_aligned and buffer <= DST and offset % LINE == 0 else 1)
 
 
-def _dst(launch: NativeLaunch) -> Place:
+def _dst(launch: OneLaunch) -> Place:
     return launch.step.dst if isinstance(launch, NestLaunch) else launch.dst
 
 
-def _scalars(launch: NativeLaunch) -> tuple[int, int]:
+def _scalars(launch: OneLaunch) -> tuple[int, int]:
     return (0, 0) if isinstance(launch, InterleavedLaunch) else launch.step.scalars
 
 

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..loading import load_whole
 from ..plan.conversion import Array, storage_dtype
 from ..plan.interpret import interpret
-from ..plan.program import NestStep, Place, Program, SumStep, TreeStep
+from ..plan.program import NestStep, Place, Program, RepeatStep, SumStep, TreeStep
 from .alloc import Buffer, address_of
 from .arguments import Arguments, Executable
 from .device import Queue
@@ -55,6 +55,9 @@ class ReferenceExecutable:
         for step in self.program.steps:
             if isinstance(step, SumStep):
                 _run_sums(step, memory)
+            elif isinstance(step, RepeatStep):
+                for turn in step.unrolled():
+                    _run_tree(turn, memory, arguments.scalars)
             elif isinstance(step, TreeStep):
                 _run_tree(step, memory, arguments.scalars)
             else:

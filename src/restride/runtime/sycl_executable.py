@@ -19,7 +19,7 @@ from ..plan.eltwise import ALGORITHMS
 from ..plan.machine import DeviceFacts
 from ..plan.nest import Compute, LoopNest
 from ..plan.passes import split_sums, spread_bytes, unpack_operands
-from ..plan.program import NestStep, Place, Program, SumStep, TreeStep
+from ..plan.program import NestStep, Place, Program, RepeatStep, SumStep, TreeStep
 from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
 from ..targets.spirv import LoweredSpirv
 from .alloc import Buffer
@@ -227,7 +227,7 @@ def _launches(program: Program, device: SyclDevice) -> Iterator[ItemLaunch | Ite
     for step in program.steps:
         if isinstance(step, SumStep):
             yield ItemSumLaunch(step, device)
-        elif isinstance(step, TreeStep):
+        elif isinstance(step, TreeStep | RepeatStep):
             raise _no_trees(device)
         elif not step.nest.is_empty:
             yield ItemLaunch(step, device)

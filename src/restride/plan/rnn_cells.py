@@ -1,0 +1,210 @@
+"""The cells of recurrent networks: what a step of time computes, as loops over the tensors of one step.
+
+Gates stand in the order of oneDNN. `s` are the sums of weights with the state before, `x` what the layer's
+input gives, its bias included:
+
+| cell | gates | state |
+| --- | --- | --- |
+| `vanilla_rnn` | one | h = f(x + s) |
+| `vanilla_lstm` | i, f, c', o | c = f * c + i * tanh(x2 + s2); h = o * tanh(c) |
+| `vanilla_gru` | u, r, o | h = u * h + (1 - u) * tanh(x2 + sums of weights with r * h) |
+| `lbr_gru` | u, r, o | h = u * h + (1 - u) * tanh(x2 + r * (s2 + b3)) |
+
+i, f, u, r and o of an LSTM are logistic functions of their sums. A step of a GRU has two loops, since the
+second sums what the first has written; all others have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .expression import Const, Expr, Load, Ref, TreeAxis, apply, index_of
+from .tree import Each, Item, Let, TreeTensor, fold_over
+
+GATES = {"vanilla_rnn": 1, "vanilla_lstm": 4, "vanilla_gru": 3, "lbr_gru": 3}
+"""The cells, and how many gates each has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RnnCell:
+    """A kind of cell; of a vanilla one the function, an eltwise algorithm, and the slope of a `relu`."""
+
+    kind: str
+    activation: str = ""
+    alpha: float = 0.0
+
+    @property
+    def gates(self) -> int:
+        """How many gates a step has."""
+        return GATES[self.kind]
+
+    @property
+    def biases(self) -> int:
+        """How many biases: an `lbr_gru` has one for the sums of the state too."""
+        return self.gates + (self.kind == "lbr_gru")
+
+    @property
+    def has_cell_state(self) -> bool:
+        """True for an LSTM."""
+        return self.kind == "vanilla_lstm"
+
+    def activated(self, value: Expr) -> Expr:
+        """The function of a vanilla cell."""
+        if self.activation == "relu":
+            return apply("select", apply("gt", value, 0.0), value, value * Const(self.alpha))
+        return apply(f"{self.activation}_single", value)
+
+
+@dataclass(frozen=True, slots=True)
+class StepLoops:
+    """Writes the loops of one step. `has_state`: there is a state before; `trains`: gates are left behind.
+
+    `tensors`, by name: `gates_in` (N, G, O), `weights` (I, G, O), `h_before` (N, I), `h` (N, O), of an LSTM
+    `c_before` and `c`, of GRUs `reset_h` (N, O), `bias` (G + 1, O), and `gates` (N, G, O), `sums` (N, O).
+    """
+
+    cell: RnnCell
+    tensors: Mapping[str, TreeTensor]
+    has_state: bool
+    trains: bool
+
+    def loops(self) -> tuple[Each, ...]:
+        """The loops of a step, in order."""
+        return {
+            "vanilla_rnn": self._vanilla,
+            "vanilla_lstm": self._lstm,
+            "vanilla_gru": self._gru,
+            "lbr_gru": self._lbr_gru,
+        }[self.cell.kind]()
+
+    # --- cells ----------------------------------------------------------------------------------------------
+
+    def _vanilla(self) -> tuple[Each, ...]:
+        value = Let("g0", self.cell.activated(self._sum_of_gate(0)))
+        return (self._loop("h_before", (0,), [value], {"h": Ref("g0")}),)
+
+    def _lstm(self) -> tuple[Each, ...]:
+        functions = ("logistic", "logistic", "tanh", "logistic")
+        gates = [self._gate(number, function) for number, function in enumerate(functions)]
+        c = Ref("g0") * Ref("g2")
+        if self.has_state:
+            c = Ref("g1") * self._at("c_before") + c
+        lets = [*gates, Let("c_now", c), Let("h_now", Ref("g3") * apply("tanh_single", Ref("c_now")))]
+        return (self._loop("h_before", (0, 1, 2, 3), lets, {"c": Ref("c_now"), "h": Ref("h_now")}),)
+
+    def _gru(self) -> tuple[Each, ...]:
+        if not self.has_state:
+            lets = [
+                self._gate(0, "logistic"),
+                self._gate(1, "logistic"),
+                self._gate(2, "tanh"),
+                self._mixed(),
+            ]
+            return (self._loop("h_before", (0, 1, 2), lets, {"h": Ref("h_now")}),)
+        n, o = self._axes
+        gates = self.tensors["gates"]
+        first = self._loop(
+            "h_before",
+            (0, 1),
+            [self._gate(0, "logistic"), self._gate(1, "logistic")],
+            {"reset_h": Ref("g1") * self._at("h_before")},
+            always=(0,),
+        )
+        before = Let("g0", gates.load(n, 0, o))
+        last = self._loop(
+            "reset_h", (2,), [before, self._gate(2, "tanh"), self._mixed()], {"h": Ref("h_now")}
+        )
+        return first, last
+
+    def _lbr_gru(self) -> tuple[Each, ...]:
+        _, o = self._axes
+        inner: Expr | None = Ref("s2") if self.has_state else None
+        if "bias" in self.tensors:
+            bias = self.tensors["bias"].load(3, o)
+            inner = bias if inner is None else inner + bias
+        value: Expr = self._at("gates_in", 2)
+        lets = [self._gate(0, "logistic"), self._gate(1, "logistic")]
+        stores: dict[str, Expr] = {}
+        if inner is not None:
+            lets.append(Let("inner", inner))
+            value = value + Ref("g1") * Ref("inner")
+        if self.trains:
+            stores["sums"] = Const(0.0) if inner is None else Ref("inner")
+        lets += [Let("g2", apply("tanh_single", value)), self._mixed()]
+        return (self._loop("h_before", (0, 1, 2), lets, {**stores, "h": Ref("h_now")}),)
+
+    def _mixed(self) -> Let:
+        """The state of a GRU."""
+        new = (1.0 - Ref("g0")) * Ref("g2")
+        return Let("h_now", Ref("g0") * self._at("h_before") + new if self.has_state else new)
+
+    # --- their parts ----------------------------------------------------------------------------------------
+
+    @property
+    def _axes(self) -> tuple[TreeAxis, TreeAxis]:
+        batch, outputs = self.tensors["h"].sizes
+        return TreeAxis("n", batch), TreeAxis("o", outputs)
+
+    def _at(self, name: str, gate: int | None = None) -> Load:
+        n, o = self._axes
+        index = (n, o) if gate is None else (n, gate, o)
+        return self.tensors[name].load(*index)
+
+    def _sum_of_gate(self, gate: int) -> Expr:
+        found: Expr = self._at("gates_in", gate)
+        return found + Ref(f"s{gate}") if self.has_state else found
+
+    def _gate(self, gate: int, function: str) -> Let:
+        return Let(f"g{gate}", apply(f"{function}_single", self._sum_of_gate(gate)))
+
+    def _loop(
+        self,
+        source: str,
+        gates: Sequence[int],
+        lets: Sequence[Let],
+        stores: Mapping[str, Expr],
+        always: Sequence[int] = (),
+    ) -> Each:
+        """The loop over a batch and its outputs, with the sums of some gates; the gates in `always` are
+        written, others in training.
+        """
+        n, o = self._axes
+        items: list[Item] = list(lets)
+        if self.has_state:
+            items.insert(0, self._sums(source, gates))
+        items += [self.tensors[name].store((n, o), value) for name, value in stores.items()]
+        written = [gate for gate in gates if self.trains or gate in always]
+        items += [self.tensors["gates"].store((n, gate, o), Ref(f"g{gate}")) for gate in written]
+        return Each((n, o), tuple(items))
+
+    def _sums(self, source: str, gates: Sequence[int]) -> Each:
+        n, o = self._axes
+        state, weights = self.tensors[source], self.tensors["weights"]
+        i = TreeAxis("i", weights.sizes[0])
+        products = ((gate, state.load(n, i) * weights.load(i, gate, o)) for gate in gates)
+        return Each((i,), tuple(fold_over("sum", f"s{gate}", value) for gate, value in products))
+
+
+def input_loop(tensors: Mapping[str, TreeTensor]) -> Each:
+    """What the input of a layer gives to the gates of all steps: its sums with weights, and the bias.
+
+    `tensors`: `x` (T, N, I), `weights` (I, G, O), `gates_in` (T, N, G, O), and perhaps `bias` (G, O).
+    """
+    x, weights, written = tensors["x"], tensors["weights"], tensors["gates_in"]
+    t, n, g, o = (TreeAxis(name, size) for name, size in zip("tngo", written.sizes, strict=True))
+    i = TreeAxis("i", x.sizes[-1])
+    total = fold_over("sum", "s", x.load(t, n, i) * weights.load(i, g, o))
+    value: Expr = Ref("s")
+    if "bias" in tensors:
+        value = value + tensors["bias"].load(g, o)
+    return Each((t, n, g, o), (Each((i,), (total,)), written.store(index_of(t, n, g, o), value)))
+
+
+def copy_loop(target: TreeTensor, *sources: TreeTensor) -> Each:
+    """The sum of tensors, element by element; zeros where there are none."""
+    axes = tuple(TreeAxis(f"d{dim}", size) for dim, size in enumerate(target.sizes))
+    value: Expr = sources[0].load(*axes) if sources else Const(0.0)
+    for each in sources[1:]:
+        value = value + each.load(*axes)
+    return Each(axes, (target.store(axes, value),))

@@ -1,0 +1,189 @@
+"""What has to fit in recurrent networks: dims, formats and types, each with an error that says how (X1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import one_of, short_repr, to_f32
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from ..foreign import plain_text
+from ..plan.rnn_cells import RnnCell
+from .forms import CallArguments
+from .pointwise import check_open, check_written, parse_algorithm
+
+DIRECTIONS = {
+    "unidirectional_left2right": "left2right",
+    "unidirectional_right2left": "right2left",
+    "bidirectional_concat": "concat",
+    "bidirectional_sum": "sum",
+}
+"""The directions by oneDNN's words, and as plans call them."""
+_ACTIVATIONS = ("relu", "tanh", "logistic")
+_FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
+_RANKS = {"src_layer": 3, "dst_layer": 3, "bias": 4, "weights_layer": 5, "weights_iter": 5}
+_AXES = {3: "(T, N, C)", 4: "(L, D, N, C), a bias (L, D, gates, C)", 5: "(L, D, inputs, gates, C)"}
+
+
+def parse_direction(what: str, direction: object) -> str:
+    """The direction that a word names. Raises InvalidArguments."""
+    word = plain_text(direction)
+    name = getattr(word, "name", word)
+    if name == "unidirectional":
+        name = "unidirectional_left2right"
+    if name in DIRECTIONS:
+        return DIRECTIONS[name]
+    raise InvalidArguments(
+        f"{what}: direction is {short_repr(direction)}",
+        code="RS-V04",
+        why="there is no such direction",
+        hint=one_of(DIRECTIONS, word),
+    )
+
+
+def parse_cell(what: str, kind: str, activation: object = None, alpha: object = 0.0) -> RnnCell:
+    """The cell of a primitive; a vanilla one has an activation and the slope of a relu."""
+    if kind != "vanilla_rnn":
+        return RnnCell(kind)
+    name = parse_algorithm(what, activation, "eltwise_", _ACTIVATIONS)
+    slope = to_f32(alpha, f"{what}: alpha") if name == "relu" else 0.0
+    return RnnCell(kind, name, slope)
+
+
+def parse_tensors(what: str, arguments: CallArguments, names: Mapping[str, bool]) -> dict[str, MemoryDesc]:
+    """The descriptors of arguments `NAME_desc`, of those that are there; `names`: whether one must be."""
+    found: dict[str, MemoryDesc] = {}
+    for name, must_be in names.items():
+        md = getattr(arguments, f"{name}_desc")
+        if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
+            if must_be:
+                raise _no_tensor(what, name)
+            continue
+        found[name] = check_open(what, f"{name}_desc", md)
+        _check_rank(what, name, found[name])
+    return found
+
+
+def _no_tensor(what: str, name: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"{what}: {name}_desc is missing",
+        code="RS-X04",
+        why="source, weights and destination of the layers are always there",
+        hint="only states, bias and what belongs to them may be None",
+    )
+
+
+def _check_rank(what: str, name: str, md: MemoryDesc) -> None:
+    rank = _RANKS.get(name.removeprefix("diff_"), 4)
+    if md.ndims != rank:
+        raise InvalidArguments(
+            f"{what}: {name}_desc has {md.ndims} dims",
+            code="RS-X04",
+            where=str(md),
+            why=f"it has {rank}: {_AXES[rank]}",
+            hint="dims are in the order of oneDNN, whatever the format: tnc, ldnc, ldigo, ldgo",
+        )
+    if 0 in md.dims:
+        raise InvalidArguments(
+            f"{what}: {name}_desc has a dim of 0",
+            code="RS-X04",
+            where=str(md),
+            why="a network without steps, sequences or channels has no states to give",
+            hint="leave such calls out",
+        )
+
+
+def check_pairs(what: str, found: Mapping[str, MemoryDesc], cell: RnnCell) -> None:
+    """Raise InvalidArguments where the two states of an LSTM are not there together."""
+    if not cell.has_cell_state:
+        return
+    for name in ("src_iter", "dst_iter", "diff_src_iter", "diff_dst_iter"):
+        if (name in found) != (f"{name}_c" in found):
+            raise InvalidArguments(
+                f"{what}: {name}_desc without {name}_c_desc, or the other way round",
+                code="RS-X04",
+                why="an LSTM has two states, h and c, and they belong together",
+                hint="give both or neither",
+            )
+
+
+def check_dims(what: str, found: Mapping[str, MemoryDesc], cell: RnnCell, direction: str) -> None:
+    """Raise InvalidArguments unless dims fit each other."""
+    steps, batch, inputs = found["src_layer"].dims
+    layers, _, _, _, channels = found["weights_layer"].dims
+    states = found["weights_iter"].dims[2]
+    wide = channels * (2 if direction == "concat" else 1)
+    runs = (layers, 2 if direction in ("concat", "sum") else 1)
+    wanted = {
+        "weights_layer": (*runs, inputs, cell.gates, channels),
+        "weights_iter": (*runs, states, cell.gates, channels),
+        "bias": (*runs, cell.biases, channels),
+        "src_iter": (*runs, batch, states),
+        "src_iter_c": (*runs, batch, channels),
+        "dst_layer": (steps, batch, wide),
+        "dst_iter": (*runs, batch, channels),
+        "dst_iter_c": (*runs, batch, channels),
+    }
+    for name, md in found.items():
+        dims = wanted.get(name, md.dims)
+        if md.dims != dims:
+            raise _unfit(what, f"{name}_desc is {md.dims}, it should be {dims}", found)
+    if layers > 1 and inputs != channels:
+        raise _unfit(what, f"{layers} layers, where the first reads {inputs} channels of {channels}", found)
+    is_gru = cell.kind in ("vanilla_gru", "lbr_gru")
+    if states != channels and (steps > 1 or is_gru):
+        raise _unfit(what, f"weights_iter_desc reads {states} channels of states of {channels}", found)
+
+
+def _unfit(what: str, why: str, found: Mapping[str, MemoryDesc]) -> InvalidArguments:
+    return InvalidArguments(
+        f"{what}: dims do not fit",
+        code="RS-X04",
+        where="; ".join(f"{name} {md}" for name, md in found.items()),
+        why=why,
+        hint="T steps, N sequences, L layers, D ways: src_layer (T, N, I), weights (L, D, I, gates, C), "
+        "states (L, D, N, C), dst_layer (T, N, C), or 2 * C of both directions side by side",
+    )
+
+
+def check_formats(what: str, found: Mapping[str, MemoryDesc], written: tuple[str, ...]) -> None:
+    """Raise for formats of blocks of anything but weights, and for results that share memory."""
+    for name, md in found.items():
+        if md.format_kind == "any":
+            continue
+        if md.layout.inner_blks and not name.startswith("weights"):
+            raise Unimplemented(
+                f"{what}: {name}_desc is in blocks",
+                code="RS-X05",
+                where=str(md),
+                why="steps of time go through plain formats; only weights are in blocks",
+                hint="use tnc or ntc, ldnc, ldgo, or any strides",
+            )
+        if name in written:
+            check_written(what, f"{name}_desc", md)
+
+
+def check_types(what: str, found: Mapping[str, MemoryDesc]) -> None:
+    """Raise Unimplemented for types that are not computed with together."""
+    layer = found["src_layer"].data_type
+    same = ("src_layer", "weights_layer", "weights_iter", "src_iter", "dst_layer", "dst_iter")
+    wrong = next((name for name in same if name in found and found[name].data_type is not layer), None)
+    others = next(
+        (
+            name
+            for name, md in found.items()
+            if name not in same and md.data_type not in (DataType.f32, layer)
+        ),
+        None,
+    )
+    if layer in _FLOATS and wrong is None and others is None:
+        return
+    raise Unimplemented(
+        f"{what}: types that are not computed with together",
+        code="RS-X02",
+        where="; ".join(f"{name} {md}" for name, md in found.items()),
+        why="source, weights, states and destination are all f32, all bf16 or all f16; "
+        "the bias and the states c may be f32 beside them",
+        hint="reorder the others into one type first",
+    )

@@ -1,0 +1,188 @@
+"""Recurrent networks: cells, layers, directions and formats beside NumPy; what is refused (X1)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import restride as rs
+from restride.plan.program import RepeatStep
+from support.computed import computed, elements
+from support.errors import refused
+from support.rnn import CELLS, DIRECTIONS, Shape, arguments, forward, reference
+
+CPU = rs.Engine("cpu")
+_SHAPES = {
+    "plain": Shape(3, 2, 5, 7, 1),
+    "one step": Shape(1, 2, 16, 16, 1),
+    "layers": Shape(4, 3, 16, 16, 2),
+    "tails": Shape(5, 2, 34, 34, 2),
+}
+
+
+def _results(shape, cell, direction, engine=CPU, prop_kind="forward_inference", seed=0, **formats):
+    pd = forward(engine, shape, cell, direction, prop_kind, **formats)
+    values = arguments(shape, cell, direction, seed)
+    if formats.get("states") is None and "states" in formats:
+        values = {
+            arg: each for arg, each in values.items() if arg not in (rs.ARG_SRC_ITER, rs.ARG_SRC_ITER_C)
+        }
+    if formats.get("bias") is None and "bias" in formats:
+        values.pop(rs.ARG_BIAS)
+    written = [arg for arg in pd._exec_args() if arg in (17, 18, 19, 64)]
+    found = computed(getattr(rs, f"{cell}Forward"), pd, engine, values, *written)
+    return {arg: elements(each) for arg, each in found.items()}, reference(cell, direction, values), pd
+
+
+def _check(found, expected, tolerance=2e-6):
+    for arg, value in expected.items():
+        if arg in found:
+            assert np.abs(found[arg].astype(np.float64) - value).max() < tolerance
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_states_are_those_of_the_formula(cell, direction, shape):
+    _check(*_results(_SHAPES[shape], cell, direction)[:2])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_reference_engine_has_the_same_states(cell):
+    engine = rs.Engine("reference")
+    _check(*_results(_SHAPES["plain"], cell, "bidirectional_concat", engine)[:2])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_without_first_states_they_are_zero(cell):
+    _check(*_results(_SHAPES["layers"], cell, "unidirectional_right2left", states=None)[:2])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_without_a_bias_it_is_zero(cell):
+    _check(*_results(_SHAPES["layers"], cell, "unidirectional_left2right", bias=None)[:2])
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_training_leaves_the_same_states(cell, direction):
+    found, expected, pd = _results(_SHAPES["layers"], cell, direction, prop_kind="forward_training")
+    _check(found, expected)
+    assert pd.workspace_desc().size == found[rs.ARG_WORKSPACE].size > 0
+
+
+@pytest.mark.parametrize("layer", ["tnc", "ntc", "any"])
+@pytest.mark.parametrize("weights", ["ldigo", "ldgoi", "abEcd8e", "any"])
+def test_every_format_gives_the_same_states(layer, weights):
+    shape = Shape(6, 3, 20, 20, 2)
+    formats = {"layer": layer, "weights": weights}
+    for cell in ("LSTM", "GRU"):
+        _check(*_results(shape, cell, "bidirectional_concat", **formats)[:2])
+
+
+def test_steps_of_one_network_are_one_native_call():
+    shape = Shape(40, 1, 16, 16, 2)
+    pd = forward(CPU, shape, "LSTM", "unidirectional_left2right", weights="any")
+    steps = pd._implementation().executable.program.steps
+    repeats = [each for each in steps if isinstance(each, RepeatStep)]
+    assert [each.turns for each in repeats] == [39, 39]
+    assert all(len(each.steps) == 1 for each in repeats)
+
+
+def test_large_networks_give_the_bits_of_one_thread(monkeypatch):
+    shape = Shape(12, 32, 96, 256, 1)
+    found = []
+    before = rs.get_num_threads()
+    try:
+        for threads in (1, 3):
+            rs.set_num_threads(threads)
+            found.append(_results(shape, "LSTM", "unidirectional_left2right", weights="any")[0])
+    finally:
+        rs.set_num_threads(before)
+    for arg, value in found[0].items():
+        assert value.tobytes() == found[1][arg].tobytes()
+
+
+def test_descriptors_tell_what_was_chosen():
+    pd = forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "bidirectional_sum", layer="any", weights="any")
+    assert (pd.get_kind(), pd.get_cell_kind(), pd.get_direction()) == (
+        "rnn",
+        "vanilla_lstm",
+        "bidirectional_sum",
+    )
+    assert pd.get_activation_kind() == "undef"
+    assert pd.src_layer_desc() == rs.MemoryDesc((3, 2, 5), "f32", "tnc") == pd.src_desc()
+    assert pd.weights_layer_desc().layout.inner_blks
+    assert pd.weights_desc(1) == pd.weights_iter_desc() == pd.query_md("exec_arg_md", rs.ARG_WEIGHTS_ITER)
+    assert pd.src_desc(2) == pd.src_iter_c_desc() != rs.MemoryDesc()
+    assert pd.dst_desc(1) == pd.dst_iter_desc() == pd.dst_iter_c_desc()
+    assert pd.bias_desc().dims == (1, 2, 4, 7)
+    assert pd.dst_layer_desc().dims == (3, 2, 7)
+    assert pd.workspace_desc().is_zero()
+    copy = pickle.loads(pickle.dumps(pd))
+    assert copy.weights_iter_desc() == pd.weights_iter_desc()
+
+
+def test_a_vanilla_cell_has_an_activation():
+    shape = Shape(2, 1, 4, 4, 1)
+    pd = forward(CPU, shape, "VanillaRNN", "unidirectional", activation="eltwise_relu", alpha=0.5)
+    assert (pd.get_activation_kind(), pd.get_alpha()) == ("eltwise_relu", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"direction": "both"}, ("direction is 'both'",)),
+        ({"prop_kind": "backward"}, ("prop_kind is backward",)),
+        ({"src_layer_desc": rs.MemoryDesc((3, 5), "f32")}, ("src_layer_desc has 2 dims",)),
+        ({"src_layer_desc": rs.MemoryDesc((0, 2, 5), "f32")}, ("src_layer_desc has a dim of 0",)),
+        ({"src_layer_desc": None}, ("src_layer_desc is missing",)),
+        ({"src_iter_c_desc": None}, ("src_iter_desc without src_iter_c_desc",)),
+        ({"dst_iter_desc": None}, ("dst_iter_desc without dst_iter_c_desc",)),
+        ({"src_iter_desc": rs.MemoryDesc((2, 1, 2, 7), "f32")}, ("src_iter_desc is (2, 1, 2, 7)",)),
+        ({"weights_layer_desc": rs.MemoryDesc((1, 1, 6, 4, 7), "f32")}, ("weights_layer_desc is",)),
+        ({"weights_layer_desc": rs.MemoryDesc((1, 2, 5, 4, 7), "f32")}, ("weights_layer_desc is",)),
+        ({"weights_iter_desc": rs.MemoryDesc((1, 1, 6, 4, 7), "f32")}, ("src_iter_desc is",)),
+        ({"bias_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("bias_desc is",)),
+        ({"dst_layer_desc": rs.MemoryDesc((3, 2, 14), "f32")}, ("dst_layer_desc is",)),
+        ({"dst_layer_desc": rs.MemoryDesc((3, 2, 7), "f32", (0, 7, 1))}, ("share memory",)),
+        ({"attr": 3}, ("attr is none",)),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes, texts):
+    with refused(*texts):
+        forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "unidirectional", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "s32")}, ("types",)),
+        ({"weights_iter_desc": rs.MemoryDesc((1, 1, 7, 4, 7), "bf16")}, ("types",)),
+        ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "f32", "abC16c")}, ("in blocks",)),
+    ],
+)
+def test_what_is_not_provided_is_refused(changes, texts):
+    with refused(*texts, kind=rs.Unimplemented):
+        forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "unidirectional", **changes)
+
+
+def test_the_layers_of_one_network_have_one_width():
+    with refused("2 layers"):
+        forward(CPU, Shape(3, 2, 5, 7, 2), "GRU", "unidirectional")
+
+
+def test_states_of_another_memory_are_refused_before_anything_is_written():
+    shape = Shape(3, 2, 5, 7, 1)
+    pd = forward(CPU, shape, "GRU", "unidirectional")
+    values = arguments(shape, "GRU", "unidirectional", 0)
+    values[rs.ARG_SRC_ITER] = np.zeros((1, 1, 3, 7), np.float32)
+    args = {arg: rs.Memory(rs.MemoryDesc(each.shape, "f32"), CPU, each) for arg, each in values.items()}
+    for arg in (rs.ARG_DST_LAYER, rs.ARG_DST_ITER):
+        args[arg] = rs.Memory(pd.query_md("exec_arg_md", arg), CPU)
+    args[rs.ARG_DST_LAYER].data.fill(7)
+    with refused("src_1"):
+        rs.GRUForward(pd).execute(rs.Stream(CPU), args)
+    assert bool((args[rs.ARG_DST_LAYER].data == 7).all())
