@@ -179,3 +179,38 @@ def test_threads_share_a_recipe_and_not_their_values():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize(("mask", "shape"), [(0, (1, 1)), (1, (6, 1)), (2, (1, 10)), (3, (6, 10))])
+@pytest.mark.parametrize("tag", ["ba", "aB4b"])
+def test_a_prelu_has_weights_for_the_dims_of_its_mask(engine, mask, shape, tag):
+    attr, ops, on = rs.PrimitiveAttr(), rs.PostOps(), rs.Engine(engine)
+    ops.append_eltwise("linear", 2.0, 1.0)
+    ops.append_prelu(mask)
+    attr.set_post_ops(ops)
+    weights = np.random.default_rng(mask).normal(size=shape).astype(np.float32)
+    src, dst = rs.Memory.from_numpy(X, engine=on), rs.Memory(rs.MemoryDesc(X.shape, "f32", tag), on)
+    number = rs.arg_attr_multiple_post_op(1) | rs.ARG_WEIGHTS
+    args = {
+        rs.ARG_SRC: src,
+        rs.ARG_DST: dst,
+        number: rs.Memory(rs.MemoryDesc((weights.size,), "f32", "a"), on, weights.reshape(-1)),
+    }
+    primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(on, src.desc, on, dst.desc, attr))
+    primitive.execute(rs.Stream(on), args)
+    t = X * f32(2) + f32(1)
+    np.testing.assert_array_equal(dst.to_numpy(), np.where(t > 0, t, t * weights))
+    with refused("ARG_WEIGHTS) is missing"):
+        primitive.execute(rs.Stream(on), {rs.ARG_SRC: src, rs.ARG_DST: dst})
+
+
+def test_a_prelu_of_dims_that_are_not_there_is_refused():
+    attr, ops, cpu = rs.PrimitiveAttr(), rs.PostOps(), rs.Engine("cpu")
+    ops.append_prelu(4)
+    attr.set_post_ops(ops)
+    md = rs.MemoryDesc((2, 3), "f32")
+    with refused("mask of the prelu"):
+        rs.Reorder.PrimitiveDesc(cpu, md, cpu, md, attr)
+    with refused("post_ops names an operand"):
+        rs.reorder(X, "ba", post_ops=ops)

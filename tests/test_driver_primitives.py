@@ -69,6 +69,8 @@ _LINES = (
     "--conv --dt=f8_e4m3:f8_e5m2:f8_e4m3 ic3oc17_iw5kw3pw1",
     "--conv --dir=FWD_I --dt=s8:s8:s8 --attr-post-ops=sum:0.5:0:u8 g4ic8oc8_ih5kh3ph1",
     "--lnorm --inplace=true --attr-post-ops=sum+add:f32:per_oc 6x30",
+    "--conv --dt=bf16 --attr-post-ops=prelu:per_oc+relu g2ic4oc6_ih5kh3ph1",
+    "--pool --alg=avg_p --attr-post-ops=prelu:per_tensor mb2ic5_iw9kw3",
     "--ip --dt=s8:s8:s8 --attr-scales=wei:per_oc+dst:common:0.25 mb3ic7ih5oc9",
     "--ip --dir=BWD_D --dtag=axb mb4ic17oc9",
     "--ip --dir=BWD_WB --mb=5 --dt=bf16 ic3ih5oc8",

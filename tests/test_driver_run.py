@@ -221,7 +221,7 @@ def test_other_bits_in_a_second_run_fail_in_mode_b() -> None:
             "Case not supported: --attr-pre",
         ),
         ("--reorder --buffer-prefix=here 2x4", "Case not supported: --buffer-prefix"),
-        ("--reorder --attr-post-ops=prelu:per_dim_1 2x4", "Case not supported: post-op prelu"),
+        ("--reorder --attr-post-ops=prelu:4 2x4", "Invalid case: the mask of prelu:4"),
         ("--reorder --ctx-exe=2:1 2x4", "Case not supported: threading context"),
         ("--reorder --engine=gpu:99 2x4", "Case not supported: there is no engine gpu"),
         ("--reorder --engine=sycl:opencl:cpu:99 2x4", "Case not supported: there is no engine sycl:opencl"),

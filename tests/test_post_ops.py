@@ -43,6 +43,10 @@ def add_binary(*args: Any) -> Any:
     return lambda ops: ops.append_binary(*args)
 
 
+def add_prelu(*args: Any) -> Any:
+    return lambda ops: ops.append_prelu(*args)
+
+
 # --- what is read back -------------------------------------------------------------------------------------
 
 
@@ -62,6 +66,14 @@ def test_a_chain_is_read_back_in_order() -> None:
         BinaryOp("max", ROW),
         EltwiseOp("exp", 0.0, 0.0, 1.0),
     )
+
+
+def test_a_prelu_is_read_back() -> None:
+    ops = chain(add_eltwise("exp"), add_prelu(6))
+    assert ops.kind(1) == "prelu"
+    assert ops.get_params_prelu(1) == 6
+    with pytest.raises(InvalidArguments, match="post-op 0 is no prelu"):
+        ops.get_params_prelu(0)
 
 
 def test_a_sum_without_arguments_adds_the_old_destination() -> None:
@@ -175,6 +187,7 @@ def test_repr_is_the_chain_as_in_a_verbose_line() -> None:
         (add_binary("add", ROW), "binary_add:f32:2:abcd"),
         (add_binary("mul", MemoryDesc((2, 8, 3, 1), "s8", "nChw8c")), "binary_mul:s8:7:aBcd8b"),
         (add_binary("min", MemoryDesc((4,), "bf16", (3,))), "binary_min:bf16:1:a"),
+        (add_prelu(2), "prelu:2"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -187,7 +200,9 @@ def test_verbose_text(append: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "append", [add_sum(), add_eltwise("relu"), add_binary("add", ROW)], ids=["sum", "eltwise", "binary"]
+    "append",
+    [add_sum(), add_eltwise("relu"), add_binary("add", ROW), add_prelu(2)],
+    ids=["sum", "eltwise", "binary", "prelu"],
 )
 def test_the_33rd_post_op_is_out_of_memory(append: Any) -> None:
     ops = chain(*[add_eltwise("abs")] * 31)
@@ -242,6 +257,9 @@ WRONG: dict[str, Any] = {
     "no binary": (add_binary("plus", ROW), "no such algorithm(?s:.*)add, sub"),
     "zero descriptor": (add_binary("add", MemoryDesc()), "must be a MemoryDesc"),
     "no descriptor": (add_binary("add", "f32"), "must be a MemoryDesc"),
+    "mask below 0": (add_prelu(-1), "mask is -1"),
+    "mask of too many dims": (add_prelu(1 << 12), "mask is 4096"),
+    "mask that is no number": (add_prelu("per_oc"), "mask"),
     "any": (add_binary("add", MemoryDesc((1, 8), "f32", "any")), "not concrete"),
     "runtime dims": (add_binary("add", MemoryDesc((1, RUNTIME_DIM), "f32", (8, 1))), "not concrete"),
 }

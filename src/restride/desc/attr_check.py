@@ -12,7 +12,7 @@ from .attr import Attr
 from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS, Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
-from .post_ops import BinaryOp, PostOp, SumOp
+from .post_ops import BinaryOp, PostOp, PReLUOp, SumOp
 
 _NAMES = {ARG_SRC: "src", ARG_SRC_1: "src1", ARG_WEIGHTS: "weights", ARG_DST: "dst"}
 
@@ -161,6 +161,13 @@ def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
         _check_sum(index, op, dst.data_type)
     elif isinstance(op, BinaryOp):
         _check_broadcast(index, op.desc, dst.dims)
+    elif isinstance(op, PReLUOp) and op.mask >> dst.ndims:
+        raise InvalidArguments(
+            f"the mask of the prelu (post-op {index}) is {op.mask}",
+            code="RS-N10",
+            why=f"dst has dims 0 to {dst.ndims - 1} (N10)",
+            hint=f"bit i is 1 << i; {(1 << dst.ndims) - 1} names all dims, 0 is one weight for all",
+        )
 
 
 def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:

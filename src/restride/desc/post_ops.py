@@ -48,6 +48,7 @@ _OTHER_WORDS = {
     "less": "lt",
 }
 _S32 = 2**31
+_MOST_DIMS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,21 @@ class BinaryOp:
         return f"binary_{self.alg}:{self.desc.data_type}:{mask}:{order_tag(self.desc.layout)}"
 
 
-PostOp = SumOp | EltwiseOp | BinaryOp
+@dataclass(frozen=True, slots=True)
+class PReLUOp:
+    """The result where it is above 0, elsewhere times a weight: one for each index of the dims in `mask`."""
 
-_Op = TypeVar("_Op", SumOp, EltwiseOp, BinaryOp)
-_KINDS = {SumOp: "sum", EltwiseOp: "eltwise", BinaryOp: "binary"}
+    mask: int
+
+    def verbose_str(self) -> str:
+        """`prelu:2`: the mask (spec 1.6)."""
+        return f"prelu:{self.mask}"
+
+
+PostOp = SumOp | EltwiseOp | BinaryOp | PReLUOp
+
+_Op = TypeVar("_Op", SumOp, EltwiseOp, BinaryOp, PReLUOp)
+_KINDS = {SumOp: "sum", EltwiseOp: "eltwise", BinaryOp: "binary", PReLUOp: "prelu"}
 
 
 def chain_str(entries: Sequence[PostOp]) -> str:
@@ -210,6 +222,24 @@ class PostOps:
         self._check_length("append_binary")
         self._entries += (BinaryOp(name, desc),)
 
+    def append_prelu(self, mask: int) -> None:
+        """Multiply the result where it is not above 0 by a weight (P06).
+
+        `mask`: bit i where there is a weight for each index of dim i of dst; 0 is one weight for all. An
+        execution brings them as f32, in logical order, as `arg_attr_multiple_post_op(index) | ARG_WEIGHTS`.
+        Raises InvalidArguments for a mask that is none.
+        """
+        bits = parse_int(mask, "append_prelu: mask")
+        if not 0 <= bits < 1 << _MOST_DIMS:
+            raise InvalidArguments(
+                f"append_prelu: mask is {short_repr(bits)}",
+                code="RS-N10",
+                why=f"a bit stands for each of at most {_MOST_DIMS} dims",
+                hint="bit i is 1 << i; 2 is a weight for each channel",
+            )
+        self._check_length("append_prelu")
+        self._entries += (PReLUOp(bits),)
+
     def append_dw(self, *_: Any) -> None:
         """Raise Unimplemented: no convolution of this version takes a depthwise one behind it (P06)."""
         raise Unimplemented(
@@ -220,7 +250,7 @@ class PostOps:
         )
 
     def kind(self, index: int) -> str:
-        """`"sum"`, `"eltwise"` or `"binary"`. Raises InvalidArguments beyond the chain."""
+        """`"sum"`, `"eltwise"`, `"binary"` or `"prelu"`. Raises InvalidArguments beyond the chain."""
         return _KINDS[type(self._entry(index))]
 
     def get_params_sum(self, index: int) -> tuple[float, int, DataType | None]:
@@ -237,6 +267,10 @@ class PostOps:
         """Algorithm and descriptor of the binary at `index`."""
         entry = self._entry_of(index, BinaryOp)
         return entry.alg, entry.desc
+
+    def get_params_prelu(self, index: int) -> int:
+        """Mask of the prelu at `index`."""
+        return self._entry_of(index, PReLUOp).mask
 
     def _check_length(self, call: str) -> None:
         if len(self._entries) < MAX_POST_OPS:

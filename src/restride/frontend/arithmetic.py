@@ -25,7 +25,7 @@ from ..desc.arguments import (
 from ..desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr, to_f32
-from ..desc.post_ops import BINARY, BinaryOp, PostOps
+from ..desc.post_ops import BINARY, BinaryOp, PostOps, PReLUOp
 from ..errors import Error, InvalidArguments
 from ..foreign import attribute_of, is_masked, plain_text
 from ..runtime.describe import Subject, describe
@@ -257,11 +257,11 @@ def _told_of(name: str, error: Error) -> Error:
 
 def _copied(chain: PostOps, given: PostOps) -> PostOps:
     entries = given.freeze()
-    if any(isinstance(entry, BinaryOp) for entry in entries):
+    if any(isinstance(entry, BinaryOp | PReLUOp) for entry in entries):
         raise InvalidArguments(
             "reorder: post_ops names an operand but does not bring it",
             code="RS-A12",
-            why="a binary entry of PostOps has a descriptor only; its memory is an execution's",
+            why="a binary or prelu entry of PostOps has no memory; that is an execution's",
             hint='pass post_ops=[("add", array)]',
         )
     whole = PostOps.of((*chain.freeze(), *entries))

@@ -19,13 +19,14 @@ from ..desc.arguments import (
     ARG_DST,
     ARG_SRC,
     ARG_SRC_1,
+    ARG_WEIGHTS,
     arg_attr_multiple_post_op,
 )
 from ..desc.attr import Attr
 from ..desc.attr_value import Factor
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import BinaryOp, EltwiseOp, PostOp, SumOp
+from ..desc.post_ops import BinaryOp, EltwiseOp, PostOp, PReLUOp, SumOp
 from ..dtypes import DataType
 from .nest import SCALAR, Compute, Step
 from .program import Place, Slot
@@ -200,6 +201,9 @@ class ComputationWriter:
         elif isinstance(op, BinaryOp):
             arg |= ARG_SRC_1
             self.operand(op.alg, OperandSource(TensorOperand.of_desc(op.desc), arg, desc=op.desc))
+        elif isinstance(op, PReLUOp):
+            weights = Factor(op.mask, DataType.f32)
+            self.operand("prelu", self._values_of(weights, arg | ARG_WEIGHTS, self.dims))
         else:
             self._sum(op, arg)
 

@@ -20,7 +20,7 @@ _ONE_VALUE = ("common", "host_scalar")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _GROUPS = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*\Z")
 _ABSENT_ELTWISE = ("eltwise_undef", "exp_dst", "logistic_dst", "sqrt_dst", "tanh_dst", "elu_dst", "relu_dst")
-_ABSENT = (*_ABSENT_ELTWISE, "clip_v2_dst", "prelu", "dw", "select")
+_ABSENT = (*_ABSENT_ELTWISE, "clip_v2_dst", "dw", "select")
 
 
 def number_text(value: float) -> str:
@@ -139,11 +139,17 @@ class PostOpText:
 
     @property
     def kind(self) -> str:
-        """`sum`, `eltwise`, `binary`, or the empty string for what restride does not have."""
-        if self.name == "sum":
-            return "sum"
+        """`sum`, `eltwise`, `binary`, `prelu`, or the empty string for what restride does not have."""
+        if self.name in ("sum", "prelu"):
+            return self.name
         kinds = (("eltwise", ELTWISE), ("binary", BINARY))
         return next((kind for kind, names in kinds if self.name in names), "")
+
+    @property
+    def policy(self) -> str:
+        """Along which dims the operand of a binary operation or of a prelu has values of its own."""
+        place = 0 if self.kind == "prelu" else 1
+        return self.fields[place].lower() if len(self.fields) > place else "common"
 
     def number(self, index: int, default: float) -> float:
         """Field `index` as a number; `default` where it is left out."""
@@ -164,7 +170,12 @@ def _parse_post_op(text: str) -> PostOpText:
     op = PostOpText(name, tuple(fields))
     if not op.kind and name not in _ABSENT and not re.match(r"dw_?k[0-9]+s[0-9]+p[0-9]+\Z", name):
         raise wrong("--attr-post-ops", text, f"there is no post-op {name!r}", "sum, relu, add:f32, …")
-    checks = {"sum": _check_sum, "eltwise": _check_eltwise, "binary": _check_binary}
+    checks = {
+        "sum": _check_sum,
+        "eltwise": _check_eltwise,
+        "binary": _check_binary,
+        "prelu": _check_prelu,
+    }
     if op.kind:
         checks[op.kind](op)
     return op
@@ -190,6 +201,11 @@ def _check_binary(op: PostOpText) -> None:
     is_right = 1 <= len(op.fields) <= 3 and op.fields[0] in TYPES
     if not is_right or (op.fields[1:] and not _POLICY.match(op.fields[1].lower())):
         raise wrong("--attr-post-ops", str(op), f"it is {op.name}:TYPE[:MASK_OR_POLICY[:TAG]]", "")
+
+
+def _check_prelu(op: PostOpText) -> None:
+    if len(op.fields) > 1 or not _POLICY.match(op.policy):
+        raise wrong("--attr-post-ops", str(op), "it is prelu[:MASK_OR_POLICY]", "")
 
 
 def _check_numbers(op: PostOpText, fields: tuple[str, ...]) -> None:

@@ -194,11 +194,19 @@ def finished(case: Case, t: Array, values: Values, dst: int = rs.ARG_DST) -> Arr
     """A result after the post-ops, and the scales and zero points of the destination."""
     with np.errstate(all="ignore"):
         for index, op in enumerate(case.attr_post_ops):
-            t = _post_op(op, index, t, values, dst)
+            apply = _prelu if op.kind == "prelu" else _post_op
+            t = apply(case, op, index, t, values, dst)
         return np.asarray(t / scale_of(case, "dst", values) + zero_point_of(case, "dst", values))
 
 
-def _post_op(op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:
+def _prelu(case: Case, op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:
+    mask = case.attr_mask(FactorText("dst", op.policy))
+    weights = values[rs.arg_attr_multiple_post_op(index) | rs.ARG_WEIGHTS]
+    shape = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
+    return np.where(t > 0, t, t * weights.reshape(shape))
+
+
+def _post_op(case: Case, op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:
     if op.kind == "sum":
         return np.asarray(t + op.number(0, 1.0) * (values[dst] - op.number(1, 0)))
     if op.kind == "eltwise":

@@ -9,7 +9,6 @@ import restride as rs
 from restride.plan.conversion import PROVIDED
 from restride.runtime.pool import MOST_THREADS
 
-from .attr_text import PostOpText
 from .cases import Case
 from .check import has_gaps
 from .common import CommonKnobs
@@ -76,7 +75,8 @@ def _of_case(case: Case) -> Iterator[str]:
     for op in case.attr_post_ops:
         if not op.kind:
             yield _no(f"post-op {op.name}")
-        if op.kind == "binary" and _mask_of(op) >> len(case.dims):
+        has_mask = op.kind in ("binary", "prelu") and op.policy.isdigit()
+        if has_mask and int(op.policy) >> len(case.dims):
             yield f"Invalid case: the mask of {op} names dims that are not there"
     for context in (case.ctx_init, case.ctx_exe):
         threads = context.partition(":")[0]
@@ -84,11 +84,6 @@ def _of_case(case: Case) -> Iterator[str]:
             yield _no(f"threading context {context}, there are at most {MOST_THREADS} threads")
         if context.partition(":")[2].replace("auto", "").strip(":"):
             yield _no(f"threading context {context}, kinds of cores are not chosen")
-
-
-def _mask_of(op: PostOpText) -> int:
-    policy = op.fields[1] if len(op.fields) > 1 else ""
-    return int(policy) if policy.isdigit() else 0
 
 
 def _of_crossing(case: Case, common: CommonKnobs) -> Iterator[str]:

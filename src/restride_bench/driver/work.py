@@ -216,13 +216,13 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
     if op.kind == "eltwise":
         post_ops.append_eltwise(op.name, op.number(0, 0.0), op.number(1, 0.0), op.number(2, 1.0))
         return []
-    policy, tag = (*op.fields[1:], "common", "abx")[:2] if len(op.fields) < 3 else op.fields[1:]
-    mask = case.attr_mask(FactorText("dst", policy.lower()))
+    mask, arg = case.attr_mask(FactorText("dst", op.policy)), rs.arg_attr_multiple_post_op(index)
     dims = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
-    md = rs.MemoryDesc(dims, op.fields[0], "abx" if tag in ("any", "common") else tag)
+    if op.kind == "prelu":
+        weights = rs.MemoryDesc((prod(dims),), "f32", "a")
+        post_ops.append_prelu(mask)
+        return [CaseOperand(arg | rs.ARG_WEIGHTS, weights, "a", lambda _: fill.operand_for(weights))]
+    tag = op.fields[2] if len(op.fields) > 2 and op.fields[2] != "any" else "abx"
+    md = rs.MemoryDesc(dims, op.fields[0], tag)
     post_ops.append_binary(op.name, md)
-    return [
-        CaseOperand(
-            rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md)
-        )
-    ]
+    return [CaseOperand(arg | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md))]
