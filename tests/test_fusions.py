@@ -123,6 +123,14 @@ def test_a_scale_and_a_shift_for_each_channel_go_into_weights_and_bias():
     assert len(found.graph.nodes[0].sources) == 3
 
 
+def test_a_scale_and_a_shift_go_into_a_batch_norm_that_stays():
+    net = Network()
+    y = net.add(ADD, net.add(MUL, net.batch_norm(net.x), net.constant(1, 8, 1, 1)), net.constant(1, 8, 1, 1))
+    found = _checked(net.graph(net.scalar("mul", net.add(RELU, net.scalar("add", y, 2.0)), 3.0)))
+    assert _kinds(found) == ["batch_normalization"]
+    assert len(found.graph.nodes[0].epilogues) == 2
+
+
 def test_a_scale_of_the_width_stays():
     net = Network()
     found = _checked(net.graph(net.add(MUL, net.convolution(net.x, 8), net.constant(1, 1, 1, 6))))

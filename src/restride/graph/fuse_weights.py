@@ -4,6 +4,8 @@
     scale         (conv(x, w) + b) * k         ->  conv(x, w * k) + b * k
     bias          conv(x, w) + b + c           ->  conv(x, w) + (b + c)
 
+The last two also where a batch norm is instead of the convolution: into its scale and its shift.
+
 k of a batch norm is its scale over the deviation. k and c are constants, one for each channel or one for all.
 All is computed in doubles, and rounded once.
 """
@@ -103,13 +105,15 @@ def _sides(draft: GraphDraft, node: Node) -> list[tuple[str, Array]]:
 def _fuse(draft: GraphDraft, place: int, node: Node, source: str, affine: _ChannelAffine) -> bool:
     """Bring what follows into weights and bias; False where they are not constant, or seen by others."""
     made = draft.private_maker(source)
-    if made is None or not isinstance(
-        made[1].operation, ConvolutionOperation | InnerProductOperation | MatmulOperation
-    ):
+    if made is None or made[1].epilogues:
         return False
     at, main = made
+    if isinstance(main.operation, BatchNormalizationOperation):
+        return _fuse_into_norm(draft, place, node, made, affine)
+    if not isinstance(main.operation, ConvolutionOperation | InnerProductOperation | MatmulOperation):
+        return False
     known = _weights_and_bias(draft, main)
-    if known is None or main.epilogues:
+    if known is None:
         return False
     weights, bias = known
     shape = _channel_shape(main, weights)
@@ -121,6 +125,25 @@ def _fuse(draft: GraphDraft, place: int, node: Node, source: str, affine: _Chann
     if len(main.sources) > 2 or np.any(made_bias):
         inputs.append(draft.new_constant(_bias_of(main, made_bias, weights), main.output))
     draft.fuse(place, replace(main, inputs=tuple(inputs), outputs=node.outputs), at)
+    return True
+
+
+def _fuse_into_norm(
+    draft: GraphDraft, place: int, node: Node, made: tuple[int, Node], affine: _ChannelAffine
+) -> bool:
+    """Another scale and shift of a batch normalization, where both are constants."""
+    at, norm = made
+    scale, shift = (draft.constant(name) for name in norm.sources[1:3])
+    if scale is None or shift is None or scale.dtype != np.float32:
+        return False
+    scaled = scale.astype(np.float64) * affine.factor
+    shifted = shift.astype(np.float64) * affine.factor + affine.term
+    names = [
+        draft.new_constant(values.astype(np.float32), near)
+        for values, near in ((scaled, norm.sources[1]), (shifted, norm.sources[2]))
+    ]
+    inputs = (norm.sources[0], *names, *norm.sources[3:])
+    draft.fuse(place, replace(norm, inputs=inputs, outputs=node.outputs), at)
     return True
 
 

@@ -43,9 +43,10 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "batch_norm": fuse_batch_norm,
     "scale": fuse_scale,
     "bias": fuse_bias,
-    "epilogues": fuse_epilogues,
 }
-FUSIONS = ("dead", *_REWRITES)
+# Last: what has epilogues takes no other weights any more.
+_LAST = {"epilogues": fuse_epilogues}
+FUSIONS = ("dead", *_REWRITES, *_LAST)
 _MOST_ROUNDS = 8
 
 
@@ -64,11 +65,16 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     """
     off = _parsed(without)
     found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
+    for rewrites in (_REWRITES, _LAST):
+        found = _until_stable(found, {name: each for name, each in rewrites.items() if name not in off})
+    return found
+
+
+def _until_stable(found: FusedGraph, rewrites: dict[str, Callable[[GraphDraft], None]]) -> FusedGraph:
     for _ in range(_MOST_ROUNDS):
         before = found
-        for name, rewrite in _REWRITES.items():
-            if name not in off:
-                found = _rewritten(found, name, rewrite)
+        for name, rewrite in rewrites.items():
+            found = _rewritten(found, name, rewrite)
         if found is before:
             break
     return found
