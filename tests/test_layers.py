@@ -32,6 +32,7 @@ _OPTIONAL = {
     "skimage",
     "dnnl",
     "onednn",
+    "onnx",
     "openvino",
     "zarr",
     "dask",
@@ -66,7 +67,7 @@ _ROWS = (
         "files",
         "dask",
     ),
-    ("graph",),
+    ("graph", "onnx"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "view", "__main__"),
     ("restride_bench",),  # a package of its own: the library knows its name, and imports nothing of it

@@ -77,6 +77,8 @@ def test_the_example_raises_the_code(entry: Refusal, tmp_path: Path, monkeypatch
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     if "sycl" in entry.example and "get_device" not in entry.example:
         sycl_engine()
+    if "onnx.helper" in entry.example:
+        pytest.importorskip("onnx")
     if "restride.torch" in entry.example:
         pytest.importorskip("torch")
     run = _in_a_shell if entry.language == "sh" else _alone if "os.environ" in entry.example else _here

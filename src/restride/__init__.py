@@ -96,13 +96,14 @@ from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
 
 if _typing.TYPE_CHECKING:
-    from . import dask, formats, graph, openvino, sycl_interop
+    from . import dask, formats, graph, onnx, openvino, sycl_interop
     from .about import show_versions
     from .activations import softmax
     from .block_scales import QuantizedTensor
     from .files.convert import convert
     from .files.rechunk import rechunk
     from .files.saving import load, save
+    from .graph.network import Network
     from .joining import add_n, concat
     from .planned import Measured, Plan, Prediction, plan
     from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
@@ -139,7 +140,6 @@ if _typing.TYPE_CHECKING:
         RNNDirection,
         VanillaRNNForward,
     )
-    from .primitives.rnn_backward import GRUBackward, LBRGRUBackward, LSTMBackward, VanillaRNNBackward
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
@@ -243,7 +243,6 @@ __all__ = [
     "Error",
     "Event",
     "FormatTag",
-    "GRUBackward",
     "GRUForward",
     "GroupNormalizationBackward",
     "GroupNormalizationForward",
@@ -251,11 +250,9 @@ __all__ = [
     "InnerProductBackwardWeights",
     "InnerProductForward",
     "InvalidArguments",
-    "LBRGRUBackward",
     "LBRGRUForward",
     "LRNBackward",
     "LRNForward",
-    "LSTMBackward",
     "LSTMForward",
     "LayerNormalizationBackward",
     "LayerNormalizationForward",
@@ -263,6 +260,7 @@ __all__ = [
     "Measured",
     "Memory",
     "MemoryDesc",
+    "Network",
     "NormalizationFlags",
     "OutOfMemory",
     "PReLUBackward",
@@ -295,7 +293,6 @@ __all__ = [
     "StreamFlags",
     "Sum",
     "Unimplemented",
-    "VanillaRNNBackward",
     "VanillaRNNForward",
     "__version__",
     "add_n",
@@ -322,6 +319,7 @@ __all__ = [
     "get_primitive_cache_capacity",
     "graph",
     "load",
+    "onnx",
     "openvino",
     "plan",
     "quantize",
@@ -394,14 +392,10 @@ _LATER = {
     "LayerNormalizationForward": "primitives.layer_normalization",
     "NormalizationFlags": "primitives.normalization",
     "Reduction": "primitives.reduction",
-    "GRUBackward": "primitives.rnn_backward",
     "GRUForward": "primitives.rnn",
-    "LBRGRUBackward": "primitives.rnn_backward",
     "LBRGRUForward": "primitives.rnn",
-    "LSTMBackward": "primitives.rnn_backward",
     "LSTMForward": "primitives.rnn",
     "RNNDirection": "primitives.rnn",
-    "VanillaRNNBackward": "primitives.rnn_backward",
     "VanillaRNNForward": "primitives.rnn",
     "ShuffleBackward": "primitives.shuffle",
     "ShuffleForward": "primitives.shuffle",
@@ -411,6 +405,8 @@ _LATER = {
     "QuantizedTensor": "block_scales",
     "formats": "formats",
     "graph": "graph",
+    "Network": "graph.network",
+    "onnx": "onnx",
     "dequantize": "quantising",
     "quantize": "quantising",
     "channel_shuffle": "shuffles",

@@ -74,13 +74,17 @@ class GraphBuilder:
         """The dims and the data type of a tensor."""
         return self._types[name]
 
+    def is_free(self, name: str) -> bool:
+        """True for a name that a tensor may still have."""
+        return bool(name) and name not in self._types
+
     def graph(self, *outputs: str) -> Graph:
         """All that was added, with these outputs. What none of them needs is left out."""
         everything = Graph(tuple(self._inputs), outputs, self._types, self._constants, tuple(self._nodes))
         return everything.replaced(everything.nodes)
 
     def _new(self, name: str) -> str:
-        if name and name not in self._types:
+        if self.is_free(name):
             return name
         raise InvalidArguments(
             f"tensor {name!r} cannot be added",

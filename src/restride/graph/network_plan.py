@@ -1,0 +1,283 @@
+"""The plan of a network for inputs of certain dims: formats, steps in order, and where every tensor lies.
+
+1. The graph is brought into a form that runs: pads become concats.
+2. Propagation gives every tensor its format, and says where reorders stand.
+3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
+   What reorders of constants make is made now, once.
+4. Liveness gives every tensor that a run makes its place in one block of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..runtime.engine import Engine
+from .alternatives import format_steps, is_view, plain, reorder_cost
+from .format_problem import FormatProblem
+from .graph import Constant, Graph, Node
+from .lowering import LoweredNode, lower_node, lower_reorder
+from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
+from .operations import ConcatOperation, EltwiseOperation, PadOperation
+from .propagation import Propagation, format_name, propagate
+
+INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where a tensor lies: in what a run brings or gives, in a constant, or in the block of the run.
+
+    `name` is that of the tensor which the memory was made for: views have that of the tensor they look at.
+    """
+
+    where: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLocation:
+    """A tensor as a step sees it: its memory, and the format."""
+
+    storage: Storage
+    md: MemoryDesc
+
+
+@dataclass(frozen=True)
+class NetworkStep:
+    """A primitive that a run executes, with the tensors of its arguments.
+
+    `node`: the name of the node; of a reorder that was inserted, that of the tensor. `is_inserted`: true for
+    such a reorder.
+    """
+
+    node: str
+    operation: str
+    lowered: LoweredNode
+    reads: tuple[TensorLocation, ...]
+    writes: TensorLocation
+    is_inserted: bool = False
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{each.storage.name} {format_name(each.md)}" for each in self.reads)
+        return f"{self.node}: {self.operation} of {names} -> {format_name(self.writes.md)}"
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """What a network runs for inputs of certain dims; `print(plan)` tells it in full.
+
+    graph        the graph, as it runs
+    formats      what propagation decided: the format of every tensor, the reorders and their costs
+    steps        what runs, in order
+    inputs       the format in which each input is read
+    outputs      where each output lies at the end
+    constants    the format of each constant that steps read, and where its values come from
+    arena        where tensors lie in the block of a run
+    """
+
+    graph: Graph
+    formats: Propagation
+    steps: tuple[NetworkStep, ...]
+    inputs: Mapping[str, MemoryDesc]
+    outputs: Mapping[str, TensorLocation]
+    constants: Mapping[str, tuple[Constant, MemoryDesc]]
+    arena: ArenaPlan = field(repr=False)
+
+    @property
+    def reorders(self) -> int:
+        """How many reorders a run executes."""
+        return sum(step.is_inserted for step in self.steps)
+
+    def __str__(self) -> str:
+        head = f"{len(self.steps)} steps, {self.reorders} reorders, {self.arena.peak} bytes a run"
+        return "\n".join([head, *map(str, self.steps), str(self.formats)])
+
+
+def plan_network(graph: Graph, rule: str, engine: Engine) -> NetworkPlan:
+    """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
+
+    Raises what the primitives raise, with the names of nodes.
+    """
+    graph = _runnable(graph)
+    problem = _format_problem(graph)
+    formats = propagate(problem, rule)
+    chosen = zip(problem.steps, formats.choices, strict=True)
+    needed = {step.outputs[0]: step.alternatives[place].inputs for step, place in chosen}
+    return _Planner(graph, formats, needed, engine).plan()
+
+
+def _format_problem(graph: Graph) -> FormatProblem:
+    origins = {name: plain(graph.tensors[name]) for name in (*graph.inputs, *graph.constants)}
+    steps = format_steps(graph, origins)
+    outputs = tuple((name, plain(graph.tensors[name])) for name in graph.outputs)
+    constants = frozenset(graph.constants)
+    return FormatProblem(steps, tuple(origins.items()), outputs, reorder_cost, constants)
+
+
+# --- a form that runs ---------------------------------------------------------------------------------------
+
+
+def _runnable(graph: Graph) -> Graph:
+    """pad -> concats with constants: no primitive writes a border."""
+    if not any(isinstance(node.operation, PadOperation) for node in graph):
+        return graph
+    constants: dict[str, Constant] = {}
+    nodes = [made for node in graph for made in _without_pad(graph, node, constants)]
+    return graph.replaced(nodes, constants)
+
+
+def _without_pad(graph: Graph, node: Node, constants: dict[str, Constant]) -> Iterator[Node]:
+    operation = node.operation
+    if not isinstance(operation, PadOperation):
+        yield node
+        return
+    dims, source = list(graph.tensors[node.inputs[0]].dims), node.inputs[0]
+    twin = graph.tensors[node.inputs[0]].data_type.numpy
+    axes = [axis for axis in range(len(dims)) if operation.low[axis] or operation.high[axis]]
+    for axis in axes:
+        parts = []
+        for side, size in (("low", operation.low[axis]), ("high", operation.high[axis])):
+            if size:
+                name = f"{node.name}.{side}.{axis}"
+                extents = (*dims[:axis], size, *dims[axis + 1 :])
+                constants[name] = Constant(np.full(extents, operation.value, twin))
+                parts.append((side, name))
+        names = [name for side, name in parts if side == "low"]
+        names += [source, *(name for side, name in parts if side == "high")]
+        dims[axis] += operation.low[axis] + operation.high[axis]
+        is_last = axis == axes[-1]
+        source = node.output if is_last else f"{node.name}.{axis}"
+        epilogues = node.epilogues if is_last else ()
+        operands = node.operands if is_last else ()
+        yield Node(f"{node.name}.{axis}", ConcatOperation(axis), (*names, *operands), (source,), epilogues)
+    if not axes:
+        yield replace(node, operation=EltwiseOperation("eltwise_linear", 1.0, 0.0))
+
+
+# --- steps --------------------------------------------------------------------------------------------------
+
+
+class _Planner:
+    """Goes through the nodes in order: what runs, and where tensors lie."""
+
+    def __init__(
+        self, graph: Graph, formats: Propagation, needed: Mapping[str, Sequence[MemoryDesc]], engine: Engine
+    ) -> None:
+        self._graph, self._formats, self._needed, self._engine = graph, formats, needed, engine
+        self._steps: list[NetworkStep] = []
+        self._constants: dict[str, tuple[Constant, MemoryDesc]] = {}
+        self._places: dict[str, TensorLocation] = {
+            name: TensorLocation(Storage(INPUT, name), plain(graph.tensors[name])) for name in graph.inputs
+        }
+        self._copies: dict[tuple[str, MemoryDesc], TensorLocation] = {}
+
+    def plan(self) -> NetworkPlan:
+        for node in self._graph:
+            self._plan_node(node)
+        outputs = {name: self._given(name) for name in self._graph.outputs}
+        outputs = self._directly_written(outputs)
+        inputs = {name: plain(self._graph.tensors[name]) for name in self._graph.inputs}
+        return NetworkPlan(
+            self._graph,
+            self._formats,
+            tuple(self._steps),
+            inputs,
+            outputs,
+            self._constants,
+            self._arena(),
+        )
+
+    def _plan_node(self, node: Node) -> None:
+        wanted = self._needed[node.output]
+        reads = tuple(self._read(name, md) for name, md in zip(node.inputs, wanted, strict=True))
+        made = self._formats.formats[node.output]
+        if is_view(node):
+            self._places[node.output] = TensorLocation(reads[0].storage, made)
+            return
+        lowered = lower_node(node, [each.md for each in reads], made, self._engine)
+        place = TensorLocation(Storage(ARENA, node.output), made)
+        self._places[node.output] = place
+        self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, place))
+
+    def _read(self, name: str, md: MemoryDesc) -> TensorLocation:
+        """A tensor in a format, from a reorder where it is in another."""
+        constant = self._graph.constants.get(name)
+        if constant is not None:
+            key = name if md == plain(constant.type) else f"{name} as {format_name(md)}"
+            self._constants[key] = constant, md
+            return TensorLocation(Storage(CONSTANT, key), md)
+        place = self._places[name]
+        if place.md == md:
+            return place
+        return self._copies.get((name, md)) or self._reordered(name, md)
+
+    def _reordered(self, name: str, md: MemoryDesc) -> TensorLocation:
+        source = self._places[name]
+        place = TensorLocation(Storage(ARENA, f"{name} as {format_name(md)}"), md)
+        self._copies[name, md] = place
+        self._insert(name, source, place)
+        return place
+
+    def _insert(self, name: str, source: TensorLocation, place: TensorLocation) -> None:
+        lowered = lower_reorder(source.md, place.md, self._engine)
+        self._steps.append(NetworkStep(name, "reorder", lowered, (source,), place, is_inserted=True))
+
+    # --- outputs --------------------------------------------------------------------------------------------
+
+    def _given(self, name: str) -> TensorLocation:
+        return self._read(name, plain(self._graph.tensors[name]))
+
+    def _directly_written(self, outputs: Mapping[str, TensorLocation]) -> dict[str, TensorLocation]:
+        """Outputs in memory of their own: what writes one writes it there, or a copy does."""
+        made: dict[str, TensorLocation] = {}
+        moved: dict[Storage, Storage] = {}
+        writers = {step.writes: step for step in self._steps}
+        for name, place in outputs.items():
+            storage = Storage(OUTPUT, name)
+            made[name] = TensorLocation(storage, place.md)
+            if place in writers and place.storage.where == ARENA and place.storage not in moved:
+                moved[place.storage] = storage
+            else:
+                self._insert(name, place, made[name])
+        self._steps = [_with_storages(step, moved) for step in self._steps]
+        return made
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def _arena(self) -> ArenaPlan:
+        steps, sizes = [], {}
+        for step in self._steps:
+            reads = tuple(each.storage.name for each in step.reads if each.storage.where == ARENA)
+            writes: tuple[str, ...] = ()
+            if step.writes.storage.where == ARENA:
+                writes = (step.writes.storage.name,)
+                sizes[writes[0]] = max(step.writes.md.size, 1)
+            scratch = step.lowered.pd._scratch_bytes()
+            steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
+        return plan_memory(lifetimes(steps, sizes))
+
+
+def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
+    """What a step may write over: a source of its format, each element read before it is written."""
+    source = step.reads[0]
+    is_safe = step.operation in ("eltwise", "batch_normalization", "softmax")
+    is_arena = source.storage.where == ARENA == step.writes.storage.where
+    if not (
+        is_safe and is_arena and source.md == step.writes.md and len(step.lowered.reads) == len(step.reads)
+    ):
+        return ()
+    return ((step.writes.storage.name, source.storage.name),)
+
+
+def _with_storages(step: NetworkStep, moved: Mapping[Storage, Storage]) -> NetworkStep:
+    if not moved:
+        return step
+
+    def there(place: TensorLocation) -> TensorLocation:
+        return TensorLocation(moved.get(place.storage, place.storage), place.md)
+
+    return replace(step, reads=tuple(map(there, step.reads)), writes=there(step.writes))

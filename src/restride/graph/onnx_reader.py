@@ -1,0 +1,159 @@
+"""From an ONNX model to a graph, for inputs of certain dims: what is known is computed, the rest translated.
+
+A tensor is known where it is in the file, and where it follows from known ones or from dims alone: what
+computes shapes leaves nothing in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments, OutOfMemory, Unimplemented
+from .build import GraphBuilder
+from .graph import Graph
+from .onnx_context import OnnxContext, Value
+from .onnx_known import ELEMENTS, KNOWN
+from .onnx_model import OnnxModel, OnnxNode, listed
+from .onnx_operators import OPERATORS, TRANSLATORS, Made
+from .operations import Dims
+
+_WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
+_MOST_SHOWN = 32
+
+
+def check_operators(model: OnnxModel) -> None:
+    """Raise Unimplemented for operators that there are not: all at once, with the names of their nodes."""
+    missing: dict[str, list[str]] = {}
+    for node in model.nodes:
+        if node.operator not in OPERATORS:
+            missing.setdefault(node.operator, []).append(node.name)
+    if not missing:
+        return
+    texts = [
+        f"{operator}: {listed(names[:_MOST_SHOWN])}{', ...' if len(names) > _MOST_SHOWN else ''}"
+        for operator, names in missing.items()
+    ]
+    raise Unimplemented(
+        "the ONNX model has operators that restride has not",
+        code="RS-G02",
+        where="; ".join(texts),
+        why=f"{len(missing)} operators are missing; nothing was run",
+        hint="simplify the model, or save it with operators that are there",
+    )
+
+
+def check_order(model: OnnxModel) -> None:
+    """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice."""
+    made = {"", *model.tensors, *(each.name for each in model.inputs)}
+    for node in model.nodes:
+        missing = [name for name in node.inputs if name not in made]
+        if missing:
+            raise InvalidArguments(
+                f"node {node} reads a tensor that nothing has made",
+                code="RS-G01",
+                where=listed(missing),
+                why="nodes stand in the order in which they run; a cycle has none",
+                hint="save the model again",
+            )
+        twice = [name for name in node.outputs if name and name in made]
+        if twice:
+            raise InvalidArguments(
+                f"node {node} makes a tensor that there is already",
+                code="RS-G01",
+                where=listed(twice),
+                why="every tensor has one origin",
+                hint="save the model again",
+            )
+        made.update(node.outputs)
+    unmade = [name for name in model.outputs if name not in made]
+    if unmade or not model.outputs:
+        raise InvalidArguments(
+            "no node makes an output of the model",
+            code="RS-G01",
+            where=listed(unmade),
+            why="an output is an input, or what a node makes",
+            hint="save the model again",
+        )
+
+
+def translated(model: OnnxModel, dims: Mapping[str, Dims]) -> Graph:
+    """The graph of the model for inputs of these dims, by name.
+
+    Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
+    """
+    builder = GraphBuilder()
+    values: dict[str, Value] = dict(model.tensors)
+    for each in model.inputs:
+        values[each.name] = builder.input(each.name, dims[each.name], data_type_of(each.name, each.element))
+    for node in model.nodes:
+        found = _translated(node, [values[name] if name else None for name in node.inputs], builder, model)
+        values.update(zip((name for name in node.outputs if name), found, strict=False))
+    outputs = [_output(builder, values, name) for name in model.outputs]
+    return builder.graph(*outputs)
+
+
+def data_type_of(name: str, element: int) -> DataType:
+    """The type of an input, by its number in ONNX. Raises Unimplemented, which names the input."""
+    twin = ELEMENTS.get(element)
+    try:
+        return DataType.bf16 if element == 16 else DataType.parse(twin)
+    except Error:
+        raise Unimplemented(
+            f"input {name!r} is of a type that restride has not",
+            code="RS-G02",
+            why=f"it is {twin or f'element type {element}'}",
+            hint="cast it before, and save the model with an input of f32",
+        ) from None
+
+
+def _output(builder: GraphBuilder, values: Mapping[str, Value], name: str) -> str:
+    value = values.get(name)
+    if isinstance(value, str):
+        return value
+    if value is None:
+        raise InvalidArguments(
+            f"output {name!r} is one that its node does not give",
+            code="RS-G01",
+            why="restride computes the first outputs of operators",
+            hint="leave the output out of the model",
+        )
+    return builder.constant(value, name if builder.is_free(name) else "")
+
+
+def _translated(
+    node: OnnxNode, found: list[Value | None], builder: GraphBuilder, model: OnnxModel
+) -> tuple[Value, ...]:
+    try:
+        made = _made(node, found, builder, model)
+    except MemoryError:
+        raise OutOfMemory(
+            f"node {node} makes more than the memory holds",
+            code="RS-D01",
+            why="its result is known before a run, and too large",
+            hint="check the dims of the inputs",
+        ) from None
+    except InvalidArguments as error:
+        raise error.retold(f"node {node}: {error.what}") from None
+    except Error:
+        raise
+    except _WRONG as error:
+        raise InvalidArguments(
+            f"node {node} cannot be translated",
+            code="RS-G01",
+            where=listed(node.inputs),
+            why=f"{type(error).__name__}: {str(error)[:200]}",
+            hint="inputs and attributes must be those of the operator",
+        ) from None
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _made(node: OnnxNode, found: list[Value | None], builder: GraphBuilder, model: OnnxModel) -> Made:
+    known = [each for each in found if not isinstance(each, str)]
+    if len(known) == len(found) and node.operator in KNOWN:
+        return KNOWN[node.operator](node, known)
+    translator = TRANSLATORS.get(node.operator)
+    context = OnnxContext(node, found, builder, model.opset)
+    if translator is None:
+        raise context.unimplemented("it reads what is known only in a run; restride has it for shapes alone")
+    return translator(context)

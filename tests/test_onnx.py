@@ -1,0 +1,413 @@
+"""ONNX models: every operator against the reference of the package onnx, what is refused, real networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import restride as rs
+
+onnx = pytest.importorskip("onnx")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+Array = np.ndarray
+X = (1, 6, 5, 4)
+FLOAT, TWO = 1, np.float32(2)
+
+
+def values(*dims: int, seed: int = 0) -> Array:
+    return np.random.default_rng((seed, *dims)).standard_normal(dims).astype(np.float32)
+
+
+def model(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, Sequence[int | str]],
+    constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] = ("y",),
+    opset: int = 17,
+) -> Any:
+    known = [onnx.numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
+    graph = onnx.helper.make_graph(
+        list(nodes),
+        "graph",
+        [onnx.helper.make_tensor_value_info(name, FLOAT, dims) for name, dims in inputs.items()],
+        [onnx.helper.make_tensor_value_info(name, FLOAT, None) for name in outputs],
+        known,
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8)
+
+
+def node(operator: str, *inputs: str, to: Sequence[str] = ("y",), name: str = "", **attributes: Any) -> Any:
+    return onnx.helper.make_node(operator, list(inputs), list(to), name, **attributes)
+
+
+def ints(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+def check(made: Any, x: Array, rule: str = "greedy") -> None:
+    """The network's outputs are those of the package's own reference."""
+    reference = pytest.importorskip("onnx.reference").ReferenceEvaluator(made)
+    wanted = reference.run(None, {made.graph.input[0].name: x})
+    found = rs.onnx.load(made, rule=rule)(x)
+    found = list(found.values()) if isinstance(found, dict) else [found]
+    assert len(found) == len(wanted)
+    for own, other in zip(found, wanted, strict=True):
+        assert own.shape == other.shape
+        assert np.abs(own - other).max(initial=0) <= 2e-5 * max(np.abs(other).max(initial=0), 1e-30)
+
+
+W, G, T = values(8, 6, 3, 3), values(8, 3, 3, 3), values(6, 4, 3, 3)
+CHANNELS = {name: values(6, seed=i) for i, name in enumerate(("s", "b", "m"))} | {
+    "v": np.abs(values(6)) + 0.5
+}
+
+# Operators on one tensor "x" of X and constants: the node, its constants, the operator set.
+OPERATORS: dict[str, tuple[Any, Mapping[str, Array], int]] = {
+    **{
+        word: (node(word, "x"), {}, 17)
+        for word in ("Abs", "Elu", "Exp", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Neg", "Relu")
+    },
+    **{word: (node(word, "x"), {}, 17) for word in ("Sigmoid", "Softplus", "Tanh", "Flatten", "Transpose")},
+    **{word: (node(word, "x"), {}, 17) for word in ("GlobalAveragePool", "GlobalMaxPool", "Softmax")},
+    "LogSoftmax": (node("LogSoftmax", "x"), {}, 17),
+    **{word: (node(word, "x", "c"), {"c": TWO}, 17) for word in ("Add", "Sub", "Mul", "Div", "Pow")},
+    **{f"{word} of a constant": (node(word, "c", "x"), {"c": TWO}, 17) for word in ("Sub", "Div")},
+    **{
+        f"{word} of tensors": (node(word, "x", "c"), {"c": values(6, 1, 4)}, 17)
+        for word in ("Add", "Mul", "Max")
+    },
+    "Conv": (node("Conv", "x", "w", "b", pads=[1, 0, 2, 1], strides=[2, 1]), {"w": W, "b": values(8)}, 17),
+    "Conv of groups": (node("Conv", "x", "w", group=2, dilations=[2, 1]), {"w": G}, 17),
+    "Conv that keeps sizes": (node("Conv", "x", "w", auto_pad="SAME_UPPER", strides=[2, 2]), {"w": W}, 17),
+    "Conv, more in front": (node("Conv", "x", "w", auto_pad="SAME_LOWER"), {"w": values(8, 6, 2, 2)}, 17),
+    "ConvTranspose": (
+        node("ConvTranspose", "x", "w", strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0]),
+        {"w": T},
+        17,
+    ),
+    "BatchNormalization": (node("BatchNormalization", "x", "s", "b", "m", "v"), CHANNELS, 15),
+    "LayerNormalization": (node("LayerNormalization", "x", "s"), {"s": values(4)}, 17),
+    "MaxPool": (node("MaxPool", "x", kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0]), {}, 17),
+    "MaxPool up": (node("MaxPool", "x", kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1), {}, 17),
+    "AveragePool": (node("AveragePool", "x", kernel_shape=[2, 2], pads=[1, 1, 0, 0]), {}, 17),
+    "AveragePool with padding": (
+        node("AveragePool", "x", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+        {},
+        17,
+    ),
+    "Clip": (node("Clip", "x", "low", "high"), {"low": np.float32(-0.5), "high": np.float32(1)}, 17),
+    "Clip below": (node("Clip", "x", "low"), {"low": np.float32(0)}, 17),
+    "PRelu": (node("PRelu", "x", "c"), {"c": values(6, 1, 1)}, 17),
+    "Concat": (node("Concat", "x", "c", "x", axis=-3), {"c": values(1, 2, 5, 4)}, 17),
+    "Split": (node("Split", "x", "n", to=("y", "z"), axis=1), {"n": ints(2, 4)}, 17),
+    "Slice": (
+        node("Slice", "x", "a", "b", "c", "d"),
+        {"a": ints(1, 0), "b": ints(-1, 9), "c": ints(1, 2), "d": ints(1, 2)},
+        17,
+    ),
+    "Gather": (node("Gather", "x", "i", axis=1), {"i": ints(2, 3)}, 17),
+    "Gather of one": (node("Gather", "x", "i", axis=2), {"i": np.array(-1, np.int64)}, 17),
+    "Reshape": (node("Reshape", "x", "n"), {"n": ints(0, 3, -1)}, 17),
+    "Squeeze": (node("Squeeze", "x", "n"), {"n": ints(0)}, 17),
+    "Unsqueeze": (node("Unsqueeze", "x", "n"), {"n": ints(-1, 0)}, 17),
+    "Pad": (node("Pad", "x", "n", "c"), {"n": ints(0, 0, 1, 0, 0, 0, 0, 2), "c": np.float32(3)}, 17),
+    "MatMul": (node("MatMul", "x", "w"), {"w": values(4, 3)}, 17),
+    "MatMul of batches": (node("MatMul", "x", "w"), {"w": values(6, 4, 3)}, 17),
+    "MatMul by a vector": (node("MatMul", "x", "w"), {"w": values(4)}, 17),
+    "ReduceMean": (node("ReduceMean", "x", axes=[2, -1]), {}, 17),
+    "ReduceSum": (node("ReduceSum", "x", "n", keepdims=0), {"n": ints(1)}, 17),
+    "ReduceMax of all": (node("ReduceMax", "x"), {}, 17),
+    "ReduceL2": (node("ReduceL2", "x", axes=[1]), {}, 17),
+    "Resize, nearest": (
+        node("Resize", "x", "", "n", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        {"n": np.array([1, 1, 2, 3], np.float32)},
+        17,
+    ),
+    "Resize, linear": (node("Resize", "x", "", "", "n", mode="linear"), {"n": ints(1, 6, 10, 8)}, 17),
+    "Sum": (node("Sum", "x", "c", "x"), {"c": values(*X)}, 17),
+    "Dropout": (node("Dropout", "x"), {}, 17),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_gives_what_the_reference_does(name: str) -> None:
+    made, constants, opset = OPERATORS[name]
+    check(model([made], {"x": X}, constants, tuple(made.output), opset), values(*X))
+
+
+def test_before_version_13_softmax_takes_all_dims_from_the_axis_on_as_one() -> None:
+    found = rs.onnx.load(model([node("Softmax", "x")], {"x": X}, opset=11))(values(*X))
+    powers = np.exp(values(*X))
+    assert np.allclose(found, powers / powers.sum(), rtol=1e-5)
+
+
+def test_a_transposed_convolution_of_groups_is_one_for_each_group() -> None:
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    parts = []
+    for channels in (slice(0, 3), slice(3, 6)):
+        alone = model([node("ConvTranspose", "x", "w")], {"x": (1, 3, 5, 4)}, {"w": T[channels]})
+        parts += evaluator(alone).run(None, {"x": values(*X)[:, channels]})
+    made = model([node("ConvTranspose", "x", "w", group=2)], {"x": X}, {"w": T})
+    assert np.allclose(rs.onnx.load(made)(values(*X)), np.concatenate(parts, 1), atol=1e-5)
+
+
+def test_lrn_sums_over_neighbours() -> None:
+    found = rs.onnx.load(model([node("LRN", "x", size=3, alpha=0.3, beta=0.5, bias=2.0)], {"x": X}))(
+        values(*X)
+    )
+    squares = np.pad(values(*X) ** 2, [(0, 0), (1, 1), (0, 0), (0, 0)])
+    total = squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:]
+    assert np.allclose(found, values(*X) / np.sqrt(2 + 0.1 * total), rtol=1e-5)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("added", [None, values(3), values(1, 3), values(2, 3), np.float32(2).reshape(1)])
+def test_products(transposed: int, added: Array | None) -> None:
+    constants = {"w": values(3, 4) if transposed else values(4, 3)}
+    names = ["x", "w"]
+    if added is not None:
+        constants["c"] = added
+        names.append("c")
+    made = node("Gemm", *names, transB=transposed, alpha=0.5, beta=2.0)
+    check(model([made], {"x": (2, 4)}, constants), values(2, 4))
+
+
+def test_tensors_of_a_run_are_multiplied_and_taken_apart() -> None:
+    nodes = [
+        node("Transpose", "x", to=("t",), perm=[0, 1, 3, 2]),
+        node("MatMul", "x", "t", to=("p",)),
+        node("Softmax", "p", to=("s",), axis=-1),
+        node("MatMul", "s", "x", to=("y",)),
+    ]
+    check(model(nodes, {"x": X}), values(*X))
+
+
+def shaped() -> Any:
+    """A reshape whose shape the model computes from that of its input, as frameworks save it."""
+    nodes = [
+        node("Shape", "x", to=("shape",)),
+        node("Gather", "shape", "zero", to=("n",)),
+        node("Unsqueeze", "n", "axes", to=("n1",)),
+        node("Mul", "n1", "two", to=("twice",)),
+        node("Concat", "twice", "rest", to=("dims",), axis=0),
+        node("Reshape", "x", "dims", to=("flat",)),
+        node("Relu", "flat"),
+    ]
+    constants = {"zero": np.array(0, np.int64), "axes": ints(0), "two": ints(2), "rest": ints(-1)}
+    return model(nodes, {"x": ("n", 6, "h", "w")}, constants)
+
+
+def test_what_computes_shapes_leaves_nothing_in_the_graph() -> None:
+    net = rs.onnx.load(shaped())
+    for dims in ((1, 6, 2, 2), (3, 6, 1, 5)):
+        x = values(*dims)
+        assert np.array_equal(net(x), np.maximum(x, 0).reshape(2 * dims[0], -1))
+        assert [each.kind for each in net.plan(dims).graph] == ["reshape", "eltwise"]
+
+
+def test_models_come_as_paths_bytes_and_protos_with_dims_of_the_callers_own(tmp_path: Path) -> None:
+    made = model([node("Relu", "x")], {"x": (1, 4)})
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(made.SerializeToString())
+    for source in (path, str(path), made.SerializeToString(), made):
+        assert rs.onnx.load(source)(values(1, 4)).shape == (1, 4)
+        assert rs.onnx.load(source, dims={"x": (3, 4)})(values(3, 4)).shape == (3, 4)
+    with pytest.raises(rs.InvalidArguments, match="no such input"):
+        rs.onnx.load(made, dims={"z": (1,)})
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def refusal(source: Any, x: Array | None = None) -> rs.Error:
+    with pytest.raises(rs.Error) as caught:
+        rs.onnx.load(source)(values(*X) if x is None else x)
+    return caught.value
+
+
+def test_all_missing_operators_are_listed_at_once_with_their_nodes() -> None:
+    nodes = [
+        node("NonZero", "x", to=("a",), name="first"),
+        node("Relu", "x", to=("b",)),
+        node("Unique", "b", to=("c",), name="second"),
+        node("NonZero", "c", to=("y",), name="third"),
+    ]
+    error = refusal(model(nodes, {"x": X}))
+    assert isinstance(error, rs.Unimplemented)
+    assert error.where == "NonZero: 'first', 'third'; Unique: 'second'"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants", "said"),
+    [
+        ([node("Relu", "z", name="early")], {}, "early"),
+        ([node("Add", "x", "b", to=("a",), name="loop"), node("Relu", "a", to=("b",))], {}, "loop"),
+        ([node("Relu", "x"), node("Relu", "x", name="again")], {}, "again"),
+        ([node("Relu", "x", to=("z",))], {}, "output"),
+        ([node("Conv", "x", "w", name="deep")], {"w": values(8, 5, 3, 3)}, "deep"),
+        ([node("Conv", "x", "w", name="wide")], {"w": values(8, 6, 9, 9)}, "wide"),
+        ([node("Conv", "x", "w", name="short", strides=[1])], {"w": W}, "short"),
+        ([node("Conv", "x", "w", name="split", group=4)], {"w": values(9, 2, 1, 1)}, "split"),
+        ([node("Conv", "x", name="bare")], {}, "bare"),
+        ([node("Add", "x", "c", name="odd")], {"c": values(7)}, "odd"),
+        ([node("Reshape", "x", "n", name="bent")], {"n": ints(7, -1)}, "bent"),
+        ([node("Concat", "x", "c", name="joint", axis=0)], {"c": values(2, 3)}, "joint"),
+        ([node("Transpose", "x", name="turn", perm=[0, 0, 1, 2])], {}, "turn"),
+        ([node("Split", "x", "n", to=("y", "z"), name="parts", axis=1)], {"n": ints(2, 2)}, "parts"),
+        ([node("Gather", "x", "i", name="far", axis=9)], {"i": ints(0)}, "far"),
+        (
+            [node("ConstantOfShape", "n", to=("c",), name="huge"), node("Add", "x", "c")],
+            {"n": ints(1 << 40)},
+            "huge|Add",
+        ),
+        (
+            [node("Mul", "i", "i", to=("c",), name="big"), node("Add", "x", "c", name="long")],
+            {"i": ints(1, 2, 3, 4)},
+            "long",
+        ),
+    ],
+)
+def test_models_that_do_not_hold_are_refused_by_node(
+    nodes: Sequence[Any], constants: Mapping[str, Array], said: str
+) -> None:
+    error = refusal(model(nodes, {"x": X}, constants))
+    assert any(word in str(error) for word in said.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("made", "constants"),
+    [
+        (node("Resize", "x", "", "n", mode="cubic"), {"n": np.array([1, 1, 2, 2], np.float32)}),
+        (
+            node("Resize", "x", "", "n", mode="linear", coordinate_transformation_mode="align_corners"),
+            {"n": np.array([1, 1, 2, 2], np.float32)},
+        ),
+        (node("MaxPool", "x", to=("y", "i"), kernel_shape=[2, 2]), {}),
+        (node("Pad", "x", "n", mode="reflect"), {"n": ints(0, 0, 1, 0, 0, 0, 0, 2)}),
+        (node("Gather", "x", "i", axis=1), {"i": ints(0, 2)}),
+        (node("Slice", "x", "a", "b", "c", "d"), {"a": ints(3), "b": ints(0), "c": ints(1), "d": ints(-1)}),
+        (node("Reshape", "x", "x"), {}),
+        (node("Range", "x", "x", "x"), {}),
+    ],
+)
+def test_forms_of_operators_that_are_not_there_are_named(made: Any, constants: Mapping[str, Array]) -> None:
+    made.name = "this one"
+    error = refusal(model([made], {"x": X}, constants))
+    assert isinstance(error, rs.Unimplemented)
+    assert "'this one'" in error.what
+
+
+@pytest.mark.parametrize("source", [b"", b"no model", b"\x08\x07\x12\x00", 3, None, "/no/such/model.onnx"])
+def test_what_is_no_model_is_refused(source: object) -> None:
+    assert refusal(source).code in ("RS-F04", "RS-V08", "RS-F02")
+
+
+def test_every_prefix_of_a_model_is_refused_or_runs() -> None:
+    data = shaped().SerializeToString()
+    for length in range(0, len(data), 7):
+        try:
+            rs.onnx.load(data[:length])(values(1, 6, 2, 2))
+        except rs.Error:
+            continue
+
+
+def external(location: str, **entries: str) -> Any:
+    made = model([node("Add", "x", "c")], {"x": (1, 4)}, {"c": values(4)})
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = tensor.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    return made
+
+
+def test_tensors_beside_the_model_are_read_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(b"head" + values(4).tobytes() + b"tail")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(external("weights.bin", offset="4", length="16").SerializeToString())
+    assert np.array_equal(rs.onnx.load(path)(values(1, 4)), values(1, 4) + values(4))
+
+
+@pytest.mark.parametrize(
+    ("location", "entries"),
+    [
+        ("../weights.bin", {}),
+        ("/etc/hostname", {}),
+        ("link.bin", {}),
+        ("missing.bin", {}),
+        ("", {}),
+        ("weights.bin", {"offset": "8"}),
+        ("weights.bin", {"offset": "-4"}),
+        ("weights.bin", {"length": "999"}),
+        ("weights.bin", {"offset": "far"}),
+        ("weights.bin\0", {}),
+    ],
+)
+def test_files_outside_the_folder_or_too_short_are_refused(
+    tmp_path: Path, location: str, entries: dict[str, str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for path in (tmp_path / "weights.bin", folder / "weights.bin"):
+        path.write_bytes(values(4).tobytes())
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    path = folder / "model.onnx"
+    path.write_bytes(external(location, **entries).SerializeToString())
+    error = refusal(path)
+    assert error.code == "RS-F04"
+    assert "'c'" in str(error)
+
+
+def test_bytes_have_no_folder() -> None:
+    assert "folder" in str(refusal(external("weights.bin").SerializeToString()))
+
+
+# --- real networks ------------------------------------------------------------------------------------------
+
+
+def randomised(path: Path) -> Any:
+    """A light network of the package onnx, whose constant weights have become random ones."""
+    made = onnx.load(path)
+    graph, rng = made.graph, np.random.default_rng(0)
+    shapes = {each.name: tuple(onnx.numpy_helper.to_array(each)) for each in graph.initializer}
+    norms = [each for each in graph.node if each.op_type == "BatchNormalization"]
+    positive = {each.input[at] for each in norms for at in (1, 4)}
+    nodes = []
+    for each in graph.node:
+        if each.op_type != "ConstantOfShape":
+            nodes.append(each)
+            continue
+        dims, name = shapes[each.input[0]], each.output[0]
+        made_values = rng.standard_normal(dims) * (2 / max(np.prod(dims[1:]), 1)) ** 0.5
+        if len(dims) == 1:
+            made_values = rng.uniform(0.5, 1.0, dims) if name in positive else rng.standard_normal(dims) * 0.1
+        graph.initializer.append(onnx.numpy_helper.from_array(made_values.astype(np.float32), name))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    # What a softmax of large numbers gives is 0 and 1, whatever came before.
+    if graph.node[-1].op_type == "Softmax":
+        graph.output[0].name = graph.node[-1].input[0]
+        del graph.node[-1]
+    return made
+
+
+_LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["plain", "greedy", "optimal"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in _LIGHT.glob("*.onnx")))
+def test_light_networks_give_what_onnx_runtime_does(name: str, rule: str) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    made = randomised(_LIGHT / f"{name}.onnx")
+    x = values(1, 3, 224, 224)
+    session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {session.get_inputs()[0].name: x})
+    found = rs.onnx.load(made, rule=rule)(x)
+    assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
