@@ -73,6 +73,21 @@ def test_training_leaves_the_same_states(cell, direction):
     assert pd.workspace_desc().size == found[rs.ARG_WORKSPACE].size > 0
 
 
+@pytest.mark.parametrize("data_type", ["bf16", "f16"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_narrow_floats_are_rounded_where_they_are_stored(cell, data_type):
+    shape, kind = Shape(5, 3, 24, 24, 2), rs.DataType.parse(data_type).numpy
+    pd = forward(CPU, shape, cell, "bidirectional_concat", data_type=data_type, weights="any")
+    values = arguments(shape, cell, "bidirectional_concat", 0)
+    wide = (rs.ARG_BIAS, rs.ARG_SRC_ITER_C)
+    values = {arg: each if arg in wide else each.astype(kind) for arg, each in values.items()}
+    written = [arg for arg in pd._exec_args() if arg in (17, 18, 19)]
+    found = computed(getattr(rs, f"{cell}Forward"), pd, CPU, values, *written)
+    results = {arg: elements(each) for arg, each in found.items()}
+    assert results[rs.ARG_DST_LAYER].dtype == kind
+    _check(results, reference(cell, "bidirectional_concat", values), 3e-2 if data_type == "bf16" else 4e-3)
+
+
 @pytest.mark.parametrize("layer", ["tnc", "ntc", "any"])
 @pytest.mark.parametrize("weights", ["ldigo", "ldgoi", "abEcd8e", "any"])
 def test_every_format_gives_the_same_states(layer, weights):

@@ -140,6 +140,7 @@ if _typing.TYPE_CHECKING:
         RNNDirection,
         VanillaRNNForward,
     )
+    from .primitives.rnn_backward import GRUBackward, LBRGRUBackward, LSTMBackward, VanillaRNNBackward
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
@@ -243,6 +244,7 @@ __all__ = [
     "Error",
     "Event",
     "FormatTag",
+    "GRUBackward",
     "GRUForward",
     "GroupNormalizationBackward",
     "GroupNormalizationForward",
@@ -250,9 +252,11 @@ __all__ = [
     "InnerProductBackwardWeights",
     "InnerProductForward",
     "InvalidArguments",
+    "LBRGRUBackward",
     "LBRGRUForward",
     "LRNBackward",
     "LRNForward",
+    "LSTMBackward",
     "LSTMForward",
     "LayerNormalizationBackward",
     "LayerNormalizationForward",
@@ -293,6 +297,7 @@ __all__ = [
     "StreamFlags",
     "Sum",
     "Unimplemented",
+    "VanillaRNNBackward",
     "VanillaRNNForward",
     "__version__",
     "add_n",
@@ -392,10 +397,14 @@ _LATER = {
     "LayerNormalizationForward": "primitives.layer_normalization",
     "NormalizationFlags": "primitives.normalization",
     "Reduction": "primitives.reduction",
+    "GRUBackward": "primitives.rnn_backward",
     "GRUForward": "primitives.rnn",
+    "LBRGRUBackward": "primitives.rnn_backward",
     "LBRGRUForward": "primitives.rnn",
+    "LSTMBackward": "primitives.rnn_backward",
     "LSTMForward": "primitives.rnn",
     "RNNDirection": "primitives.rnn",
+    "VanillaRNNBackward": "primitives.rnn_backward",
     "VanillaRNNForward": "primitives.rnn",
     "ShuffleBackward": "primitives.shuffle",
     "ShuffleForward": "primitives.shuffle",

@@ -156,3 +156,16 @@ def reference(cell: str, direction: str, values: Mapping[int, Array]) -> dict[in
         results.append(x[::-1] if is_back else x)
     result = np.concatenate(results, -1) if direction == "bidirectional_concat" else sum(results)
     return {rs.ARG_DST_LAYER: np.asarray(result), rs.ARG_DST_ITER: last_h, rs.ARG_DST_ITER_C: last_c}
+
+
+def backward(engine: rs.Engine, hint: Any, shape: Shape, cell: str, direction: str, /, **changes: Any) -> Any:
+    """The backward descriptor of a forward one; `changes` are arguments in the place of others."""
+    named: dict[str, Any] = {"prop_kind": "backward", "direction": direction, "hint_pd": hint}
+    if cell == "VanillaRNN":
+        named |= {"activation": hint.get_activation_kind(), "alpha": hint.get_alpha()}
+    for name, dims in dims_of(shape, cell, direction).items():
+        md = getattr(hint, f"{name}_desc")()
+        is_there = not md.is_zero()
+        named[f"{name}_desc"] = md if is_there else None
+        named[f"diff_{name}_desc"] = rs.MemoryDesc(dims, "f32") if is_there else None
+    return getattr(rs, f"{cell}Backward").PrimitiveDesc(engine, **{**named, **changes})

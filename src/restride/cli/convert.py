@@ -4,9 +4,10 @@
   restride convert checkpoint/ packed/ --rule '*_proj.weight=ba,s8,group=32,scale=absmax' --verify
   restride convert weights.npz weights.safetensors --rule '*=bf16' --dry-run
 
-SRC is a .npy, .npz, .safetensors or .gguf file, a folder of them, as a checkpoint in shards, or its index.
-The end of DST's name says the format; a folder becomes a folder. The first rule whose glob fits a tensor's
-name wins, what fits none is copied byte for byte. Rules name a format, a type, or both, and how to scale:
+SRC is a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files, as a checkpoint in
+shards, or its index. The end of DST's name says the format, .zarr too; a folder becomes a folder. The first
+rule whose glob fits a tensor's name wins, what fits none is copied byte for byte. Rules name a format, a
+type, or both, and how to scale:
 
   scale=0.5        multiply by a number        scale=absmax   find symmetric scales from the data
   zero_point=3     then add it                 scale=minmax   find scales and zero points

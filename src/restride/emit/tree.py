@@ -12,6 +12,7 @@ from math import prod
 
 from ..plan.expression import Expr
 from ..plan.tree import Each, Fold, Guard, Let, Store
+from ..plan.tree_interior import interior
 from ..plan.tree_schedule import (
     Access,
     AxisLimits,
@@ -20,6 +21,7 @@ from ..plan.tree_schedule import (
     TreeSchedule,
     fused_digits,
     grid_of,
+    items_of,
     sections_of,
 )
 from .builder import Builder, Value, i64
@@ -29,6 +31,9 @@ from .tree_items import FoldSlots, ItemWriter
 from .tree_values import scalar_index
 
 Names = dict[str, Value]
+_LINE = 64
+# Positions of a window that are written out.
+_MOST_WRITTEN_OUT = 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,8 @@ class TreeCursor:
 
     `pointers`: the address of each access; `indices`: each axis, less the lanes; `limits`: axes of which
     digits are left; `ranges`: the tiles of a grid step. `only`: tensors to write zeros to, None for values.
-    `known`: expressions that have a value here; `mask`: the lanes that guards leave.
+    `known`: expressions that have a value here; `mask`: the lanes that guards leave. `sure`: guards that hold
+    wherever the loops inside stand; None at an edge, where none is looked for.
     """
 
     pointers: dict[Access, Value]
@@ -63,6 +69,7 @@ class TreeCursor:
     ranges: tuple[tuple[TreeDigit, Value, Value], ...] = ()
     only: frozenset[str] | None = None
     mask: Value | None = None
+    sure: frozenset[Guard] | None = frozenset()
 
     @property
     def lanes(self) -> int:
@@ -87,6 +94,8 @@ class TreeWriter:
     def __init__(self, b: Builder, schedule: TreeSchedule, style: Style, *, streams: bool) -> None:
         self.b, self.schedule, self.tree = b, schedule, schedule.tree
         self.params = Value("ptr", "%params")
+        loops = [item for item in items_of(self.tree.items) if isinstance(item, Each)]
+        self.extents = {axis.name: axis.extent for each in loops for axis in each.axes}
         self.items = ItemWriter(b, schedule, style, self.params, streams=streams)
 
     def emit(self) -> None:
@@ -194,7 +203,37 @@ class TreeWriter:
             self._guarded(rest, guards, at, lambda c, left: self._loops(plan, rest, left, c, inside))
 
         for first, end, moved in self._sections(digit, cursor):
-            self._span(digit, first, end, moved, onwards)
+            for low, high, at in self._inside_of_guards(plan, digit, (first, end), moved):
+                if _is_written_out(plan, at):
+                    for position in range(low, high):
+                        onwards(self._moved(digit, i64(position), at))
+                else:
+                    self._span(digit, low, high, at, onwards)
+
+    def _inside_of_guards(
+        self, plan: EachPlan, digit: TreeDigit, span: tuple[int, int], cursor: TreeCursor, align: int = 1
+    ) -> Iterator[tuple[int, int, TreeCursor]]:
+        """A span of positions in three, where guards of the loops inside hold for all of the middle one.
+
+        Windows of a pooling: those that reach over an edge, those that do not, and those at the other edge.
+        """
+        first, end = span
+        sure, ((axis, step), *others) = cursor.sure, digit.steps
+        is_all = not others and not digit.bound and digit.extent * step == self.extents[axis]
+        if sure is None or cursor.only is not None or not is_all:
+            yield first, end, cursor
+            return
+        low, high, guards = interior(plan.each, axis, self.extents, (first * step, end * step))
+        low, high = -(-low // (align * step)) * align, high // step
+        if not guards - sure or high - low < 2:
+            yield first, end, cursor
+            return
+        edge, middle = replace(cursor, sure=None), replace(cursor, sure=sure | guards)
+        if first < low:
+            yield first, low, edge
+        yield low, high, middle
+        if high < end:
+            yield high, end, edge
 
     def _sections(self, digit: TreeDigit, cursor: TreeCursor) -> Iterator[tuple[int, int, TreeCursor]]:
         """The runs of positions of a digit that are alike: first, one past the last, and the cursor there."""
@@ -260,11 +299,31 @@ class TreeWriter:
         limits = limits or AxisLimits(digit.extent)
         others = {name: limit for name, limit in cursor.limits.items() if name != digit.bound}
         cursor = replace(cursor, limits=others)
-        lanes = min(plan.widest, 1 << (max(limits.end, 1) - 1).bit_length())
         if cursor.only is not None:
             # Along this digit everything is zero.
             counts = ((name, dict(limits.pads).get(name, limits.size)) for name in sorted(cursor.only))
             limits = AxisLimits(0, tuple(counts))
+        is_gridded = any(each == digit for each, _, _ in cursor.ranges)
+        if limits.pads or is_gridded:
+            self._vector_span(plan, digit, limits, guards, cursor, inside)
+            return
+        # Stores that go past the caches begin at lines.
+        align = _LINE if self.items.streams else 1
+        for low, high, at in self._inside_of_guards(plan, digit, (0, limits.size), cursor, align):
+            moved = self._moved(digit, i64(low), at) if low else at
+            self._vector_span(plan, digit, AxisLimits(high - low), guards, moved, inside)
+
+    def _vector_span(
+        self,
+        plan: EachPlan,
+        digit: TreeDigit,
+        limits: AxisLimits,
+        guards: tuple[Guard, ...],
+        cursor: TreeCursor,
+        inside: Inside,
+    ) -> None:
+        """Positions of the last digit, from where the cursor stands."""
+        lanes = min(plan.widest, 1 << (max(limits.end, 1) - 1).bit_length())
         whole = limits.size // lanes
         tile = next(((low, high) for each, low, high in cursor.ranges if each == digit), None)
 
@@ -325,6 +384,7 @@ class TreeWriter:
         if cursor.only is not None:
             inside(cursor, ())
             return
+        guards = tuple(guard for guard in guards if guard not in (cursor.sure or ()))
         moving = {name for digit in rest for name, _ in digit.steps}
         moving |= {name for name, _ in cursor.run.digit.steps} if cursor.run else set()
         ready = [guard for guard in guards if not moving.intersection(name for name, _ in guard.index.terms)]
@@ -348,3 +408,10 @@ class TreeWriter:
                 return
             with self.b.when("eq", self.b.op("urem", value, i64(divisor)), i64(0)):
                 self._when(others, cursor, inside)
+
+
+def _is_written_out(plan: EachPlan, cursor: TreeCursor) -> bool:
+    """True for small windows without tests, whose positions are code one after the other."""
+    positions = prod(digit.extent for digit in plan.digits)
+    is_sure = cursor.sure is not None and cursor.sure.issuperset(plan.each.guards)
+    return is_sure and not plan.inner and bool(plan.each.folds) and positions <= _MOST_WRITTEN_OUT

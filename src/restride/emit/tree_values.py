@@ -116,6 +116,9 @@ def load_lanes(
         return load_prefix(b, element, lanes, count, at)
     if stride == 2 and count == lanes and bits <= 32:
         return _load_pairs(b, element, at, lanes)
+    if stride == 2 and count > 1 and can.masks:
+        both = load_masked(b, element, 2 * lanes, 2 * count - 1, at(0))
+        return b.shuffle(both, both, range(0, 2 * lanes, 2))
     value = Value(kind, "zeroinitializer")
     for lane in range(count):
         scalar = b.value(element, f"load {element}, {at(lane)}, align 1")

@@ -13,14 +13,17 @@ from typing import Any
 
 from ..errors import InvalidArguments
 from .draft import DraftFile, Origin
-from .gguf import gguf_image, metadata_as_text
+from .gguf import gguf_image, metadata_as_text, plain_metadata
 from .image import FileImage
-from .kinds import MakeImage, image_maker, is_file_name
+from .kinds import MakeImage, image_maker, is_file_name, is_zarr_name
+from .parts import Image
 from .rules import ConversionRule, rule_for
 from .sources import ConversionSource, SourceFile, raw_image
 from .steps import ConversionStep, plan_step
 from .stored import StoredArray
 from .whole import shown
+from .zarr_arrays import ZarrFolder
+from .zarr_image import zarr_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +94,25 @@ def plan_conversion(
     what the files cannot hold.
     """
     is_folder = source.is_folder and not is_file_name(dst)
+    in_boxes = is_zarr_name(dst)
     groups = _groups(source, dst, is_folder)
     planned: list[PlacedStep] = []
     files: list[DraftFile] = []
     for number, (name, members) in enumerate(groups):
         steps = [
-            (at, plan_step(tensor, _rule(source.files[at], tensor.array.name, rules), most_bytes))
+            (at, plan_step(tensor, _rule(source.files[at], tensor.array.name, rules), most_bytes, in_boxes))
             for at in members
             for tensor in source.files[at].tensors
         ]
         _check_names(name, [step for _, step in steps])
         arrays = [result for _, step in steps for result in step.results]
-        image = _image(name, source, members, arrays, make)
-        files.append(DraftFile(name, image))
+        if in_boxes:
+            boxes = [box for _, step in steps for box in step.result_boxes]
+            image: Image = zarr_image(arrays, plain_metadata(_metadata(source, members)), boxes)
+            files.append(DraftFile(".", image))
+        else:
+            image = _image(name, source, members, arrays, make)
+            files.append(DraftFile(name, image))
         places = iter(image.starts)
         planned += [
             PlacedStep(step, at, tuple((number, next(places)) for _ in step.results)) for at, step in steps
@@ -111,7 +120,7 @@ def plan_conversion(
     files = _with_indexes(source, files, planned, groups) if is_folder else files
     firsts = tuple(accumulate((placed.step.tiles for placed in planned), initial=0))
     origin = Origin(_source_hash(source), _plan_hash(files, planned, rules))
-    return Conversion(tuple(planned), firsts, tuple(files), origin, is_folder)
+    return Conversion(tuple(planned), firsts, tuple(files), origin, is_folder or in_boxes)
 
 
 def _groups(source: ConversionSource, dst: str, is_folder: bool) -> list[tuple[str, list[int]]]:
@@ -129,7 +138,9 @@ def _groups(source: ConversionSource, dst: str, is_folder: bool) -> list[tuple[s
     return [(dst, members)]
 
 
-def _rule(found: SourceFile, name: str, rules: Sequence[ConversionRule]) -> ConversionRule | None:
+def _rule(
+    found: SourceFile | ZarrFolder, name: str, rules: Sequence[ConversionRule]
+) -> ConversionRule | None:
     """The rule for a tensor; files without tensors are copied."""
     return rule_for(name, rules) if found.contents is not None else None
 
@@ -143,12 +154,19 @@ def _image(
         return FileImage((), (), (), 0)
     if found[0].contents is None:
         return raw_image(arrays[0])
-    metadata: dict[str, Any] = {}
-    for one in reversed(found):
-        assert one.contents is not None
-        metadata |= one.contents.metadata
+    metadata = _metadata(source, members)
     maker = make or image_maker(name)
     return maker(arrays, metadata if maker is gguf_image else metadata_as_text(metadata))
+
+
+def _metadata(source: ConversionSource, members: Sequence[int]) -> dict[str, Any]:
+    """The metadata of files that become one; the first that has a key counts."""
+    metadata: dict[str, Any] = {}
+    for at in reversed(members):
+        contents = source.files[at].contents
+        assert contents is not None
+        metadata |= contents.metadata
+    return metadata
 
 
 def _check_names(file: str, steps: Sequence[ConversionStep]) -> None:
@@ -201,12 +219,8 @@ def _with_indexes(
 
 def _source_hash(source: ConversionSource) -> str:
     """What tells the source from another, or from itself after a change."""
-    facts = [
-        (found.name, *found.state, found.contents.heads if found.contents is not None else ())
-        for found in source.files
-    ]
-    heads = [(*fact[:4], [digest for _, digest in fact[4]]) for fact in facts]
-    return hashlib.sha256(repr(heads).encode("utf-8", "surrogateescape")).hexdigest()
+    facts = [found.identity for found in source.files]
+    return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _plan_hash(

@@ -16,7 +16,7 @@ from .conversion import Conversion, PlacedStep, plan_conversion
 from .draft import Draft
 from .expected import SamplePlaces, expected_seconds
 from .npy import Meaning, npy_image
-from .places import FilePlace, TensorPlace, Workspace
+from .places import TensorPlace, Workspace
 from .report import ConversionProgress, ConversionReport, report_of
 from .rules import parse_rules
 from .sources import ConversionSource, open_source
@@ -48,8 +48,8 @@ def convert(
 ) -> ConversionReport:
     """Convert tensors of files: into other layouts and types by rules, the first that fits a name wins.
 
-    src     a .npy, .npz, .safetensors or .gguf file; a folder of them, such as a checkpoint in shards, or
-            its index
+    src     a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files such as a checkpoint
+            in shards, or its index
     dst     the file or folder to write; the end of a file's name says its format
     rules   texts such as `"*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax"`, or tuples of their words; what fits
             none is copied byte for byte. `scale`: a number that multiplies, "absmax", or "minmax" for ranges
@@ -122,7 +122,7 @@ def run_conversion(
             first = draft.open(work.files, work.origin, resume=resume)
             run = _Run(source, work, draft.place, progress, started)
             do_tiles(work.tiles, first, workers, run.tile, draft.note, run.watcher("converting", first))
-            draft.complete(work.files)
+            draft.complete()
             _check_unchanged(source)
             if verify:
                 draft.forget_cached()
@@ -194,8 +194,7 @@ class _Run:
         return watch
 
     def _places(self, placed: PlacedStep) -> tuple[TensorPlace, list[TensorPlace]]:
-        found = self._source.files[placed.source]
-        read = FilePlace(found.file.fileno(), found.path, placed.step.source.start)
+        read = self._source.files[placed.source].place(placed.step.source)
         return read, [self._place(file, start) for file, start in placed.targets]
 
 
@@ -214,7 +213,7 @@ def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, v
 
 def _check_apart(source: ConversionSource, dst: str) -> None:
     """Refuse to write into the folder that is read, or around it."""
-    if not source.is_folder:
+    if not os.path.isdir(source.path):
         return
     read, written = os.path.realpath(source.path), os.path.realpath(dst)
     if os.path.commonpath((read, written)) in (read, written):

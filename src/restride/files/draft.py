@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..errors import InvalidArguments, RuntimeFailure
-from .image import FileImage
-from .places import FilePlace
-from .whole import Replacement, cannot_write, reserve, shown, sync_folder
+from .parts import DraftPart, Image, check_owner, create_part, open_part
+from .places import TensorPlace
+from .whole import Replacement, cannot_write, shown, sync_folder
 
 _VERSION = 1
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -39,10 +39,10 @@ class Origin(NamedTuple):
 
 
 class DraftFile(NamedTuple):
-    """A file of a draft: its name below the draft, and what it is."""
+    """A file of a draft: its name below the draft, "." for all of it, and what it is."""
 
     name: str
-    image: FileImage
+    image: Image
 
 
 class Draft:
@@ -66,7 +66,7 @@ class Draft:
             name = hashlib.sha256(os.fsencode(name)).hexdigest()
         self._part = os.path.join(parent, f".{name}.restride-part")
         self._journal = os.path.join(parent, f".{name}.restride-journal")
-        self._places: list[FilePlace] = []
+        self._parts: list[DraftPart] = []
         self._lock = self._locked()
 
     def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
@@ -83,38 +83,34 @@ class Draft:
             raise cannot_write(self.path, error) from None
         return 0
 
-    def place(self, file: int, start: int) -> FilePlace:
-        """Where bytes of a file of the draft go."""
-        found = self._places[file]
-        return found._replace(start=start)
+    def place(self, file: int, start: int) -> TensorPlace:
+        """Where a tensor of a file of the draft goes."""
+        return self._parts[file].place(start)
 
     def note(self, done: int, safe: bool = False) -> None:
         """Say in the journal that the tiles below `done` are written; `safe`: once the disk says so."""
         try:
             if safe:
-                for place in self._places:
-                    os.fdatasync(place.handle)
+                for part in self._parts:
+                    part.make_safe()
             os.write(self._lock, f"{'safe' if safe else 'done'} {done}\n".encode())
             if safe:
                 os.fdatasync(self._lock)
         except OSError as error:
             raise cannot_write(self.path, error) from None
 
-    def complete(self, files: Sequence[DraftFile]) -> None:
+    def complete(self) -> None:
         """Write what depends on the tiles, and force all to the disk."""
         try:
-            for file, place in zip(files, self._places, strict=True):
-                if file.image.finish is not None:
-                    file.image.finish(place.handle)
-                os.fsync(place.handle)
+            for part in self._parts:
+                part.complete()
         except OSError as error:
             raise cannot_write(self.path, error) from None
 
     def forget_cached(self) -> None:
         """Let the next reads come from the disk, where the system can be told so."""
-        for place in self._places:
-            with contextlib.suppress(OSError, AttributeError):
-                os.posix_fadvise(place.handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        for part in self._parts:
+            part.forget_cached()
 
     def publish(self) -> None:
         """Give the whole draft its name, in one step. Where that fails, there is still the draft."""
@@ -146,10 +142,9 @@ class Draft:
         os.close(self._lock)
 
     def _close(self) -> None:
-        for place in self._places:
-            with contextlib.suppress(OSError):
-                os.close(place.handle)
-        self._places = []
+        for part in self._parts:
+            part.close()
+        self._parts = []
 
     def _locked(self) -> int:
         """The handle of the locked journal, which nobody has unlinked meanwhile."""
@@ -162,7 +157,7 @@ class Draft:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 found = os.fstat(handle)
-                _check_owner(self.path, found)
+                check_owner(self.path, found)
                 if os.path.samestat(found, os.stat(self._journal, follow_symlinks=False)):
                     return handle
             except FileNotFoundError:
@@ -207,12 +202,7 @@ class Draft:
         """Open the files that are there. False where they are not what they must be."""
         try:
             for file in files:
-                handle = os.open(self._file_path(file), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-                self._places.append(FilePlace(handle, self.path, 0))
-                found = os.fstat(handle)
-                _check_owner(self.path, found)
-                if found.st_size != file.image.nbytes:
-                    raise FileNotFoundError
+                self._parts.append(open_part(self._file_path(file), self.path, file.image))
         except FileNotFoundError:
             self._close()
             return False
@@ -227,19 +217,13 @@ class Draft:
             path = self._file_path(file)
             if self.is_folder:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            self._places.append(FilePlace(handle, self.path, 0))
-            reserve(handle, file.image.nbytes)
-            os.ftruncate(handle, file.image.nbytes)
-            for start, piece in file.image.pieces:
-                os.pwrite(handle, piece, start)
-            os.fdatasync(handle)
+            self._parts.append(create_part(path, self.path, file.image))
         head = {"version": _VERSION, **origin._asdict(), "boot": _boot()}
         os.write(self._lock, json.dumps(head).encode() + b"\n")
         os.fdatasync(self._lock)
 
     def _file_path(self, file: DraftFile) -> str:
-        return os.path.join(self._part, file.name) if self.is_folder else self._part
+        return os.path.normpath(os.path.join(self._part, file.name)) if self.is_folder else self._part
 
     def _remove_part(self) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -274,18 +258,6 @@ def _names(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             yield entry.name
-
-
-def _check_owner(path: str, found: os.stat_result) -> None:
-    """Refuse what somebody else has put in the way."""
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink <= 1:
-        return
-    raise RuntimeFailure(
-        f"cannot write {shown(path)}",
-        code="RS-F02",
-        why="a file in the same folder has the name of the draft, and is not yours",
-        hint="remove it, or write to another folder",
-    )
 
 
 def _other_draft(path: str, why: str) -> InvalidArguments:

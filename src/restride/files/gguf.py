@@ -126,10 +126,20 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
 
 def metadata_as_text(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Metadata of any file as text by name."""
+    return {key: _as_text(value) for key, value in metadata.items()}
+
+
+def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata of any file for formats that hold any plain values; those of GGUF as text."""
     return {
-        key: value.as_text() if isinstance(value, GgufValue) else str(value)
-        for key, value in metadata.items()
+        key: value.as_text() if isinstance(value, GgufValue) else value for key, value in metadata.items()
     }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, GgufValue):
+        return value.as_text()
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +324,7 @@ def _dims_of(array: StoredArray) -> tuple[int, ...]:
 
 
 def _value_of(value: object) -> GgufValue:
-    return value if isinstance(value, GgufValue) else _text_value(str(value))
+    return value if isinstance(value, GgufValue) else _text_value(_as_text(value))
 
 
 def _text_value(text: str) -> GgufValue:

@@ -14,6 +14,7 @@ from .npz import npz_image
 from .safetensors import safetensors_image
 from .stored import StoredArray
 from .whole import shown
+from .zarr_image import ZARR_END
 
 MakeImage = Callable[[Sequence[StoredArray], Mapping[str, Any]], FileImage]
 
@@ -30,8 +31,14 @@ FILE_ENDS = tuple(_IMAGES)
 
 
 def is_file_name(path: str) -> bool:
-    """True for a name that says a format, and is no folder's."""
-    return os.path.splitext(path)[1].lower() in _IMAGES and not os.path.isdir(path)
+    """True for a name that says a format, and is no folder's but one of Zarr."""
+    is_file = os.path.splitext(path)[1].lower() in _IMAGES and not os.path.isdir(path)
+    return is_file or is_zarr_name(path)
+
+
+def is_zarr_name(path: str) -> bool:
+    """True for the name of a folder that is to hold arrays of Zarr."""
+    return path.rstrip("/").lower().endswith(ZARR_END)
 
 
 def image_maker(path: str) -> MakeImage:
@@ -43,5 +50,5 @@ def image_maker(path: str) -> MakeImage:
         f"cannot write {shown(path)}",
         code="RS-F06",
         why="the end of the name says which format a file gets, and this is none",
-        hint=f"use one of {', '.join(_IMAGES)}",
+        hint=f"use one of {', '.join((*_IMAGES, ZARR_END))}",
     )

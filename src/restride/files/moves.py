@@ -24,6 +24,7 @@ from .places import FilePlace, TensorPlace, Workspace, copy_bytes
 from .rules import ConversionRule
 from .stored import StoredArray, StoredTensor, is_dense
 from .tiles import TileGrid, box_bytes, compact
+from .zarr_arrays import box_shape
 
 _CPU = Engine("cpu")
 _CHUNK = 32 << 20
@@ -46,6 +47,11 @@ class CopyStep:
     def tile_bytes(self) -> int:
         """A buffer, whatever the tensor."""
         return PIECE
+
+    @property
+    def result_boxes(self) -> tuple[tuple[int, ...], ...]:
+        """All of the array: where arrays lie in boxes, only those without axes are copied so."""
+        return (self.results[0].shape,)
 
     def weight(self, tile: int) -> int:
         """The bytes of a chunk."""
@@ -104,6 +110,11 @@ class MoveStep:
     def tile_bytes(self) -> int:
         """A box on both sides."""
         return box_bytes((self.src, self.dst), self.grid.box)
+
+    @property
+    def result_boxes(self) -> tuple[tuple[int, ...], ...]:
+        """The box of the result."""
+        return (box_shape(self.results[0], self.dst, self.grid.box),)
 
     def weight(self, tile: int) -> int:
         """The share of a box in the tensor's bytes."""

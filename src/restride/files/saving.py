@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays import reorder
 from ..block_scales import QuantizedTensor
+from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
@@ -21,13 +22,16 @@ from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.transfer import settle, to_host
+from .draft import Draft, DraftFile, Origin
 from .elements import kind_of_dtype
 from .image import PIECE
-from .kinds import image_maker
+from .kinds import image_maker, is_zarr_name
 from .opening import bad_file, opened
 from .reading import contents_of_file
 from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
 from .whole import Replacement, system_error
+from .zarr_arrays import is_zarr, open_zarr
+from .zarr_image import zarr_image
 
 __all__ = ["load", "save"]
 
@@ -42,13 +46,13 @@ class _Prepared(NamedTuple):
 
 
 def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tensor, or a dict of them by name, to a file: .npy, .npz, .safetensors or .gguf by the end of
-    `path`.
+    """Write a tensor, or a dict of them by name, to a file: .npy, .npz, .safetensors, .gguf or .zarr by the
+    end of `path`.
 
     A `Memory` is written as it lies, whatever its layout and type; the file is plain to every other program,
     whose array is the physical one, and tells `rs.load` the descriptor. An array of NumPy, torch or JAX is
     written row-major, a `QuantizedTensor` in its parts. One tensor is called "x" in files of several.
-    `metadata`: text by name, for .safetensors and .gguf.
+    `metadata`: text by name, for .safetensors, .gguf and .zarr.
 
     The file appears whole under its name or not at all. Raises InvalidArguments for values that are no
     tensors, Unimplemented for what the format cannot hold, RuntimeFailure where the system refuses.
@@ -61,9 +65,12 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     ('AB16b4a', [7])
     """
     name = _path_text("save", path)
-    make = image_maker(name)
+    make = None if is_zarr_name(name) else image_maker(name)
     prepared = [part for key, value in _by_name(tensors).items() for part in _parts(key, value)]
     _check_names([part.array.name for part in prepared])
+    if make is None:
+        _save_zarr(name, prepared, {} if metadata is None else metadata)
+        return
     image = make([one.array for one in prepared], {} if metadata is None else metadata)
     with Replacement(name).open(image.nbytes) as file:
         handle = file.fileno()
@@ -76,7 +83,8 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The tensors of a file, mapped: nothing is read before it is used, and all are read-only.
+    """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
+    are read as a whole.
 
     A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantised in
     groups. What restride has no data type for, or has no axes, is an array of NumPy. The file must not be
@@ -90,6 +98,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     (1, 16, 2, 2)
     """
     name = _path_text("load", path)
+    if is_zarr(name):
+        return _load_zarr(name)
     with opened(name) as file:
         contents = contents_of_file(file, name)
         try:
@@ -100,6 +110,43 @@ def load(path: str | os.PathLike[str]) -> Any:
     found = _with_scales({tensor.array.name: (tensor, whole) for tensor in contents.tensors}, name)
     is_single = len(found) == 1 and name.lower().endswith(".npy")
     return next(iter(found.values())) if is_single else found
+
+
+def _load_zarr(path: str) -> Any:
+    """The arrays in a folder, read whole: chunks are no tensors as they lie."""
+    folder = open_zarr(path)
+    tensors: dict[str, tuple[StoredTensor, Array]] = {}
+    for tensor in folder.tensors:
+        content = np.empty(tensor.array.nbytes, np.uint8)
+        if content.size:
+            desc = _as_whole(tensor.array)
+            folder.place(tensor).read(desc, (0,) * desc.ndims, desc.dims, content)
+        content.flags.writeable = False
+        tensors[tensor.array.name] = (tensor, content)
+    found = _with_scales(tensors, path)
+    return next(iter(found.values())) if folder.is_one_array else found
+
+
+def _save_zarr(path: str, prepared: Sequence[_Prepared], metadata: Mapping[str, str]) -> None:
+    """A group of arrays, whole under its name or not at all."""
+    image = zarr_image([one.array for one in prepared], metadata)
+    draft = Draft(path, is_folder=True)
+    try:
+        draft.open([DraftFile(".", image)], Origin("", ""), resume=False)
+        for start, one in zip(image.starts, prepared, strict=True):
+            if one.content.size:
+                desc = _as_whole(one.array)
+                draft.place(0, start).write(desc, (0,) * desc.ndims, desc.dims, one.content)
+        draft.complete()
+        draft.publish()
+    except BaseException:
+        draft.abandon(keep=False)
+        raise
+
+
+def _as_whole(array: StoredArray) -> MemoryDesc:
+    """By which all of an array is read or written at once."""
+    return array.moved_as or MemoryDesc((array.nbytes,), DataType.u8)
 
 
 def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> dict[str, Any]:

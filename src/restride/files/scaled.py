@@ -24,6 +24,7 @@ from .places import TensorPlace, Workspace
 from .rules import ConversionRule
 from .stored import StoredArray, StoredTensor
 from .tiles import TileGrid, box_bytes, compact
+from .zarr_arrays import box_shape
 
 _CPU = Engine("cpu")
 # Of f32 arithmetic, in units of half a step.
@@ -59,6 +60,16 @@ class _ScaledStep:
     def tile_bytes(self) -> int:
         """A box on both sides, and what lies between."""
         return box_bytes((self.src, self.src, self.dst, self.dst), self.grid.box)
+
+    @property
+    def result_boxes(self) -> tuple[Ints, ...]:
+        """The boxes of values and of scales."""
+        start, found = (0,) * self.dst.ndims, [box_shape(self.results[0], self.dst, self.grid.box)]
+        for result in self.results[1:]:
+            assert result.desc is not None
+            size = self._box_of(result.desc, start, self.grid.box)[1]
+            found.append(box_shape(result, result.desc, size))
+        return tuple(found)
 
     def weight(self, tile: int) -> int:
         """The share of a box in the tensor's bytes."""

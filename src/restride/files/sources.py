@@ -16,10 +16,12 @@ from .elements import BYTES
 from .image import FileImage
 from .npy import Meaning, read_npy
 from .opening import FileState, bad_file, opened, read_at, state_of
+from .places import FilePlace
 from .reading import contents_of_file
 from .safetensors import parse_object
 from .stored import Contents, StoredArray, StoredTensor
 from .whole import shown
+from .zarr_arrays import ZarrFolder, is_zarr, open_zarr
 
 INDEX_END = ".safetensors.index.json"
 _TENSOR_ENDS = (".safetensors", ".npy", ".npz", ".gguf")
@@ -49,6 +51,20 @@ class SourceFile:
         return (StoredTensor(StoredArray(self.name, BYTES, (nbytes,), nbytes), self.path, 0),)
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells this file from another, or from itself after a change."""
+        heads = () if self.contents is None else self.contents.heads
+        return (self.name, *self.state, [digest for _, digest in heads])
+
+    def place(self, tensor: StoredTensor) -> FilePlace:
+        """Where a tensor is read."""
+        return FilePlace(self.file.fileno(), self.path, tensor.start)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.file.close()
+
+    @property
     def is_changed(self) -> bool:
         """True where the file is no longer what it was when it was opened."""
         try:
@@ -63,12 +79,12 @@ class ConversionSource:
 
     path: str
     is_folder: bool
-    files: list[SourceFile] = field(default_factory=list)
+    files: list[SourceFile | ZarrFolder] = field(default_factory=list)
 
     def close(self) -> None:
         """Let go of all files."""
         for found in self.files:
-            found.file.close()
+            found.close()
 
     def changed(self) -> str | None:
         """The path of a file that has changed since it was opened."""
@@ -76,11 +92,14 @@ class ConversionSource:
 
 
 def open_source(path: str, meaning: Meaning | None = None, *, follow_links: bool = False) -> ConversionSource:
-    """A file, a folder, or a folder named by the index of its shards.
+    """A file, a folder, a folder named by the index of its shards, or arrays of Zarr.
 
     Raises InvalidArguments for damaged files, shards that are missing, links that lead out of the folder
     unless they are followed, RuntimeFailure where the system refuses.
     """
+    if is_zarr(path):
+        arrays = open_zarr(path, follow_links=follow_links)
+        return ConversionSource(path, is_folder=False, files=[arrays])
     if os.path.isdir(path) or path.endswith(INDEX_END):
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
         return _open_folder(folder, follow_links)

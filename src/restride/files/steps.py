@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import prod
+from dataclasses import dataclass, replace
+from math import lcm, prod
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +21,8 @@ from .places import TensorPlace, Workspace
 from .rules import ConversionRule
 from .scaled import GroupedStep, QuantiseStep
 from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense
-from .tiles import plan_tiles
+from .tiles import TileGrid, box_bytes, plan_tiles
+from .zarr_arrays import box_units, is_cut_in_boxes
 
 _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
 
@@ -49,6 +50,10 @@ class ConversionStep(Protocol):
     def tile_bytes(self) -> int:
         """The memory that one tile takes."""
 
+    @property
+    def result_boxes(self) -> tuple[tuple[int, ...], ...]:
+        """Of each result the extents of what the first tile writes of its array."""
+
     def weight(self, tile: int) -> int:
         """The bytes of the source that a tile stands for."""
 
@@ -59,51 +64,91 @@ class ConversionStep(Protocol):
         """Whether a tile that was written holds what it must."""
 
 
-def plan_step(tensor: StoredTensor, rule: ConversionRule | None, most_bytes: int) -> ConversionStep:
+def plan_step(
+    tensor: StoredTensor, rule: ConversionRule | None, most_bytes: int, in_boxes: bool = False
+) -> ConversionStep:
     """What a rule makes of a tensor, in tiles of at most about `most_bytes`.
 
-    Raises an error that names the tensor and the rule where they do not fit.
+    `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. Raises an error
+    that names the tensor and the rule where they do not fit.
     """
+    room = _TileRoom(tensor, most_bytes, in_boxes or bool(tensor.chunks))
     if rule is None or rule.is_copy:
-        return CopyStep(tensor, (tensor.array,), rule)
+        return _copied(room, rule)
     try:
-        step = _planned(tensor, rule, most_bytes)
+        step = _planned(room, rule)
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
         hint = error.hint if isinstance(error, OutOfMemory) else _HINT
         what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
         where = f"{tensor.array.kind.word} {tensor.array.shape}"
         raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
-    if step.tile_bytes > 2 * most_bytes:
+    return room.checked(step)
+
+
+@dataclass(frozen=True, slots=True)
+class _TileRoom:
+    """How a tensor may be cut: into tiles of so many bytes, and `in_boxes` where it lies in chunks."""
+
+    tensor: StoredTensor
+    most_bytes: int
+    in_boxes: bool
+
+    def grid(
+        self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: tuple[int, ...] = ()
+    ) -> TileGrid:
+        """Tiles of the tensor, of whole chunks of what is read where that fits into the memory."""
+        units = units or (1,) * src.ndims
+        if not self.in_boxes:
+            return plan_tiles((src, dst), self.most_bytes, units)
+        if not (is_cut_in_boxes(self.tensor.array, src) and is_cut_in_boxes(result, dst)):
+            return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims))
+        whole = tuple(map(lcm, units, box_units(self.tensor, src)))
+        chunk = tuple(map(min, whole, src.dims))
+        fits = box_bytes((src, dst), chunk) <= self.most_bytes
+        return plan_tiles((src, dst), self.most_bytes, whole if fits else units)
+
+    def checked(self, step: ConversionStep) -> ConversionStep:
+        """The step. Raises OutOfMemory where its tiles do not fit into the memory."""
+        if step.tile_bytes <= 2 * self.most_bytes:
+            return step
         raise OutOfMemory(
-            f"{tensor.array.name[:120]!r} cannot be cut into tiles that fit into the memory",
+            f"{self.tensor.array.name[:120]!r} cannot be cut into tiles that fit into the memory",
             code="RS-D01",
-            where=str(rule),
-            why=f"a tile takes {step.tile_bytes} bytes, and there are {2 * most_bytes} for each job",
+            where=str(step.rule or "copied"),
+            why=f"a tile takes {step.tile_bytes} bytes, and there are {2 * self.most_bytes} for each job",
             hint="allow more memory, or fewer jobs",
         )
-    return step
 
 
-def _planned(tensor: StoredTensor, rule: ConversionRule, most_bytes: int) -> ConversionStep:
-    array = tensor.array
+def _copied(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
+    """A tensor as it is: its bytes, or boxes of them where it lies in chunks."""
+    array = room.tensor.array
+    src = array.moved_as
+    if not room.in_boxes or src is None or not array.shape:
+        return CopyStep(room.tensor, (array,), rule)
+    return room.checked(MoveStep(room.tensor, (array,), rule, src, src, room.grid(src, src, array)))
+
+
+def _planned(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
+    array = room.tensor.array
     src = array.moved_as
     if src is None:
         raise _misfit("it has no axes, or elements of an odd width", "RS-F07")
     if (rule.data_type, rule.named, rule.scale, rule.zero_point) != (None,) * 4:
         src = _convertible(array)
     if rule.is_found:
-        return _quantising(tensor, src, rule, most_bytes)
+        return _quantising(room, src, rule)
     dst = target_desc(src, rule.format, rule.data_type)
     scaling = (rule.scale, rule.zero_point)
     if dst == src and dst.layout == src.layout and scaling == (None, None):
-        return CopyStep(tensor, (array,), rule)
+        return _copied(room, rule)
     result = replace(array_of(array.name, dst, array.scaling), unknown=array.unknown)
     if array.kind.data_type is None:
         result = replace(result, kind=array.kind)
-    flat = _as_line(src, dst)
-    grid = plan_tiles(flat or (src, dst), most_bytes)
-    return MoveStep(tensor, (result,), rule, *(flat or (src, dst)), grid)
+    flat = None if room.in_boxes else _as_line(src, dst)
+    read, written = flat or (src, dst)
+    return MoveStep(room.tensor, (result,), rule, read, written, room.grid(read, written, result))
 
 
 def _convertible(array: StoredArray) -> MemoryDesc:
@@ -121,14 +166,12 @@ def _as_line(src: MemoryDesc, dst: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc] 
     return MemoryDesc(line, src.data_type), MemoryDesc(line, dst.data_type)
 
 
-def _quantising(
-    tensor: StoredTensor, src: MemoryDesc, rule: ConversionRule, most_bytes: int
-) -> ConversionStep:
-    if tensor.array.scaling is not None:
+def _quantising(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
+    if room.tensor.array.scaling is not None:
         raise _misfit("it is quantised already", "RS-F07")
     if rule.group is not None or rule.named is not None:
-        return _in_groups(tensor, src, rule, most_bytes)
-    array, data_type, axis = tensor.array, rule.data_type, _axis_of(rule, src)
+        return _in_groups(room, src, rule)
+    array, data_type, axis = room.tensor.array, rule.data_type, _axis_of(rule, src)
     assert data_type is not None
     dst = target_desc(src, rule.format, data_type)
     extents = (1,) if axis is None else (src.dims[axis],)
@@ -141,16 +184,14 @@ def _quantising(
     scales = tuple(array_of(names[part], MemoryDesc(extents, kind)) for part, kind in kinds.items())
     # A tile has all that shares a scale.
     units = tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
-    grid = plan_tiles((src, dst), most_bytes, units)
+    grid = room.grid(src, dst, values, units)
     # Finds mistakes in the type before anything is written.
     quantize(np.zeros((1, 1), np.float32), data_type, 0, rule.scale == "absmax")
-    return QuantiseStep(tensor, (values, *scales), rule, src, dst, grid, axis)
+    return QuantiseStep(room.tensor, (values, *scales), rule, src, dst, grid, axis)
 
 
-def _in_groups(
-    tensor: StoredTensor, src: MemoryDesc, rule: ConversionRule, most_bytes: int
-) -> ConversionStep:
-    array = tensor.array
+def _in_groups(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
+    array = room.tensor.array
     group = rule.group if rule.group is None or len(rule.group) > 1 else rule.group[0]
     is_symmetric, stored = rule.scale == "absmax", rule.scale_type or DataType.f32
     kind = rule.named or rule.data_type
@@ -172,8 +213,8 @@ def _in_groups(
     values = replace(array_of(array.name, dst, told), unknown=array.unknown)
     parts = tuple(array_of(names[part], desc) for part, desc in descs.items())
     units = src.dims if scaling.is_two_level else scaling.groups
-    grid = plan_tiles((src, dst), most_bytes, tuple(max(n, 1) for n in units))
-    return GroupedStep(tensor, (values, *parts), rule, src, dst, grid, scaling)
+    grid = room.grid(src, dst, values, tuple(max(n, 1) for n in units))
+    return GroupedStep(room.tensor, (values, *parts), rule, src, dst, grid, scaling)
 
 
 def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:

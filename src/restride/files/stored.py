@@ -67,11 +67,14 @@ class StoredArray:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor of a file: its array, and where its bytes are."""
+    """A tensor of a file: its array, and where its bytes are. `chunks`: extents of what is read at a time,
+    where the file has them.
+    """
 
     array: StoredArray
     path: str
     start: int
+    chunks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

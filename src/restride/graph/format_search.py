@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, inf
+from math import comb, fsum, inf
 
 import numpy as np
 
@@ -136,7 +136,8 @@ class _FormatSearch:
         return _TensorState(home, frozenset(needed - {home}))
 
     def _copying(self, tensor: str, home: MemoryDesc, wanted: frozenset[MemoryDesc]) -> float:
-        return sum(self._problem.reorder_cost(tensor, home, md).seconds for md in sorted(wanted, key=str))
+        # Rounded once: the order in which a set is gone through does not show.
+        return fsum(self._problem.reorder_cost(tensor, home, md).seconds for md in wanted)
 
     def _add_table(self, first: int | None, second: int | None, costs: list[list[float]]) -> None:
         """A table over two variables; None is no variable, and has one state."""

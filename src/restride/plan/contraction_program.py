@@ -27,11 +27,10 @@ from .contraction import find_contraction
 from .contraction_schedule import schedule_contraction
 from .expression import Ref, TreeAxis, index_of
 from .machine import Machine
-from .nest import Compute
-from .program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
-from .reorder import TensorOperand, reorder_nest
+from .program import DST, SRC, Place, Program, Slot, Step, TreeStep
+from .reorder import TensorOperand
 from .tree import Each, LoopTree, TreeTensor, fold_over
-from .tree_steps import old_tensors
+from .tree_steps import move_step, old_tensors
 
 # Any machine with vectors: whether a layout has them is the same for all; and one that multiplies bytes.
 _MACHINE = Machine(vector_bytes=32)
@@ -89,7 +88,7 @@ class ContractionWork:
         held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
         steps = (*self._before(moved, places, held, chosen), self._loops(chosen, held))
         after = [
-            _move(chosen[role.name], role.desc, held[role.name], places[role.name])
+            move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
             for role in moved
             if role is self.written
         ]
@@ -112,7 +111,7 @@ class ContractionWork:
     ) -> Iterator[Step]:
         for role in moved:
             if role is not self.written or self.computed.compute.reads_destination:
-                yield _move(role.desc, chosen[role.name], places[role.name], held[role.name])
+                yield move_step(role.desc, chosen[role.name], places[role.name], held[role.name])
 
     def _loops(self, chosen: Mapping[str, MemoryDesc], held: Mapping[str, Place]) -> TreeStep:
         tree = self._tree(chosen)
@@ -182,11 +181,6 @@ class ContractionWork:
 def _as_f32(md: MemoryDesc) -> MemoryDesc:
     """The same layout of f32."""
     return MemoryDesc(md.dims, DataType.f32, md.tag)
-
-
-def _move(src: MemoryDesc, dst: MemoryDesc, at: Place, to: Place) -> NestStep:
-    nest = reorder_nest(src, dst, Compute())
-    return NestStep(nest, at, to, nest.moved_bytes, src.extent_range(), dst.extent_range())
 
 
 def channel_operand(md: MemoryDesc, ndims: int, dim: int = 1) -> TensorOperand:

@@ -22,8 +22,9 @@ from .computation import Computation
 from .expression import Affine, Expr, Ref, Scalar, TreeAxis, apply
 from .nest import Compute
 from .pointwise import moved_bytes
-from .program import DST, SRC, Place, Program, Slot, TreeStep
+from .program import DST, SRC, NestStep, Place, Program, Slot, TreeStep
 from .tree import Each, Guard, Item, Let, LoopTree, TreeTensor, fold_over
+from .tree_steps import move_step
 
 ACROSS, WITHIN = "across_channels", "within_channel"
 ALGORITHMS = (ACROSS, WITHIN)
@@ -119,9 +120,9 @@ class LrnProblem:
         """The numbers."""
         return Computation(Compute(), self.parameters.scalars(self.src.ndims), ())
 
-    def tree(self) -> LoopTree:
-        """The loop tree."""
-        src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
+    def tree(self, read: MemoryDesc) -> LoopTree:
+        """The loop tree; `read` is the source as its windows are read."""
+        src, dst = TreeTensor.of_desc("src", read), TreeTensor.of_desc("dst", self.dst)
         sums = _WindowSums(self.parameters, self.src.dims)
         items = (
             sums.total("squares", src, is_squared=True),
@@ -132,10 +133,13 @@ class LrnProblem:
         return LoopTree((src, dst), (Each(sums.index, items),), 4, is_wide).verify()
 
     def program(self) -> Program:
-        """The program: one tree."""
+        """The program: one tree, and before it the move of a source whose windows cross blocks."""
         work = self.moved_bytes + self.parameters.work * self.src.nelems
-        step = TreeStep(self.tree(), (Place(SRC), Place(DST)), work, (0, 4))
-        return Program((Slot(ARG_SRC), Slot(ARG_DST, is_written=True)), (step,), scalars=4).verify()
+        read, moves = _unblocked(self.parameters, self.src, -1)
+        step = TreeStep(self.tree(read), (_place(read, self.src, -1), Place(DST)), work, (0, 4))
+        slots = (Slot(ARG_SRC, span=self.src.extent_range()), Slot(ARG_DST, is_written=True))
+        temporaries = (read.size,) * len(moves)
+        return Program(slots, (*moves, step), temporaries, scalars=4).verify()
 
     def outputs(self) -> dict[int, MemoryDesc]:
         """Nothing is written beside the destination."""
@@ -173,18 +177,23 @@ class LrnBackwardProblem:
 
     @property
     def kept(self) -> MemoryDesc:
-        """What the second sum adds up: densely, in the format of the gradient."""
+        """What the second sum adds up: densely, in the format of the gradient, channels last for blocks."""
         like = self.diff_src
-        tag = Tag(like.outer_order, *like.layout.inner)
-        return MemoryDesc(like.dims, DataType.f64 if self.is_wide else DataType.f32, tag)
+        real = DataType.f64 if self.is_wide else DataType.f32
+        if _crosses_blocks(self.parameters, like):
+            return _channels_last(like, real)
+        return MemoryDesc(like.dims, real, Tag(like.outer_order, *like.layout.inner))
 
     def computation(self) -> Computation:
         """The numbers."""
         return Computation(Compute(), self.parameters.scalars(self.src.ndims), ())
 
-    def trees(self) -> tuple[LoopTree, LoopTree]:
-        """The loops that find the first part of the gradient and the terms of the second; those that add."""
-        mds = {"src": self.src, "diff_src": self.diff_src, "diff_dst": self.diff_dst}
+    def trees(self, read: MemoryDesc) -> tuple[LoopTree, LoopTree]:
+        """The loops that find the first part of the gradient and the terms of the second; those that add.
+
+        `read` is the source as its windows are read.
+        """
+        mds = {"src": read, "diff_src": self.diff_src, "diff_dst": self.diff_dst}
         src, out, gradient = (TreeTensor.of_desc(name, md) for name, md in mds.items())
         terms, first = TreeTensor.of_desc("terms", self.kept), TreeTensor.of_desc("first", self.kept)
         sums = _WindowSums(self.parameters, self.src.dims)
@@ -206,20 +215,25 @@ class LrnBackwardProblem:
         )
 
     def program(self) -> Program:
-        """The program: two trees, and two temporaries between them."""
-        before, after = self.trees()
+        """The program: two trees, and two temporaries between them; before them a move, as forward."""
+        read, moves = _unblocked(self.parameters, self.src, -3)
+        before, after = self.trees(read)
+        src = _place(read, self.src, -3)
         nbytes, elements = self.kept.size, self.src.nelems
         first, terms = Place(-1), Place(-2)
         gradient = Place(DST + 1)
         work = self.moved_bytes + 2 * nbytes
         steps = (
-            TreeStep(
-                before, (Place(SRC), gradient, first, terms), work + self.parameters.work * elements, (0, 4)
-            ),
-            TreeStep(after, (Place(SRC), first, terms, Place(DST)), work, (0, 4)),
+            TreeStep(before, (src, gradient, first, terms), work + self.parameters.work * elements, (0, 4)),
+            TreeStep(after, (src, first, terms, Place(DST)), work, (0, 4)),
         )
-        slots = (Slot(ARG_SRC), Slot(ARG_DIFF_SRC, is_written=True), Slot(ARG_DIFF_DST))
-        return Program(slots, steps, (max(nbytes, 1),) * 2, scalars=4).verify()
+        slots = (
+            Slot(ARG_SRC, span=self.src.extent_range()),
+            Slot(ARG_DIFF_SRC, is_written=True),
+            Slot(ARG_DIFF_DST),
+        )
+        temporaries = (max(nbytes, 1),) * 2 + (read.size,) * len(moves)
+        return Program(slots, (*moves, *steps), temporaries, scalars=4).verify()
 
     def outputs(self) -> dict[int, MemoryDesc]:
         """Nothing is written beside the gradient."""
@@ -229,6 +243,30 @@ class LrnBackwardProblem:
     def moved_bytes(self) -> int:
         """Bytes read and written."""
         return moved_bytes([self.src, self.diff_dst], self.diff_src)
+
+
+def _crosses_blocks(parameters: LrnParameters, md: MemoryDesc) -> bool:
+    """True where a window reaches from one block of channels into the next."""
+    return parameters.alg == ACROSS and bool(md.nelems) and md.layout.blocks[1] > 1
+
+
+def _channels_last(like: MemoryDesc, data_type: DataType) -> MemoryDesc:
+    order = (*(dim for dim in range(like.ndims) if dim != 1), 1)
+    return MemoryDesc(like.dims, data_type, Tag(order))
+
+
+def _unblocked(
+    parameters: LrnParameters, src: MemoryDesc, to: int
+) -> tuple[MemoryDesc, tuple[NestStep, ...]]:
+    """A source in a format in which windows are runs, and the moves into it, to a temporary."""
+    if not _crosses_blocks(parameters, src):
+        return src, ()
+    read = _channels_last(src, src.data_type)
+    return read, (move_step(src, read, Place(SRC), Place(to)),)
+
+
+def _place(read: MemoryDesc, src: MemoryDesc, temporary: int) -> Place:
+    return Place(SRC if read is src else temporary)
 
 
 def _is_wide(*mds: MemoryDesc) -> bool:

@@ -27,7 +27,7 @@ from ..dtypes import DataType
 from .computation import NOTHING, Computation
 from .program import Program
 from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop
-from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor
+from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 from .tree import Each
 
 NAMES = {
@@ -44,8 +44,8 @@ NAMES = {
 """The tensors of a forward step and their arguments, in the order of slots."""
 OUTPUTS = ("dst_layer", "dst_iter", "dst_iter_c")
 DIRECTIONS = ("left2right", "right2left", "concat", "sum")
-# Steps from which on weights are worth to be packed.
-_LEAST_STEPS = 4
+LEAST_STEPS = 4
+"""Steps from which on weights are worth to be packed."""
 _LEAST_ROWS = 64
 _LINE = 64
 
@@ -224,7 +224,7 @@ class _ForwardWriter:
         steps, rows = self.md.steps, self.md.steps * self.md.batch
         for name, is_used in (
             ("weights_layer", rows >= _LEAST_ROWS),
-            ("weights_iter", steps >= _LEAST_STEPS),
+            ("weights_iter", steps >= LEAST_STEPS),
         ):
             wanted, found = self.problem.preferred()[name], self.stored[name]
             if is_used or found.md.strides[-1] != 1 or found.md.layout.inner_blks:
@@ -253,8 +253,7 @@ class _ForwardWriter:
             "gates_in": gates_in.slice(),
             **own,
         }
-        named = {name: replace(each.tensor, name=name) for name, each in given.items()}
-        self.writer.once(input_loop(named), given)
+        self.writer.once(input_loop(named_tensors(given)), given)
         if layer == 0 and self._is_backwards(d):
             gates_in = gates_in.flipped()
         own |= {"gates_in": gates_in.step(), "weights": self.stored["weights_iter"].slice(layer, d)}
@@ -301,9 +300,7 @@ class _ForwardWriter:
         return h
 
     def _loops(self, tensors: dict[str, StepTensor], *, has_state: bool) -> tuple[Each, ...]:
-        plain = {name: each.tensor for name, each in tensors.items()}
-        named = {name: replace(each, name=name) for name, each in plain.items()}
-        return StepLoops(self.cell, named, has_state, self.problem.trains).loops()
+        return StepLoops(self.cell, named_tensors(tensors), has_state, self.problem.trains).loops()
 
     # --- where states are -----------------------------------------------------------------------------------
 
@@ -377,7 +374,7 @@ class _ForwardWriter:
         """The sum of all but the last tensor, into that."""
         names = [*(f"x{number}" for number in range(len(tensors) - 1)), "dst"]
         found = dict(zip(names, tensors, strict=True))
-        *sources, target = (replace(each.tensor, name=name) for name, each in found.items())
+        *sources, target = named_tensors(found).values()
         self.writer.once(copy_loop(target, *sources), found)
 
     def _results(self, last: list[PlacedTensor]) -> None:

@@ -86,6 +86,11 @@ class PlacedTensor:
 Tensors = Mapping[str, StepTensor]
 
 
+def named_tensors(tensors: Tensors) -> dict[str, TreeTensor]:
+    """The tensors of trees by their names."""
+    return {name: replace(each.tensor, name=name) for name, each in tensors.items()}
+
+
 @dataclass(slots=True)
 class RnnProgramWriter:
     """A program while it is written. `args`: the arguments of the slots in order, and which are written."""

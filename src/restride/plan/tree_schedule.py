@@ -604,13 +604,21 @@ class _Scheduler:
                 cost += self._cost(item, digit, lanes, positions)
                 continue
             for access in accesses_of(item):
-                cost += positions * weight * self._access_cost(access, digit, names, lanes)
+                is_store = isinstance(item, Store) and access == (item.tensor, item.index)
+                one = self._access_cost(access, digit, names, lanes, is_store=is_store)
+                cost += positions * weight * one
         return cost
 
-    def _access_cost(self, access: Access, digit: TreeDigit, names: set[str], lanes: int) -> float:
+    def _access_cost(
+        self, access: Access, digit: TreeDigit, names: set[str], lanes: int, *, is_store: bool
+    ) -> float:
         if self._is_computed(access, names):
             return _COMPUTED_COST
-        return 1.0 / lanes if digit.stride(access) in (0, 1) or access[0] in self.locals else 1.0
+        stride = digit.stride(access)
+        if stride in (0, 1) or access[0] in self.locals:
+            return 1.0 / lanes
+        # Of every second element two loads of neighbours.
+        return 2.0 / lanes if stride == 2 and self.widths[access[0]] <= 32 and not is_store else 1.0
 
     def _is_computed(self, access: Access, names: set[str]) -> bool:
         index = access[1]

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .expression import Affine, Const, Expr, Load, Scalar, TreeAxis, apply
 from .nest import SCALAR, Compute, Step
-from .reorder import TensorOperand
+from .program import NestStep, Place
+from .reorder import TensorOperand, reorder_nest
 from .tree import TreeTensor
 
 Old = Callable[[DataType | None], Expr]
@@ -86,3 +88,9 @@ def old_element(
     """What a sum reads at an index of the destination; `tensors` are those of `old_tensors`."""
     (old,) = tensors or (dst,)
     return lambda _: old.load(*index)
+
+
+def move_step(src: MemoryDesc, dst: MemoryDesc, at: Place, to: Place) -> NestStep:
+    """The step that moves a tensor into another format, before or after a tree."""
+    nest = reorder_nest(src, dst, Compute())
+    return NestStep(nest, at, to, nest.moved_bytes, src.extent_range(), dst.extent_range())

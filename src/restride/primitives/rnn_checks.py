@@ -187,3 +187,21 @@ def check_types(what: str, found: Mapping[str, MemoryDesc]) -> None:
         "the bias and the states c may be f32 beside them",
         hint="reorder the others into one type first",
     )
+
+
+def check_gradients(what: str, found: Mapping[str, MemoryDesc], gradients: Mapping[str, MemoryDesc]) -> None:
+    """Raise for gradients that are not those of the tensors, in dims or type."""
+    layer = found["src_layer"].data_type
+    for name, md in gradients.items():
+        other = found.get(name.removeprefix("diff_"))
+        if other is None or other.dims != md.dims:
+            dims = "missing" if other is None else str(other.dims)
+            raise _unfit(what, f"{name}_desc is {md.dims}, its tensor is {dims}", {**found, **gradients})
+        if md.data_type not in (DataType.f32, layer):
+            raise Unimplemented(
+                f"{what}: {name}_desc is {md.data_type}",
+                code="RS-X02",
+                where=str(md),
+                why=f"gradients are f32, or {layer} as the source is",
+                hint="reorder it afterwards",
+            )

@@ -1,0 +1,325 @@
+"""Arrays of Zarr as the tensors of a file: a folder with an array, or with groups of them.
+
+Arrays are read and written in boxes, by Zarr's own library: it knows the codecs. What is written is Zarr v3,
+uncompressed, a chunk for each tile of the conversion. Elements that Zarr has no type for are unsigned
+integers as wide, two of 4 bits in a byte; the attributes of an array say what it holds, under the key
+`restride`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..errors import Error, InvalidArguments
+from ..runtime.alloc import Array
+from .elements import KINDS, ElementKind, kind_of_dtype
+from .opening import bad_file
+from .stored import (
+    KEY,
+    VERSION,
+    Contents,
+    StoredArray,
+    StoredTensor,
+    annotated,
+    is_row_major,
+    plain_array,
+)
+from .tiles import Ints
+from .whole import cannot_write, shown, system_error
+
+_HEADS = ("zarr.json", ".zarray", ".zgroup")
+_MOST_ARRAYS = 1 << 20
+_AGAIN = "it was cut off or changed: get it again"
+_NUMPY = frozenset(np.dtype(word) for word in ("?", *"bhilBHILefd", "F"))
+
+
+def is_zarr(path: str) -> bool:
+    """True for a folder that is an array or a group of Zarr."""
+    return any(os.path.isfile(os.path.join(path, head)) for head in _HEADS)
+
+
+def zarr_library(what: str) -> ModuleType:
+    """The library. Raises InvalidArguments that says how to get it."""
+    try:
+        import zarr
+    except ImportError:
+        raise InvalidArguments(
+            f"{what}: there is no Zarr",
+            code="RS-C04",
+            why="arrays of Zarr are read and written by its own library",
+            hint="pip install 'restride[zarr]'",
+        ) from None
+    found: ModuleType = zarr
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrPlace:
+    """A tensor in an array of Zarr. `shape`: in elements of the tensor, of which two may share a byte."""
+
+    array: Any
+    path: str
+    shape: Ints
+
+    def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
+        """Fill `into` with a box. Raises InvalidArguments for damaged chunks, RuntimeFailure."""
+        box = self._box(desc, start, size)
+        try:
+            found = np.asarray(self.array[box])
+        except OSError as error:
+            raise system_error("read", self.path, error) from None
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a codec says
+            why = f"chunks of {self.array.basename[:60]!r}: {str(error)[:200] or type(error).__name__}"
+            raise bad_file(self.path, why, _AGAIN) from None
+        little = found.astype(found.dtype.newbyteorder("<"), copy=False)
+        into[:] = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
+
+    def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
+        """Put a box there, which is whole chunks. Raises RuntimeFailure where the system refuses."""
+        box = self._box(desc, start, size)
+        extents = tuple(len(range(n)[part]) for part, n in zip(box, self.array.shape, strict=True))
+        try:
+            self.array[box] = content.view(self.array.dtype).reshape(extents)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def first_place(self, desc: MemoryDesc, start: Ints, size: Ints) -> Ints:
+        """The first place of a box along each axis of the array, in elements of the tensor."""
+        found = physical_box(desc, self.shape, start, size)
+        return (0,) * len(self.shape) if found is None else tuple(first for first, _ in found)
+
+    def _box(self, desc: MemoryDesc, start: Ints, size: Ints) -> tuple[slice, ...]:
+        """The box of the array that holds a box of the tensor; all of it where that is no box."""
+        found = physical_box(desc, self.shape, start, size)
+        if found is None:
+            return tuple(slice(None) for _ in self.array.shape)
+        *outer, last = found
+        shared = self.shape[-1] // max(self.array.shape[-1], 1)
+        return (*(slice(*part) for part in outer), slice(last[0] // shared, -(-last[1] // shared)))
+
+
+def physical_box(
+    desc: MemoryDesc, shape: Ints, start: Ints, size: Ints
+) -> tuple[tuple[int, int], ...] | None:
+    """First and last places, along each axis of an array of `shape`, of a box of the tensor that it holds.
+
+    None where the array is not the tensor's physical one, or has no axes: it is read as a whole.
+    """
+    if not shape:
+        return None
+    if shape == desc.dims and is_row_major(desc):
+        return tuple((at, at + n) for at, n in zip(start, size, strict=True))
+    if shape != desc.physical_shape:
+        return None
+    layout = desc.layout
+    blocks = layout.blocks
+    outer = [(start[d] // blocks[d], -(-(start[d] + size[d]) // blocks[d])) for d in layout.outer_order]
+    return (*outer, *((0, n) for n in layout.inner_blks))
+
+
+def is_cut_in_boxes(array: StoredArray, desc: MemoryDesc) -> bool:
+    """True where boxes of the tensor are boxes of the array that holds it."""
+    return physical_box(desc, array.shape, (0,) * desc.ndims, desc.dims) is not None
+
+
+def box_shape(array: StoredArray, desc: MemoryDesc, size: Ints) -> Ints:
+    """The extents of the part of an array that holds a box of `size` from the start."""
+    found = physical_box(desc, array.shape, (0,) * desc.ndims, size)
+    return array.shape if found is None else tuple(last for _, last in found)
+
+
+def box_units(tensor: StoredTensor, desc: MemoryDesc) -> Ints:
+    """Multiples that boxes keep along each axis, so that each of the tensor's chunks is in one of them."""
+    layout, chunks = desc.layout, tensor.chunks
+    if is_row_major(desc) and len(chunks) == desc.ndims:
+        return tuple(max(n, 1) for n in chunks)
+    units = [1] * desc.ndims
+    if tensor.array.shape == desc.physical_shape:
+        for d, n in zip(layout.outer_order, chunks, strict=False):
+            units[d] = max(n, 1) * layout.blocks[d]
+    return tuple(units)
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrFolder:
+    """An array or a group that is read: its contents, and a hash by which a change is noticed."""
+
+    name: str
+    path: str
+    contents: Contents
+    arrays: Mapping[str, Any]
+    state: str
+    is_one_array: bool
+    index: None = None
+
+    @property
+    def tensors(self) -> tuple[StoredTensor, ...]:
+        """The arrays."""
+        return self.contents.tensors
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells this source from another, or from itself after a change."""
+        return (self.name, self.state)
+
+    @property
+    def is_changed(self) -> bool:
+        """True where a file of the folder is no longer what it was."""
+        try:
+            return tree_state(self.path) != self.state
+        except OSError:
+            return True
+
+    def place(self, tensor: StoredTensor) -> ZarrPlace:
+        """Where a tensor is read."""
+        return ZarrPlace(self.arrays[tensor.array.name], self.path, tensor.array.shape)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def tree_state(folder: str) -> str:
+    """A hash of names, lengths and times of all files of a folder."""
+    found = hashlib.sha256()
+    for name, entry in sorted(_files(folder, "")):
+        facts = (name, entry.st_size, entry.st_mtime_ns, entry.st_ino)
+        found.update(repr(facts).encode("utf-8", "surrogateescape"))
+    return found.hexdigest()
+
+
+def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(os.path.join(folder, below)) as entries:
+        for entry in entries:
+            name = os.path.join(below, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(folder, name)
+            else:
+                yield name, entry.stat(follow_symlinks=False)
+
+
+def check_links(folder: str) -> None:
+    """Refuse links that lead out of the folder. Raises InvalidArguments that names one."""
+    root = os.path.realpath(folder)
+    for here, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(here, name)
+            if not os.path.islink(path):
+                continue
+            target = os.path.realpath(path)
+            if os.path.commonpath((root, target)) != root:
+                why = f"it is a link to {shown(target)[:200]}, which is not in the folder"
+                hint = "follow links with --follow-links (follow_links=True), or copy the file"
+                raise bad_file(path, why, hint)
+
+
+def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
+    """The arrays in a folder. Raises InvalidArguments for damaged metadata and links that lead out of it."""
+    zarr = zarr_library(f"cannot read {shown(path)}")
+    try:
+        if not follow_links:
+            check_links(path)
+        state = tree_state(path)
+        found = zarr.open(path, mode="r")
+        arrays, attributes = _members(zarr, found, path)
+    except (Error, MemoryError):
+        raise
+    except OSError as error:
+        raise system_error("read", path, error) from None
+    except Exception as error:  # whatever the library says of metadata
+        raise bad_file(path, str(error)[:200] or type(error).__name__, _AGAIN) from None
+    note = attributes.pop(KEY, None)
+    order = note.get("order") if isinstance(note, dict) else None
+    names = sorted(arrays)
+    if isinstance(order, list) and sorted(map(str, order)) == names:
+        names = [str(name) for name in order]
+    known = frozenset(names)
+    tensors = tuple(_tensor(path, name, arrays[name], known) for name in names)
+    return ZarrFolder(
+        os.path.basename(path),
+        path,
+        Contents(tensors, attributes),
+        arrays,
+        state,
+        isinstance(found, zarr.Array),
+    )
+
+
+def _members(zarr: ModuleType, found: Any, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays by their names, and the attributes of the group."""
+    if isinstance(found, zarr.Array):
+        return {"x": found}, {}
+    arrays = {name: one for name, one in found.members(max_depth=None) if isinstance(one, zarr.Array)}
+    if len(arrays) > _MOST_ARRAYS:
+        raise bad_file(path, f"it holds {len(arrays)} arrays", "name a group in it")
+    return arrays, dict(found.attrs.asdict())
+
+
+def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTensor:
+    attributes = dict(array.attrs.asdict())
+    note = attributes.pop(KEY, {})
+    if not isinstance(note, dict):
+        raise bad_file(path, f"what it says of {name[:60]!r} is no object", _AGAIN)
+    kind = _kind(path, name, array.dtype, note.get("kind"))
+    shape, chunks = (tuple(int(n) for n in one) for one in (array.shape, array.shards or array.chunks))
+    if kind.bits == 4:
+        shape, chunks = ((*one[:-1], 2 * one[-1]) for one in (shape, chunks))
+    if prod(shape) * kind.bits >= 2**66:
+        raise bad_file(path, f"{name[:60]!r} has a shape of 2**63 bytes or more", _AGAIN)
+    words = {key: value for key, value in note.items() if key in ("desc", "scaling")}
+    found = annotated(path, plain_array(name, kind, shape), words, names)
+    found = replace(found, unknown={"attributes": attributes} if attributes else {})
+    return StoredTensor(found, path, 0, chunks)
+
+
+def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
+    """The kind of the elements: what the attributes say, where that is as wide as the type of the array."""
+    little = np.dtype(dtype).newbyteorder("<")
+    found = kind_of_dtype(little)
+    if word is not None:
+        found = KINDS.get(word) if isinstance(word, str) else None
+        if found is not None and stored_dtype(found) != little:
+            found = None
+    if found is not None and (word is None or little.kind == "u"):
+        return found
+    raise bad_file(path, f"elements of {name[:60]!r} are {dtype}, which is not known", "convert that array")
+
+
+# --- what is written -------------------------------------------------------------------------------------
+
+
+def stored_dtype(kind: ElementKind) -> np.dtype[Any] | None:
+    """The type that elements have in Zarr; None where they cannot be there."""
+    if kind.numpy in _NUMPY:
+        return kind.numpy
+    if kind.block == 1 and kind.bits in (4, 8, 16):
+        return np.dtype(f"u{max(kind.bits // 8, 1)}")
+    return None
+
+
+def stored_shape(kind: ElementKind, shape: Ints) -> Ints:
+    """The shape in Zarr: two elements of 4 bits are one byte."""
+    return (*shape[:-1], -(-shape[-1] // 2)) if kind.bits == 4 else shape
+
+
+def attributes_of(array: StoredArray, note: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of an array, with what they say of its layout and its elements."""
+    kept = array.unknown.get("attributes")
+    words = dict(note)
+    if stored_dtype(array.kind) != array.kind.numpy:
+        words["kind"] = array.kind.word
+    said = dict(kept) if isinstance(kept, dict) else {}
+    return {**said, KEY: {"version": VERSION, **words}} if words else said

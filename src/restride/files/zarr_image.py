@@ -1,0 +1,222 @@
+"""What is written of arrays of Zarr: a folder with a group, and a chunk for each tile of a conversion."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments, Unimplemented
+from ..runtime.alloc import Array
+from .stored import KEY, VERSION, StoredArray, note_of
+from .tiles import Ints
+from .whole import cannot_write, shown, sync_folder
+from .zarr_arrays import ZarrPlace, attributes_of, stored_dtype, stored_shape, zarr_library
+
+ZARR_END = ".zarr"
+_MOST_NAME = 255
+# A chunk of what is saved in one go.
+_CHUNK = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrImage:
+    """A group that will hold `arrays`, in chunks of these extents. `starts`: the number of each array."""
+
+    arrays: tuple[StoredArray, ...]
+    chunks: tuple[Ints, ...]
+    attributes: Mapping[str, Any]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """By which the part of a draft knows an array."""
+        return tuple(range(len(self.arrays)))
+
+    @property
+    def nbytes(self) -> int:
+        """Of all arrays; the metadata are small."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def digest(self) -> str:
+        """A hash of all but the elements."""
+        facts = [(array.name, array.kind.word, array.shape, note_of(array)) for array in self.arrays]
+        return hashlib.sha256(repr((facts, self.chunks, dict(self.attributes))).encode()).hexdigest()
+
+
+def zarr_image(
+    arrays: Sequence[StoredArray], metadata: Mapping[str, Any], chunks: Sequence[Ints] | None = None
+) -> ZarrImage:
+    """The group of these arrays. Raises Unimplemented for elements that cannot be there, InvalidArguments for
+    names that no node can have.
+    """
+    zarr_library("cannot write arrays of Zarr")
+    for array in arrays:
+        if stored_dtype(array.kind) is None:
+            raise Unimplemented(
+                f"{array.kind.word} in an array of Zarr",
+                code="RS-F03",
+                where=array.name,
+                why="there are no elements of that width",
+                hint="convert it with a rule, or write a .safetensors or .gguf file",
+            )
+    names = [array.name for array in arrays]
+    _check_names(names)
+    found = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
+    said = {**metadata, KEY: {"version": VERSION, "order": names}}
+    return ZarrImage(tuple(arrays), tuple(found), said)
+
+
+def _usual_chunk(array: StoredArray) -> Ints:
+    """Extents of at most some 32 MB, cut along the first axes."""
+    extents = list(array.shape)
+    for axis, n in enumerate(extents):
+        nbytes = array.kind.nbytes(tuple(extents))
+        if nbytes <= _CHUNK:
+            break
+        extents[axis] = max(n * _CHUNK // nbytes, 1)
+    return tuple(extents)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Names become folders: none may lead elsewhere, or lie in an array."""
+    known = set(names)
+    for name in names:
+        parts = name.split("/")
+        fits = all(
+            part and part not in (".", "..") and not part.startswith("__") and _is_short(part)
+            for part in parts
+        )
+        inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in known), "")
+        if fits and not inside:
+            continue
+        raise InvalidArguments(
+            "a name that no array of Zarr can have",
+            code="RS-F03",
+            where=repr(name[:120]),
+            why=f"it would lie in the array {inside[:60]!r}" if inside else "it is no name of a folder",
+            hint="rename the tensor, or write a .safetensors file",
+        )
+
+
+def _is_short(part: str) -> bool:
+    is_printed = "\0" not in part and "\\" not in part and part != "zarr.json"
+    return is_printed and len(part.encode("utf-8", "replace")) <= _MOST_NAME
+
+
+class ZarrPart:
+    """A group of a draft, open for writing. What is written since it was last made safe is remembered."""
+
+    def __init__(self, path: str, label: str, arrays: Sequence[Any], image: ZarrImage) -> None:
+        self._path, self._label, self._arrays, self._image = path, label, arrays, image
+        self._lock, self._unsafe = threading.Lock(), set[str]()
+
+    @classmethod
+    def create(cls, path: str, label: str, image: ZarrImage) -> ZarrPart:
+        """Make the group, with arrays of no chunks."""
+        zarr = zarr_library(f"cannot write {shown(label)}")
+        group = zarr.open_group(path, mode="w-", attributes=dict(image.attributes))
+        arrays = []
+        for array, chunk in zip(image.arrays, image.chunks, strict=True):
+            shape = stored_shape(array.kind, array.shape)
+            arrays.append(
+                group.create_array(
+                    array.name,
+                    shape=shape,
+                    chunks=tuple(max(n, 1) for n in stored_shape(array.kind, chunk)),
+                    dtype=stored_dtype(array.kind),
+                    compressors=None,
+                    filters=None,
+                    attributes=attributes_of(array, note_of(array)),
+                )
+            )
+        return cls(path, label, arrays, image)
+
+    @classmethod
+    def open(cls, path: str, label: str, image: ZarrImage) -> ZarrPart:
+        """Take the group up that is there. Raises FileNotFoundError where it is not what it must be."""
+        zarr = zarr_library(f"cannot write {shown(label)}")
+        try:
+            group = zarr.open_group(path, mode="r+")
+            arrays = [group[array.name] for array in image.arrays]
+        except OSError:
+            raise
+        except Exception:  # whatever the library says of metadata
+            raise FileNotFoundError from None
+        for array, found in zip(image.arrays, arrays, strict=True):
+            if found.shape != stored_shape(array.kind, array.shape):
+                raise FileNotFoundError
+        return cls(path, label, arrays, image)
+
+    def place(self, start: int) -> DraftedZarrPlace:
+        """Where an array goes, by its number."""
+        inner = ZarrPlace(self._arrays[start], self._label, self._image.arrays[start].shape)
+        return DraftedZarrPlace(inner, self, self._image.chunks[start])
+
+    def remember(self, array: Any, chunk: Ints) -> None:
+        """A chunk was written."""
+        key = array.metadata.encode_chunk_key(chunk)
+        with self._lock:
+            self._unsafe.add(os.path.join(self._path, *array.path.split("/"), *key.split("/")))
+
+    def make_safe(self) -> None:
+        """Force to the disk what was written."""
+        with self._lock:
+            written, self._unsafe = self._unsafe, set()
+        for path in written:
+            _sync_file(path)
+        for folder in {os.path.dirname(path) for path in written}:
+            sync_folder(folder)
+
+    def complete(self) -> None:
+        """Force all to the disk, without what a kill has left of the library's own drafts."""
+        for folder, _, files in os.walk(self._path):
+            for name in files:
+                path = os.path.join(folder, name)
+                if name.endswith(".partial"):
+                    os.unlink(path)
+                else:
+                    _sync_file(path)
+
+    def forget_cached(self) -> None:
+        """Nothing: reads come from where the system has it."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedZarrPlace:
+    """A place in a draft, which remembers the chunks that are written."""
+
+    inner: ZarrPlace
+    part: ZarrPart
+    chunk: Ints
+
+    def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
+        """As it lies there."""
+        self.inner.read(desc, start, size, into)
+
+    def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
+        """A chunk, which is remembered."""
+        self.inner.write(desc, start, size, content)
+        first = self.inner.first_place(desc, start, size)
+        found = tuple(at // max(n, 1) for at, n in zip(first, self.chunk, strict=True))
+        self.part.remember(self.inner.array, found)
+
+
+def _sync_file(path: str) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # a chunk of zeros, which has no file
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    finally:
+        os.close(handle)

@@ -1,0 +1,94 @@
+"""What is known before a run: nodes of constants alone become constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .graph import Node
+from .graph_draft import Array, GraphDraft
+from .operations import (
+    BinaryOperation,
+    ConcatOperation,
+    EltwiseOperation,
+    Operation,
+    PadOperation,
+    ReorderOperation,
+    ReshapeOperation,
+    SliceOperation,
+    SumOperation,
+    TransposeOperation,
+)
+
+__all__ = ["fold_constants"]
+
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "binary_add": np.add,
+    "binary_sub": np.subtract,
+    "binary_mul": np.multiply,
+    "binary_div": np.divide,
+    "binary_max": np.maximum,
+    "binary_min": np.minimum,
+}
+_ELTWISE: dict[str, Callable[[Array, float, float], Array]] = {
+    "eltwise_relu": lambda x, alpha, _: np.where(x > 0, x, x * alpha),
+    "eltwise_linear": lambda x, alpha, beta: x * alpha + beta,
+    "eltwise_sqrt": lambda x, *_: np.sqrt(x),
+    "eltwise_square": lambda x, *_: x * x,
+    "eltwise_exp": lambda x, *_: np.exp(x),
+    "eltwise_log": lambda x, *_: np.log(x),
+    "eltwise_abs": lambda x, *_: np.abs(x),
+    "eltwise_tanh": lambda x, *_: np.tanh(x),
+    "eltwise_clip": lambda x, alpha, beta: np.clip(x, alpha, beta),
+}
+
+
+def fold_constants(draft: GraphDraft) -> None:
+    """`y = f(constant, ...)`  ->  `y` is a constant, for moves and functions of elements of floats."""
+    for place, node in draft:
+        sources = [draft.constant(name) for name in node.sources]
+        known = [values for values in sources if values is not None]
+        if len(known) < len(sources) or node.epilogues or len(node.outputs) > 1:
+            continue
+        with np.errstate(all="ignore"):
+            made = _computed(node.operation, known)
+        if made is not None:
+            draft.fold(place, _as_made(made, draft, node))
+
+
+def _as_made(values: Array, draft: GraphDraft, node: Node) -> Array:
+    made, dtype = draft.type(node.output), draft.constant(node.inputs[0])
+    assert dtype is not None
+    return np.broadcast_to(values.astype(dtype.dtype), made.dims)
+
+
+def _computed(operation: Operation, sources: list[Array]) -> Array | None:
+    first = sources[0] if sources else np.zeros(())
+    if isinstance(operation, ReshapeOperation):
+        return first.reshape(operation.dims)
+    if isinstance(operation, TransposeOperation):
+        return first.transpose(operation.order)
+    if isinstance(operation, ConcatOperation):
+        return np.concatenate(sources, operation.axis)
+    if isinstance(operation, SliceOperation):
+        spans = zip(operation.starts, operation.sizes, operation.steps, strict=True)
+        return first[tuple(slice(at, at + size * step, step) for at, size, step in spans)]
+    if isinstance(operation, PadOperation):
+        pads = list(zip(operation.low, operation.high, strict=True))
+        return np.pad(first, pads, constant_values=operation.value)
+    if isinstance(operation, ReorderOperation) or first.dtype.kind != "f":
+        return None
+    return _arithmetic(operation, [values.astype(np.float64) for values in sources])
+
+
+def _arithmetic(operation: Operation, sources: list[np.ndarray[Any, np.dtype[np.float64]]]) -> Array | None:
+    """Computed in doubles, so that what is rounded to floats is rounded once."""
+    if isinstance(operation, SumOperation):
+        return np.asarray(sum(s * x for s, x in zip(operation.scales, sources, strict=True)))
+    if isinstance(operation, BinaryOperation) and operation.algorithm in _BINARY:
+        return _BINARY[operation.algorithm](*sources[:2])
+    if isinstance(operation, EltwiseOperation) and operation.algorithm in _ELTWISE:
+        return _ELTWISE[operation.algorithm](sources[0], operation.alpha, operation.beta)
+    return None

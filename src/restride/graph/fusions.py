@@ -1,0 +1,110 @@
+"""The fusions of graphs: each a pure rewrite with a name, listed in what it did, and switched off by name.
+
+| name | what it does |
+| --- | --- |
+| `dead` | nodes that no output needs go |
+| `constants` | nodes of constants alone are computed once |
+| `moves` | chains of reshapes and transposes become one, or none |
+| `shuffles` | reshape, transpose, reshape become a shuffle of channels |
+| `functions` | hard swish and its like, and arithmetic with a number, become one function |
+| `pads` | pads go into the padding of windows |
+| `batch_norm` | batch normalizations go into weights and biases |
+| `scale` | products with constants go into weights and biases |
+| `bias` | sums with constants go into biases |
+| `epilogues` | functions and sums go into the node before them, as post-ops |
+
+They run until none has anything left to do. What is left of a transpose is a view, whose format propagation
+finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..desc.parse import one_of, short_repr
+from ..errors import InvalidArguments
+from .fuse_constants import fold_constants
+from .fuse_epilogues import fuse_epilogues
+from .fuse_functions import fuse_functions
+from .fuse_moves import fuse_moves, fuse_pads, fuse_shuffles
+from .fuse_weights import fuse_batch_norm, fuse_bias, fuse_scale
+from .graph import Graph
+from .graph_draft import AppliedFusion, GraphDraft
+
+__all__ = ["FUSIONS", "AppliedFusion", "FusedGraph", "fuse"]
+
+_REWRITES: dict[str, Callable[[GraphDraft], None]] = {
+    "constants": fold_constants,
+    "shuffles": fuse_shuffles,
+    "moves": fuse_moves,
+    "functions": fuse_functions,
+    "pads": fuse_pads,
+    "batch_norm": fuse_batch_norm,
+    "scale": fuse_scale,
+    "bias": fuse_bias,
+}
+# Last: what has epilogues takes no other weights any more.
+_LAST = {"epilogues": fuse_epilogues}
+FUSIONS = ("dead", *_REWRITES, *_LAST)
+_MOST_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class FusedGraph:
+    """A graph, and what was done to make it, in order."""
+
+    graph: Graph
+    applied: tuple[AppliedFusion, ...] = ()
+
+
+def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
+    """The graph with all fusions that `without` does not name; outputs are equal, but for rounding.
+
+    Raises InvalidArguments for a name that no fusion has.
+    """
+    off = _parsed(without)
+    found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
+    for rewrites in (_REWRITES, _LAST):
+        found = _until_stable(found, {name: each for name, each in rewrites.items() if name not in off})
+    return found
+
+
+def _until_stable(found: FusedGraph, rewrites: dict[str, Callable[[GraphDraft], None]]) -> FusedGraph:
+    for _ in range(_MOST_ROUNDS):
+        before = found
+        for name, rewrite in rewrites.items():
+            found = _rewritten(found, name, rewrite)
+        if found is before:
+            break
+    return found
+
+
+def _rewritten(found: FusedGraph, name: str, rewrite: Callable[[GraphDraft], None]) -> FusedGraph:
+    draft = GraphDraft(found.graph, name)
+    rewrite(draft)
+    return FusedGraph(draft.finished(), (*found.applied, *draft.applied)) if draft.applied else found
+
+
+def _without_dead(graph: Graph) -> FusedGraph:
+    live = graph.replaced(graph.nodes)
+    dead = {node.name for node in graph.nodes} - {node.name for node in live.nodes}
+    names = (node.name for node in graph.nodes if node.name in dead)
+    return (
+        FusedGraph(live, tuple(AppliedFusion("dead", (name,)) for name in names))
+        if dead
+        else FusedGraph(graph)
+    )
+
+
+def _parsed(without: Iterable[str]) -> frozenset[str]:
+    names = frozenset([without] if isinstance(without, str) else without)
+    for name in sorted(names, key=str):
+        if name not in FUSIONS:
+            raise InvalidArguments(
+                f"fuse: without names {short_repr(name)}",
+                code="RS-V04",
+                why="no fusion has this name",
+                hint=one_of(FUSIONS, name),
+            )
+    return names

@@ -1,0 +1,166 @@
+"""A network as rows from top to bottom: what runs, reorders between, and lanes in which tensors go down.
+
+A tensor has a lane from the row that makes it to the last that reads it. A row stands in the lane of what it
+makes: that of the first tensor that it reads last, or the first that is free. A tensor in another format is
+another tensor, which a reorder makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..desc.memory_desc import MemoryDesc
+from ..graph.graph import Graph, Node
+from ..graph.node_formats import VIEWS
+from ..graph.operations import ConvolutionOperation, Dims, PoolingOperation
+from ..graph.propagation import InsertedReorder, Propagation, format_name
+
+__all__ = ["Lane", "NetworkRow", "network_rows", "with_lanes"]
+
+Tensor = tuple[str, MemoryDesc]
+
+
+@dataclass(frozen=True)
+class NetworkRow:
+    """A line of the picture.
+
+    `kind`: "input", "node", "view", "reorder" or "output". `words`: what it does. `reads`, `writes`: tensors,
+    each with its format. `seconds`: how long it takes; `bytes_moved` and `why` belong to reorders.
+    """
+
+    kind: str
+    name: str
+    words: str
+    reads: tuple[Tensor, ...]
+    writes: tuple[Tensor, ...]
+    seconds: float = 0.0
+    bytes_moved: int = 0
+    why: str = ""
+    lane: int = 0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A tensor on its way: its format, where it starts, and where it is read; lanes and rows count from 0."""
+
+    md: MemoryDesc
+    lane: int
+    row: int
+    readers: tuple[tuple[int, int], ...]
+
+
+def network_rows(
+    graph: Graph, formats: Propagation, times: Mapping[str, float] | None = None
+) -> tuple[NetworkRow, ...]:
+    """The rows of a graph whose tensors have these formats.
+
+    `times`: measured seconds, by the names of nodes, and of tensors for what reorders them; what it has not
+    is as it was foretold.
+    """
+    writer = _RowWriter(graph, formats, times or {})
+    return tuple(writer.rows())
+
+
+class _RowWriter:
+    def __init__(self, graph: Graph, formats: Propagation, times: Mapping[str, float]) -> None:
+        self._graph, self._formats, self._times = graph, formats, times
+        moved = (each for each in formats.reorders if not each.is_constant)
+        self._waiting: dict[Tensor, InsertedReorder] = {(each.tensor, each.dst): each for each in moved}
+        self._found: list[NetworkRow] = []
+
+    def rows(self) -> list[NetworkRow]:
+        for name in self._graph.inputs:
+            tensor = name, self._formats.formats[name]
+            self._found.append(NetworkRow("input", name, str(self._graph.tensors[name]), (), (tensor,)))
+        for node, way in zip(self._graph.nodes, self._formats.steps, strict=True):
+            reads = [
+                (name, md)
+                for name, md in zip(node.inputs, way.inputs, strict=True)
+                if name not in self._graph.constants
+            ]
+            self._bring(reads)
+            kind = "view" if isinstance(node.operation, VIEWS) and not way.seconds else "node"
+            seconds = self._times.get(node.name, way.seconds)
+            writes = tuple(zip(node.outputs, way.outputs, strict=True))
+            words = _words(self._graph, node)
+            self._found.append(
+                NetworkRow(kind, node.name, words, tuple(dict.fromkeys(reads)), writes, seconds)
+            )
+        self._bring([*self._waiting])
+        for name in dict.fromkeys(self._graph.outputs):
+            self._found.append(
+                NetworkRow("output", name, str(self._graph.tensors[name]), (self._last(name),), ())
+            )
+        return self._found
+
+    def _bring(self, wanted: Sequence[Tensor]) -> None:
+        """The reorders that nobody has made yet."""
+        for tensor in wanted:
+            reorder = self._waiting.pop(tensor, None)
+            if reorder is not None:
+                self._found.append(self._reorder(reorder))
+
+    def _reorder(self, reorder: InsertedReorder) -> NetworkRow:
+        words = f"{format_name(reorder.src)} → {format_name(reorder.dst)}"
+        source, result = (reorder.tensor, reorder.src), (reorder.tensor, reorder.dst)
+        seconds = self._times.get(reorder.tensor, reorder.cost.seconds)
+        moved = reorder.cost.bytes_moved
+        return NetworkRow("reorder", reorder.tensor, words, (source,), (result,), seconds, moved, reorder.why)
+
+    def _last(self, name: str) -> Tensor:
+        """An output as the network gives it."""
+        moved = [e for e in self._formats.reorders if e.tensor == name and "" in e.readers]
+        return name, moved[0].dst if moved else self._formats.formats[name]
+
+
+def _words(graph: Graph, node: Node) -> str:
+    """The operation, its algorithm where it has several, its window, and what it does to its result."""
+    operation = node.operation
+    algorithm = str(getattr(operation, "algorithm", ""))
+    own = algorithm.replace("_", " ") if algorithm else node.kind.replace("_", " ")
+    own = own.removeprefix("eltwise ").removeprefix("binary ")
+    if isinstance(operation, ConvolutionOperation):
+        own += _window(graph.tensors[node.sources[1]].dims[-len(operation.strides) :], operation.strides)
+        own += f", {operation.groups} groups" * (operation.groups > 1)
+    elif isinstance(operation, PoolingOperation):
+        own += _window(operation.kernel, operation.strides)
+    rest = [each.operation.algorithm.partition("_")[2].replace("_", " ") for each in node.epilogues]
+    return " + ".join([own, *rest])
+
+
+def _window(kernel: Dims, strides: Dims) -> str:
+    """` 3×3`, and its strides where they are not 1: ` 3×3/2`."""
+    step = "/" + "×".join(map(str, dict.fromkeys(strides))) if set(strides) != {1} else ""
+    return " " + "×".join(map(str, kernel)) + step
+
+
+def with_lanes(rows: Sequence[NetworkRow]) -> tuple[tuple[NetworkRow, ...], tuple[Lane, ...]]:
+    """The rows with their lanes, and the lanes of all tensors."""
+    last = {tensor: place for place, row in enumerate(rows) for tensor in row.reads}
+    taken: dict[int, Tensor] = {}
+    lanes: dict[Tensor, int] = {}
+    placed: list[NetworkRow] = []
+    starts: dict[Tensor, int] = {}
+    readers: dict[Tensor, list[tuple[int, int]]] = {}
+    for place, row in enumerate(rows):
+        ending = [tensor for tensor in row.reads if last[tensor] == place and tensor in lanes]
+        for tensor in ending:
+            taken.pop(lanes[tensor], None)
+        lane = min((lanes[tensor] for tensor in ending), default=_first_free(taken))
+        for tensor in row.reads:
+            readers.setdefault(tensor, []).append((place, lane))
+        placed.append(replace(row, lane=lane))
+        for tensor in row.writes:
+            starts[tensor], readers[tensor] = place, []
+            lanes[tensor] = lane if lane not in taken else _first_free(taken)
+            if tensor in last:
+                taken[lanes[tensor]] = tensor
+    found = tuple(
+        Lane(tensor[1], lanes[tensor], start, tuple(readers[tensor])) for tensor, start in starts.items()
+    )
+    return tuple(placed), found
+
+
+def _first_free(taken: Mapping[int, Tensor]) -> int:
+    return next(lane for lane in range(len(taken) + 1) if lane not in taken)

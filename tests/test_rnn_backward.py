@@ -1,0 +1,185 @@
+"""Gradients of recurrent networks, beside differences of the formula in doubles; what is refused (X1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.computed import elements, memory_of
+from support.engines import run
+from support.errors import refused
+from support.rnn import CELLS, DIRECTIONS, Shape, arguments, backward, dims_of, forward, reference
+
+CPU = rs.Engine("cpu")
+_SHAPE = Shape(4, 3, 6, 6, 2)
+_WRITTEN = (rs.ARG_DST_LAYER, rs.ARG_DST_ITER, rs.ARG_DST_ITER_C)
+_GRADIENT = {1: 129, 2: 130, 3: 131, 33: 161, 34: 162, 41: 169, 17: 145, 18: 146, 19: 147}
+
+
+def _memories(pd: Any, values: Any, engine: rs.Engine) -> dict[int, rs.Memory]:
+    """The memories of some arguments of a descriptor."""
+    return {arg: memory_of(pd.query_md("exec_arg_md", arg), each, engine) for arg, each in values.items()}
+
+
+def _gradients(engine: rs.Engine, shape: Shape, cell: str, direction: str, **options: Any) -> Any:
+    """What is read, the gradients of what was written, and those that the primitive finds."""
+    values = arguments(shape, cell, direction, 1)
+    without = options.pop("without", ())
+    for arg in without:
+        values.pop(arg, None)
+    changes = {"states": None} if rs.ARG_SRC_ITER in without else {}
+    changes |= {"bias": None} if rs.ARG_BIAS in without else {}
+    hint = forward(engine, shape, cell, direction, "forward_training", **options, **changes)
+    back = backward(engine, hint, shape, cell, direction)
+    memories = {
+        arg: memory_of(hint.query_md("exec_arg_md", arg), each, engine) for arg, each in values.items()
+    }
+    for arg in (*_WRITTEN, rs.ARG_WORKSPACE):
+        if arg in hint._exec_args():
+            memories[arg] = rs.Memory(hint.query_md("exec_arg_md", arg), engine)
+    run(getattr(rs, f"{cell}Forward")(hint), engine, memories)
+    rng, given = np.random.default_rng(2), {}
+    for arg in _WRITTEN:
+        if arg in memories:
+            md = back.query_md("exec_arg_md", _GRADIENT[arg])
+            given[arg] = rng.standard_normal(md.dims).astype(np.float32)
+            memories[_GRADIENT[arg]] = memory_of(md, given[arg], engine)
+    for arg in values:
+        md = back.query_md("exec_arg_md", _GRADIENT[arg])
+        start = np.ones(md.dims) if arg in (33, 34, 41) else np.full(md.dims, np.nan)
+        memories[_GRADIENT[arg]] = memory_of(md, start.astype(np.float32), engine)
+    run(getattr(rs, f"{cell}Backward")(back), engine, memories)
+    found = {arg: elements(memories[_GRADIENT[arg]]) - (arg in (33, 34, 41)) for arg in values}
+    return values, given, found
+
+
+def _check(cell: str, direction: str, values: Any, given: Any, found: Any, tolerance: float = 2e-4) -> None:
+    """Along random directions, and along single elements, gradients are differences of the formula."""
+    rng = np.random.default_rng(3)
+    wide = {arg: each.astype(np.float64) for arg, each in values.items()}
+
+    def loss(arg: int, moved: Any) -> float:
+        results = reference(cell, direction, {**wide, arg: wide[arg] + moved})
+        return float(sum((results[each] * weights).sum() for each, weights in given.items()))
+
+    for arg in values:
+        ways = [rng.standard_normal(wide[arg].shape) for _ in range(2)]
+        for _ in range(3):
+            one = np.zeros(wide[arg].size)
+            one[rng.integers(one.size)] = 1
+            ways.append(one.reshape(wide[arg].shape))
+        for way in ways:
+            difference = (loss(arg, 1e-5 * way) - loss(arg, -1e-5 * way)) / 2e-5
+            along = float((found[arg].astype(np.float64) * way).sum())
+            assert abs(along - difference) < tolerance * (1 + abs(difference)), (arg, along, difference)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_are_the_differences_of_the_formula(cell, direction):
+    _check(cell, direction, *_gradients(CPU, _SHAPE, cell, direction))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_networks_without_states_and_bias_have_gradients_too(cell):
+    without = (rs.ARG_SRC_ITER, rs.ARG_SRC_ITER_C, rs.ARG_BIAS)
+    found = _gradients(CPU, Shape(1, 2, 5, 17, 1), cell, "unidirectional_left2right", without=without)
+    _check(cell, "unidirectional_left2right", *found)
+
+
+@pytest.mark.parametrize("weights", ["ldgoi", "any"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_format_of_weights_has_the_same_gradients(cell, weights):
+    shape = Shape(6, 2, 20, 20, 1)
+    found = _gradients(CPU, shape, cell, "unidirectional_right2left", weights=weights, layer="ntc")
+    _check(cell, "unidirectional_right2left", *found)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_reference_engine_has_the_same_gradients(cell):
+    engine, shape = rs.Engine("reference"), Shape(3, 2, 4, 5, 1)
+    _check(cell, "bidirectional_concat", *_gradients(engine, shape, cell, "bidirectional_concat"))
+
+
+@pytest.mark.parametrize("activation", ["eltwise_relu", "eltwise_logistic"])
+def test_every_activation_has_a_derivative(activation):
+    shape, direction = Shape(3, 2, 4, 4, 1), "unidirectional_left2right"
+    options = {"activation": activation, "alpha": 0.25}
+    hint = forward(CPU, shape, "VanillaRNN", direction, "forward_training", **options)
+    back = backward(CPU, hint, shape, "VanillaRNN", direction)
+    values = arguments(shape, "VanillaRNN", direction, 4)
+
+    def results(x):
+        args = {1: x.astype(np.float32), **{arg: each for arg, each in values.items() if arg != 1}}
+        memories = {
+            arg: memory_of(hint.query_md("exec_arg_md", arg), each, CPU) for arg, each in args.items()
+        }
+        for arg in (17, 18, 64):
+            memories[arg] = rs.Memory(hint.query_md("exec_arg_md", arg), CPU)
+        run(rs.VanillaRNNForward(hint), CPU, memories)
+        return memories
+
+    memories, step = results(values[1]), np.random.default_rng(5).standard_normal(values[1].shape) * 1e-2
+    ahead, behind = (elements(results(values[1] + sign * step)[17]).astype(float).sum() for sign in (1, -1))
+    for arg in back._exec_args():
+        if arg not in memories:
+            is_first = arg == rs.ARG_DIFF_DST_LAYER
+            md = back.query_md("exec_arg_md", arg)
+            memories[arg] = memory_of(md, np.full(md.dims, float(is_first), np.float32), CPU)
+    run(rs.VanillaRNNBackward(back), CPU, memories)
+    along = float((elements(memories[rs.ARG_DIFF_SRC_LAYER]) * step).sum())
+    assert along == pytest.approx((ahead - behind) / 2, rel=2e-2, abs=1e-4)
+
+
+def test_descriptors_tell_their_gradients():
+    hint = forward(CPU, _SHAPE, "LSTM", "bidirectional_sum", "forward_training")
+    back = backward(CPU, hint, _SHAPE, "LSTM", "bidirectional_sum")
+    assert back.get_prop_kind() == "backward"
+    assert back.workspace_desc() == hint.workspace_desc()
+    for name in dims_of(_SHAPE, "LSTM", "bidirectional_sum"):
+        assert getattr(back, f"diff_{name}_desc")().dims == getattr(hint, f"{name}_desc")().dims
+    assert back.diff_src_desc(2) == back.diff_src_iter_c_desc()
+    assert back.diff_weights_desc(1) == back.diff_weights_iter_desc()
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"prop_kind": "backward_data"}, ("prop_kind is backward_data",)),
+        ({"diff_src_layer_desc": None}, ("diff_src_layer_desc is missing",)),
+        ({"diff_bias_desc": rs.MemoryDesc((2, 1, 3, 6), "f32")}, ("diff_bias_desc is",)),
+        ({"diff_dst_iter_c_desc": None}, ("diff_dst_iter_desc without",)),
+        ({"bias_desc": None}, ("its tensor is missing",)),
+        ({"direction": "unidirectional_right2left"}, ("its direction is left2right",)),
+        ({"diff_src_layer_desc": rs.MemoryDesc((4, 3, 6), "f32", (0, 6, 1))}, ("share memory",)),
+    ],
+)
+def test_gradients_that_do_not_fit_are_refused(changes, texts):
+    direction = "unidirectional_left2right"
+    hint = forward(CPU, _SHAPE, "LSTM", direction, "forward_training")
+    with refused(*texts):
+        backward(CPU, hint, _SHAPE, "LSTM", direction, **changes)
+
+
+def test_hints_of_inference_and_of_other_problems_are_refused():
+    direction = "unidirectional_left2right"
+    with refused("prop_kind is forward_inference"):
+        backward(CPU, forward(CPU, _SHAPE, "GRU", direction), _SHAPE, "GRU", direction)
+    other = forward(CPU, _SHAPE._replace(steps=5), "GRU", direction, "forward_training")
+    own = forward(CPU, _SHAPE, "GRU", direction, "forward_training")
+    with refused("its workspace is"):
+        backward(CPU, own, _SHAPE, "GRU", direction, hint_pd=other)
+
+
+def test_a_workspace_of_another_problem_is_refused():
+    direction = "unidirectional_left2right"
+    hint = forward(CPU, _SHAPE, "GRU", direction, "forward_training")
+    back = backward(CPU, hint, _SHAPE, "GRU", direction)
+    memories = {arg: rs.Memory(back.query_md("exec_arg_md", arg), CPU) for arg in back._exec_args()}
+    size = hint.workspace_desc().size
+    memories[rs.ARG_WORKSPACE] = rs.Memory(rs.MemoryDesc((size - 64,), "u8"), CPU)
+    with refused("workspace"):
+        rs.GRUBackward(back).execute(rs.Stream(CPU), memories)
