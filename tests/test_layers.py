@@ -55,6 +55,7 @@ _ROWS = (
         "grouped",
         "quantising",
         "activations",
+        "pixels",
         "shuffles",
         "openvino",
         "sycl_interop",

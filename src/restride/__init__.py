@@ -105,6 +105,7 @@ if _typing.TYPE_CHECKING:
     from .files.saving import load, save
     from .graph.network import Network
     from .joining import add_n, concat
+    from .pixels import normalize
     from .planned import Measured, Plan, Prediction, plan
     from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
     from .primitives.binary import Binary
@@ -324,6 +325,7 @@ __all__ = [
     "get_primitive_cache_capacity",
     "graph",
     "load",
+    "normalize",
     "onnx",
     "openvino",
     "plan",
@@ -360,6 +362,7 @@ _LATER = {
     "rechunk": "files.rechunk",
     "load": "files.saving",
     "save": "files.saving",
+    "normalize": "pixels",
     "add_n": "joining",
     "concat": "joining",
     "Measured": "planned",

@@ -13,6 +13,7 @@ import restride as rs
 from ..attr_text import FactorText, wrong
 from ..cases import ATTR_KNOB_NAMES, Several, SeveralCase
 from ..driver import Driver
+from ..fill import Array
 from ..knobs import ATTR_KNOBS, Knob, parse_count, parse_several_dims, parse_tag, parse_type, several
 from ..products import F32_THRICE, invalid_attributes, operand, result_of, tolerance
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
@@ -97,7 +98,7 @@ def _work(case: MatmulCase) -> CaseWork:
     ]
 
     def formula(values: Values) -> Values:
-        return result_of(case, values, np.matmul, values.get(rs.ARG_BIAS, 0.0))
+        return result_of(case, values, _product, values.get(rs.ARG_BIAS, 0.0))
 
     return CaseWork(
         lambda engine, _: rs.Matmul.PrimitiveDesc(engine, src, weights, bias, dst, attr),
@@ -108,6 +109,11 @@ def _work(case: MatmulCase) -> CaseWork:
         sums=any(op.kind == "sum" for op in case.attr_post_ops),
         formula=Formula(formula, {rs.ARG_DST: tolerance(case)}),
     )
+
+
+def _product(a: Array, b: Array) -> Array:
+    # Of matrices that lie otherwise NumPy makes no call of BLAS.
+    return np.asarray(np.matmul(np.ascontiguousarray(a), np.ascontiguousarray(b)))
 
 
 def _invalid(case: MatmulCase) -> Iterator[str]:

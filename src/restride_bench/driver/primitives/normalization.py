@@ -235,8 +235,15 @@ def _along(case: NormCase, weights: Array) -> Array:
 
 
 def _source(case: NormCase, seed: int = 1) -> Array:
-    low = 0 if DataType.parse(case.dt[0]).kind == "uint" else -4
-    return whole_numbers(case.dims, low, 4, seed)
+    """Whole numbers about a whole mean, so that sums for the mean and the variance are exact in any order."""
+    rows = _rows(case, np.zeros(case.dims))
+    count, length = rows.shape
+    apart = whole_numbers((count, -(-length // 2)), -4, 4, seed)
+    found = np.stack([apart, -apart], -1).reshape(count, -1)[:, :length]
+    if length % 2:
+        found[:, -1] = 0
+    least = 4 if DataType.parse(case.dt[0]).kind == "uint" else -2
+    return _data(case, found + whole_numbers((count, 1), least, least + 4, seed + 1))
 
 
 def _moments(case: NormCase, x: Array) -> tuple[Array, Array]:
