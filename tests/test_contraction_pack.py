@@ -125,6 +125,7 @@ def test_what_is_behind_the_last_pack_has_no_part_in_products(sizes, types, bloc
 INSTRUCTIONS = [
     ("u8 s8", "AVX512_CORE_VNNI", "vpdpbusd"),
     ("u8 s8", "AVX2_VNNI", "vpdpbusd"),
+    ("s8 s8", "AVX512_CORE_VNNI", "vpdpbusd"),
     ("bf16 bf16", "AVX512_CORE_BF16", "vdpbf16ps"),
 ]
 FEATURES = ("avx512vnni", "avx512bf16", "avxvnni")
@@ -133,7 +134,7 @@ FEATURES = ("avx512vnni", "avx512bf16", "avxvnni")
 @pytest.mark.parametrize(("types", "cap", "instruction"), INSTRUCTIONS)
 def test_an_instruction_multiplies_packs_where_the_cap_allows_it(types, cap, instruction):
     shape, of_bytes, of_halves = CONVOLUTIONS[0]
-    descs = shape.descs(*(of_bytes if types.startswith("u8") else of_halves), *types.split())
+    descs = shape.descs(*(of_halves if types.startswith("bf16") else of_bytes), *types.split())
     tree = convolution_tree(shape, descs)
     has_all = {need: True for needs in isa._NEEDS.values() for need in needs} | dict.fromkeys(FEATURES, True)
     level, extras = isa._parse_cap("", cap)

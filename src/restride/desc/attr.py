@@ -19,9 +19,9 @@ from .factor_parse import (
     RUNTIME_S32_VAL,
     parse_arg,
     parse_mask,
-    parse_operand,
     parse_scaled,
     parse_scales,
+    parse_shifted,
     parse_zero_points,
 )
 from .parse import one_of, parse_bool, short_repr
@@ -233,15 +233,15 @@ class PrimitiveAttr(ModeAttr):
     def set_zero_points(
         self, arg: int, mask: int, zero_points: Any = None, groups: Sequence[int] = (), data_type: Any = "s32"
     ) -> None:
-        """Shift one argument: subtracted from the source, added to the destination (N1, R27).
+        """Shift one argument: subtracted from source and weights, added to the destination (N1, R27).
 
         `zero_points`: None or rs.RUNTIME_S32_VAL where a memory is passed at execution, else integers,
         row-major over the masked dims in logical order. `groups` as for `set_scales`. `data_type`: of that
         memory; s32, s8, u8, s4 or u4. (0, [0]) takes them back.
         Raises InvalidArguments for what is no integer or beyond that type, Unimplemented for other arguments
-        than ARG_SRC and ARG_DST (R26).
+        than ARG_SRC, ARG_WEIGHTS and ARG_DST (R26).
         """
-        number = parse_operand("set_zero_points", arg)
+        number = parse_shifted("set_zero_points", arg)
         factor = parse_zero_points("set_zero_points", mask, zero_points, groups, data_type)
         self._zero_points = {**self._zero_points, number: factor}
 

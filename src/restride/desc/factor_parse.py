@@ -93,6 +93,12 @@ def parse_scaled(call: str, arg: object) -> int:
     return number if is_source else parse_operand(call, number)
 
 
+def parse_shifted(call: str, arg: object) -> int:
+    """The number of an argument of a reorder, or of weights. Others as `parse_operand`."""
+    number = parse_arg(call, arg)
+    return number if number == ARG_WEIGHTS else parse_operand(call, number)
+
+
 def parse_operand(call: str, arg: object) -> int:
     """The number of an argument that a reorder has. Raises Unimplemented for others (R26)."""
     number = parse_arg(call, arg)

@@ -50,8 +50,10 @@ class Products:
         self.contraction: Contraction = plan.contraction
         self.types = tuple(self.contraction.accesses[i].tensor.data_type for i in (FIRST, SECOND))
 
-    def row(self, pointer: Value, count: int) -> Factor:
-        """An element of the rows' factor, or `count` of them, in every lane."""
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+        """An element of the rows' factor, or `count` of them, in every lane. `is_alone`: to be summed, not
+        multiplied.
+        """
         one = self._widened(load_vector(self.b, self.types[FIRST], pointer, 1, 1), FIRST)
         return (self.b.shuffle(one, one, (0,) * self.plan.lanes),)
 
@@ -63,6 +65,10 @@ class Products:
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """A sum with the products."""
         return self._one_added(row[0], column[0], total)
+
+    def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
+        """A sum of integers with the elements of one factor alone, `count` of each pack."""
+        return self.b.op("add", total, factor[0])
 
     def _one_added(self, a: Value, b: Value, total: Value) -> Value:
         if self.contraction.is_integral:
@@ -82,24 +88,25 @@ class Products:
 class _Packs(Products):
     """Packs as words of 32 bits."""
 
-    def row(self, pointer: Value, count: int) -> Factor:
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
         """A pack of the rows' factor in every lane; places from `count` on are zero."""
+        return self._split(self._row_words(pointer, count), FIRST)
+
+    def _row_words(self, pointer: Value, count: int) -> Value:
         b, lanes = self.b, self.plan.lanes
         assert self.plan.pack is not None
         bits, whole = self.types[FIRST].bits, self.plan.pack.count
         if count == whole or has_whole_packs(self.contraction.accesses[FIRST].tensor, whole):
             word = b.value("i32", f"load i32, {pointer}, align {bits // 8}")
             found = b.broadcast(word, lanes)
-            return self._split(self._leading(found, count * bits), FIRST)
-        return self._split(b.broadcast(self._pieces(pointer, count * bits), lanes), FIRST)
+            return self._leading(found, count * bits)
+        return b.broadcast(self._pieces(pointer, count * bits), lanes)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
         """A pack of each column."""
         bits = self.types[access].bits
         words = load_words(self.b, pointer, self.plan.lanes, valid, bits // 8)
-        # Zeros in the row are enough for integers: of floats there may be no number.
-        leading = words if self.contraction.is_integral else self._leading(words, count * bits)
-        return self._split(leading, access)
+        return self._split(self._leading(words, count * bits), access)
 
     def _leading(self, words: Value, bits: int) -> Value:
         """The leading bits of each word, zeros behind them."""
@@ -132,16 +139,41 @@ class _Packs(Products):
 
 
 class ByteDots(_Packs):
-    """`vpdpbusd`: its sums wrap, and never have to: so many products fit 32 bits."""
+    """`vpdpbusd`: u8 by s8. Sums wrap, and what is left in the end fits (`plan/contraction_parts.py`)."""
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+        """A pack; of s8 by s8 each of its elements and 128, as u8."""
+        words = self._row_words(pointer, count)
+        if not self.plan.moves_rows or is_alone:
+            return (words,)
+        places = (1 << 8 * count) - 1
+        return (self.b.op("xor", words, self._every(0x80, places)),)
+
+    def _every(self, byte: int, places: int) -> Value:
+        """A byte in the places of each pack that are ones in a mask."""
+        word = int.from_bytes(bytes([byte]) * 4, "little") & places
+        return self.b.splat("i32", self.plan.lanes, str(word - (1 << 32) if word >> 31 else word))
+
+    def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
+        """A sum with the elements of a pack: each times 1."""
+        ones = self._every(1, -1)
+        pair = (factor[0], ones) if self.types[access] is DataType.u8 else (ones, factor[0])
+        return self._dot("llvm.x86.avx512.vpdpbusd", total, *pair)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with four products each."""
-        first, second = (row[0], column[0]) if self.types[FIRST] is DataType.u8 else (column[0], row[0])
+        is_unsigned = self.plan.moves_rows or self.types[FIRST] is DataType.u8
+        first, second = (row[0], column[0]) if is_unsigned else (column[0], row[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, first, second)
 
 
 class BytePairs(_Packs):
     """Even and odd bytes as 16 bits."""
+
+    def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
+        """A sum with the elements of a pack: each times 1."""
+        one = self.b.splat("i16", lanes_of(factor[0]), "1")
+        return self.added(factor, (one, one), total)
 
     def _split(self, words: Value, access: int) -> Factor:
         b = self.b

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..dtypes import DataType
 from ..plan.contraction import DESTINATION, Contraction
+from ..plan.contraction_parts import ROW_SUMS, TOTAL
 from ..plan.contraction_schedule import ContractionPlan
 from ..plan.expression import Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
 from .builder import Builder, Value
@@ -18,6 +19,18 @@ from .kernel import Style
 _PARAMS = Value("ptr", "%params")
 # What 32-bit integers become by rounding or saturating once.
 _ONE_STEP = (DataType.s32, DataType.s8, DataType.u8, DataType.f32)
+
+
+@dataclass(frozen=True, slots=True)
+class TileSums:
+    """The sums of a tile: of products, row by row; of the rows' factor; and of the columns' factor for each
+    class of rows.
+    """
+
+    totals: Sequence[Value]
+    rows: Sequence[Value]
+    columns: Sequence[Value]
+    classes: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +51,13 @@ class ResultWriter:
         self.arithmetic = VectorArithmetic(b, style.can.round_even)
         self.real = "double" if self.contraction.is_integral else "float"
 
-    def emit(self, sums: Sequence[Value]) -> None:
+    def emit(self, sums: TileSums) -> None:
         """Store the result of every sum, a row after the other."""
+        self.sums = sums
         vectors = len(self.place.valid)
         for row in range(self.place.rows):
             for number in range(vectors):
-                total = sums[row * vectors + number]
+                total = sums.totals[row * vectors + number]
                 if self._is_plain_integer():
                     self._store_bits(
                         row, number, convert(self.b, total, DataType.s32, self._type, self.style.can)
@@ -96,7 +110,7 @@ class ResultWriter:
 
     def _value(self, expr: Expr, total: Value, row: int, number: int) -> Value:
         if isinstance(expr, Ref):
-            return total
+            return total if expr.name == TOTAL else self._sum_of_factor(expr.name, row, number)
         if isinstance(expr, Const):
             return self.arithmetic.constant(expr.number, total)
         if isinstance(expr, Scalar):
@@ -106,6 +120,13 @@ class ResultWriter:
         assert isinstance(expr, Apply)
         args = [self._value(each, total, row, number) for each in expr.args]
         return self._applied(expr.op, args)
+
+    def _sum_of_factor(self, name: str, row: int, number: int) -> Value:
+        """A sum of the factor of rows or columns alone, as reals."""
+        if name == ROW_SUMS:
+            return self._as_real(self.sums.rows[row])
+        vectors = len(self.place.valid)
+        return self._as_real(self.sums.columns[self.sums.classes[row] * vectors + number])
 
     def _applied(self, op: str, args: list[Value]) -> Value:
         if not is_costly(op):

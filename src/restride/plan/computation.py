@@ -90,6 +90,15 @@ class Computation:
         """The operands as a nest reads them."""
         return [operand.tensor for operand in self.operands]
 
+    def followed_by(self, other: Computation) -> Computation:
+        """The same steps, with the scalars and operands of another computation behind their own."""
+        return replace(
+            self,
+            scalars=(*self.scalars, *other.scalars),
+            operands=(*self.operands, *other.operands),
+            origins=(*self.origins, *other.origins),
+        )
+
     def descs(self) -> dict[int, MemoryDesc]:
         """What the memories of the arguments may look like."""
         return {each.arg: each.memory_desc() for each in self.operands if each.values is None}
@@ -185,6 +194,18 @@ class ComputationWriter:
         is_open = any(n == RUNTIME_DIM and factor.mask >> i & 1 for i, n in enumerate(dims))
         count, data_type = RUNTIME_DIM if is_open else factor.count(dims), factor.data_type
         return OperandSource(tensor, arg, values, None, count, data_type, extents)
+
+    def unread(self, factor: Factor, arg: int) -> tuple[int, int]:
+        """A factor that no step reads: the number of its scalar or of its operand; -1 for the other one.
+
+        No step follows: scalars of steps come before those of others.
+        """
+        one = _common_value(factor)
+        if one is None:
+            return -1, self._new_operand(self._values_of(factor, arg, self.dims))
+        self.scalars.append(one)
+        self.origins.append((arg, 0))
+        return len(self.scalars) - 1, -1
 
     def finish(self, attr: Attr) -> None:
         """The post-ops, then scale and zero point of the destination."""

@@ -25,19 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
 from typing import TypeVar
 
-from ..dtypes import DataType
-from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, TreeAxis, parts_of
+from .contraction_parts import COLUMN_SUMS, ROW_SUMS, parts_of_contraction, replaced
+from .expression import Affine, Expr, Load, Ref, TreeAxis, parts_of
 from .reorder import IndexDigits, stride_at
-from .tree import Each, Fold, Let, LoopTree, Store, TreeTensor
+from .tree import Each, LoopTree, TreeTensor
 
 T = TypeVar("T")
-
-
-# By type, how far from zero bytes may be.
-_LARGEST = {DataType.u8: 255, DataType.s8: 128}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,8 @@ class TensorAccess:
 class Contraction:
     """A sum of products. `accesses`: the two factors, the destination, then what else the result is made of.
 
-    `value` is the result: an expression of `total` and of loads, whose accesses are in the order of `loads`.
+    `value` is the result: an expression of `TOTAL`, of sums of one factor alone, and of loads, whose accesses
+    are in the order of `loads`.
     `places`: the number of each access's tensor among those of the tree. `is_integral`: bytes are summed in
     32 bits, and the result is computed in doubles.
     """
@@ -98,12 +94,15 @@ class Contraction:
     summed: tuple[ContractionLoop, ...]
     limits: tuple[Limit, ...]
     roles: tuple[tuple[str, str], ...]
-    total: str
     value: Expr
     loads: tuple[Load, ...]
     tensors: int
     scalars: int
     is_integral: bool = False
+
+    def has_sums_of(self, name: str) -> bool:
+        """True where the result needs `COLUMN_SUMS` or `ROW_SUMS`."""
+        return any(part == Ref(name) for part in parts_of(self.value))
 
     def role(self, loop: ContractionLoop) -> str:
         """The role of an outer loop."""
@@ -122,10 +121,10 @@ FIRST, SECOND, DESTINATION = 0, 1, 2
 
 def find_contraction(tree: LoopTree) -> Contraction | None:
     """The tree as a contraction of linear strides; None where it is none, or its layouts are not linear."""
-    parts = _parts_of_tree(tree)
+    parts = parts_of_contraction(tree)
     if parts is None:
         return None
-    outer, inner, fold, product, value, store = parts
+    outer, inner, product, value, store = parts
     loads = _distinct(part for part in parts_of(value) if isinstance(part, Load))
     reached = [*product, Load(store.tensor, store.index), *loads]
     digits = _digits((*outer.axes, *inner.axes), tree, reached)
@@ -143,7 +142,6 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
         merged_loops(_loops(inner.axes, digits, tree, reached), limited, {}),
         limits,
         roles,
-        fold.names[0],
         value,
         loads,
         len(tree.tensors),
@@ -151,76 +149,6 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
         tree.wide,
     )
     return _turned(found)
-
-
-_Parts = tuple[Each, Each, Fold, tuple[Load, Load], Expr, Store]
-
-
-def _parts_of_tree(tree: LoopTree) -> _Parts | None:
-    """The loops, the fold, its factors, the result with all names put in, and the store."""
-    if len(tree.items) != 1:
-        return None
-    outer = tree.items[0]
-    if outer.guards or outer.locals or len(outer.items) < 2:
-        return None
-    inner, *lets, store = outer.items
-    if not isinstance(inner, Each) or not isinstance(store, Store) or len(inner.items) != 1 or inner.locals:
-        return None
-    fold = inner.items[0]
-    if (
-        not isinstance(fold, Fold)
-        or fold.op != "sum"
-        or any(guard.index.divisor != 1 for guard in inner.guards)
-    ):
-        return None
-    product = _factors(fold.values[0])
-    value = _with_names(store.value, lets)
-    if product is None or value is None or not _is_simple(value, fold.names[0]):
-        return None
-    if tree.wide and not _fits_integers(tree, product, inner):
-        return None
-    return outer, inner, fold, product, value, store
-
-
-def _factors(value: Expr) -> tuple[Load, Load] | None:
-    if not isinstance(value, Apply) or value.op != "mul":
-        return None
-    first, second = value.args
-    if not isinstance(first, Load) or not isinstance(second, Load) or first.tensor == second.tensor:
-        return None
-    return first, second
-
-
-def _fits_integers(tree: LoopTree, product: tuple[Load, Load], inner: Each) -> bool:
-    """True where bytes are multiplied, so few that 32 bits hold their sums."""
-    types = [tree.tensor(load.tensor).data_type for load in product]
-    are_bytes = all(each in _LARGEST for each in types)
-    return are_bytes and inner.positions * prod(_LARGEST[each] for each in types) < 1 << 31
-
-
-def _with_names(value: Expr, lets: Sequence[object]) -> Expr | None:
-    """The expression with the values of names in their places; None where an item is no `Let`."""
-    known: dict[str, Expr] = {}
-    for item in lets:
-        if not isinstance(item, Let):
-            return None
-        known[item.name] = _replaced(item.value, known)
-    return _replaced(value, known)
-
-
-def _replaced(value: Expr, known: dict[str, Expr]) -> Expr:
-    if isinstance(value, Ref):
-        return known.get(value.name, value)
-    if isinstance(value, Apply):
-        return Apply(value.op, tuple(_replaced(each, known) for each in value.args))
-    return value
-
-
-def _is_simple(value: Expr, total: str) -> bool:
-    parts = tuple(parts_of(value))
-    refs = {part.name for part in parts if isinstance(part, Ref)}
-    is_linear = all(at.divisor == 1 for part in parts if isinstance(part, Load) for at in part.index)
-    return refs <= {total} and is_linear and not any(isinstance(part, Coordinate) for part in parts)
 
 
 def _distinct(loads: Iterable[Load]) -> tuple[Load, ...]:
@@ -373,6 +301,7 @@ def _turned(found: Contraction) -> Contraction:
         outer=turned(found.outer),
         summed=turned(found.summed),
         roles=tuple((axis, _OTHER_ROLE[role]) for axis, role in found.roles),
+        value=replaced(found.value, {ROW_SUMS: Ref(COLUMN_SUMS), COLUMN_SUMS: Ref(ROW_SUMS)}),
     )
 
 

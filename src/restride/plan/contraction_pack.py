@@ -19,6 +19,9 @@ from .machine import Machine
 from .tree import TreeTensor
 
 _PACKED_BITS = 32
+# The sums of columns that a move costs are shared by the rows of a tile; with fewer than this it costs more
+# than it brings.
+_LEAST_MOVED = 4
 # Vectors that have instructions for packs have so many sums at least.
 _LEAST_SUMS = 4
 
@@ -74,10 +77,19 @@ def has_whole_packs(tensor: TreeTensor, count: int) -> bool:
     return any(digit.step % count == 0 for digits in blocked for digit in digits[1:2])
 
 
-def has_one_instruction(contraction: Contraction, machine: Machine) -> bool:
-    """True where an instruction multiplies packs and adds them to sums."""
+def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -> bool:
+    """True where an instruction multiplies packs and adds them to sums; see `is_moved`."""
     first, second = _types(contraction)
+    if is_moved(contraction):
+        return rows >= _LEAST_MOVED and (DataType.u8, DataType.s8) in machine.dots
     return (first, second) in machine.dots or (second, first) in machine.dots
+
+
+def is_moved(contraction: Contraction) -> bool:
+    """True where both factors have signs, and the rows' is moved by 128 for an instruction that takes one
+    without: `sum(a * b) = sum((a + 128) * b) - 128 * sum(b)`.
+    """
+    return _types(contraction) == (DataType.s8, DataType.s8)
 
 
 def _types(contraction: Contraction) -> tuple[DataType, DataType]:

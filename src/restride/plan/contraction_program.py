@@ -19,16 +19,16 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ..desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
+from ..desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST, ARG_WEIGHTS
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .computation import Computation
 from .contraction import find_contraction
 from .contraction_schedule import schedule_contraction
 from .expression import Ref, TreeAxis, index_of
 from .machine import Machine
-from .program import DST, SRC, Place, Program, Slot, Step, TreeStep
-from .reorder import TensorOperand
+from .product_chain import ProductChain
+from .program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
+from .reorder import TensorOperand, reorder_nest
 from .tree import Each, LoopTree, TreeTensor, fold_over
 from .tree_steps import move_step, old_tensors
 
@@ -58,17 +58,16 @@ Loops = Callable[[Mapping[str, TreeTensor]], tuple[Each, ...]]
 class ContractionWork:
     """What to sum: two tensors that are read, one that is written, and the loops.
 
-    `preferred`: by name, the formats in which kernels are fast. `operands`: what the chain on the sums reads;
-    `terms`: how many products there are; `work_bytes`: how many bytes could be moved in the time that it
-    takes; `pack`: how many products the machine adds at once.
+    `preferred`: by name, the formats in which kernels are fast. `chain`: what attributes do; `slots`: those
+    of the bias; `terms`: how many products there are; `work_bytes`: how many bytes could be moved in the time
+    that it takes; `pack`: how many products the machine adds at once.
     """
 
     reads: tuple[TensorRole, TensorRole]
     written: TensorRole
     loops: Loops
     preferred: Mapping[str, MemoryDesc]
-    computed: Computation
-    operands: tuple[TreeTensor, ...]
+    chain: ProductChain
     slots: tuple[Slot, ...]
     terms: int
     work_bytes: int
@@ -83,7 +82,7 @@ class ContractionWork:
     def program(self) -> Program:
         """The moves into the formats that are computed in, the loops, and the moves back."""
         chosen = self._chosen()
-        moved = [role for role in self.roles if chosen[role.name] != role.desc]
+        moved = [role for role in self.roles if self._grows(role) or chosen[role.name] != role.desc]
         places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
         held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
         steps = (*self._before(moved, places, held, chosen), self._loops(chosen, held))
@@ -97,9 +96,10 @@ class ContractionWork:
             Slot(self.written.arg, is_written=True),
             Slot(self.reads[1].arg, span=self.reads[1].desc.extent_range()),
             *self.slots,
+            *self.chain.computed.slots(),
         )
         temporaries = tuple(chosen[role.name].size for role in moved)
-        scalars = len(self.computed.scalars)
+        scalars = len(self.chain.computed.scalars)
         return Program(slots, (*steps, *after), temporaries, scalars=scalars).verify()
 
     def _before(
@@ -110,32 +110,46 @@ class ContractionWork:
         chosen: Mapping[str, MemoryDesc],
     ) -> Iterator[Step]:
         for role in moved:
-            if role is not self.written or self.computed.compute.reads_destination:
+            if self._grows(role):
+                yield self._decompression(role, chosen[role.name], held[role.name])
+            elif role is not self.written or self.chain.computed.compute.reads_destination:
                 yield move_step(role.desc, chosen[role.name], places[role.name], held[role.name])
+
+    def _decompression(self, role: TensorRole, dst: MemoryDesc, to: Place) -> NestStep:
+        """The weights as floats, with their own scales and zero points."""
+        chain, own = self.chain, self.chain.weights
+        nest = reorder_nest(role.desc, dst, own.compute, own.tensors)
+        first = DST + 2 + len(self.slots) + chain.before[0]
+        at = Place((SRC, DST, DST + 1)[self.roles.index(role)])
+        return NestStep(
+            *(nest, at, to, nest.moved_bytes, role.desc.extent_range(), dst.extent_range()),
+            operands=own.places(first),
+            scalars=(chain.before[1], len(own.scalars)),
+        )
 
     def _loops(self, chosen: Mapping[str, MemoryDesc], held: Mapping[str, Place]) -> TreeStep:
         tree = self._tree(chosen)
-        operands = {tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.operands)}
+        operands = {tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.chain.operands)}
         # What is not named is the old destination, read as another type.
         named, old = {**held, **operands}, held[self.written.name]
         places = tuple(named.get(tensor.name, old) for tensor in tree.tensors)
-        return TreeStep(tree, places, self.work_bytes, (0, len(self.computed.scalars)))
+        return TreeStep(tree, places, self.work_bytes, (0, len(self.chain.computed.scalars)))
 
     def _tree(self, chosen: Mapping[str, MemoryDesc]) -> LoopTree:
         tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
-        old = old_tensors(self.computed.compute, tensors[self.written.name])
-        every = (*tensors.values(), *self.operands, *old)
-        scalars = len(self.computed.scalars)
+        old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
+        every = (*tensors.values(), *self.chain.operands, *old)
+        scalars = len(self.chain.computed.scalars)
         return LoopTree(every, self.loops(tensors), scalars, self.is_wide).verify()
 
     def _chosen(self) -> dict[str, MemoryDesc]:
         """The descriptor of each tensor that is computed in: fewest moved of those of the best rate."""
-        own = {role.name: role.desc for role in self.roles}
+        own = {role.name: self._unmoved(role) for role in self.roles}
         if 0 in self.written.desc.dims:
             return own
         best, best_rate = own, -1
-        for descs in sorted(self._candidates(), key=self._moved_elements):
-            if descs != own and self._moved_elements(descs) * _LEAST_USES > self.terms:
+        for descs in sorted(self._candidates(own), key=lambda descs: _moved_elements(descs, own)):
+            if descs != own and _moved_elements(descs, own) * _LEAST_USES > self.terms:
                 break
             rate = self._rate(descs)
             if rate > best_rate:
@@ -144,20 +158,26 @@ class ContractionWork:
                 break
         return best
 
-    def _candidates(self) -> Iterator[dict[str, MemoryDesc]]:
+    def _candidates(self, own: Mapping[str, MemoryDesc]) -> Iterator[dict[str, MemoryDesc]]:
         """Each tensor as it is or as it is wanted; and both factors as f32 where they are narrower."""
-        names = [role.name for role in self.roles]
-        for pick in product(*(dict.fromkeys((role.desc, self._wanted(role))) for role in self.roles)):
-            yield dict(zip(names, pick, strict=True))
-        types = {role.desc.data_type for role in self.reads}
+        wanted = {
+            role.name: own[role.name] if self._grows(role) else self._wanted(role) for role in self.roles
+        }
+        for pick in product(*(dict.fromkeys((own[name], wanted[name])) for name in own)):
+            yield dict(zip(own, pick, strict=True))
+        types = {own[role.name].data_type for role in self.reads}
         if types == {DataType.f32} or not types.issubset(_FLOATS):
             return
-        widened = {role.name: _as_f32(self._wanted(role)) for role in self.reads}
-        for desc in dict.fromkeys((self.written.desc, self._wanted(self.written))):
+        widened = {role.name: _as_f32(wanted[role.name]) for role in self.reads}
+        for desc in dict.fromkeys((self.written.desc, wanted[self.written.name])):
             yield {**widened, self.written.name: desc}
 
-    def _moved_elements(self, descs: Mapping[str, MemoryDesc]) -> int:
-        return sum(prod(role.desc.dims) for role in self.roles if descs[role.name] != role.desc)
+    def _grows(self, role: TensorRole) -> bool:
+        """True for weights that become floats first, whatever they are."""
+        return role.arg == ARG_WEIGHTS and self.chain.decompresses
+
+    def _unmoved(self, role: TensorRole) -> MemoryDesc:
+        return _as_f32(self._wanted(role)) if self._grows(role) else role.desc
 
     def _wanted(self, role: TensorRole) -> MemoryDesc:
         return self.preferred.get(role.name, role.desc)
@@ -176,6 +196,10 @@ class ContractionWork:
             return 0
         is_real = all(access.tensor.data_type is DataType.f32 for access in found.accesses[:2])
         return _FULL_RATE if is_real or plan.pack is not None else 1
+
+
+def _moved_elements(descs: Mapping[str, MemoryDesc], own: Mapping[str, MemoryDesc]) -> int:
+    return sum(prod(md.dims) for name, md in own.items() if descs[name] != md)
 
 
 def _as_f32(md: MemoryDesc) -> MemoryDesc:

@@ -25,8 +25,9 @@ from .contraction import (
     lane_loop,
     merged_loops,
 )
-from .contraction_pack import Pack, find_pack, has_one_instruction
-from .contraction_tiles import IN_HALVES, ONE_OPERATION, RowTile, best_tile, row_tiles, tap_of
+from .contraction_pack import Pack, find_pack, has_one_instruction, is_moved
+from .contraction_parts import ROW_SUMS
+from .contraction_tiles import IN_HALVES, MOVED, ONE_OPERATION, RowTile, best_tile, row_tiles, tap_of
 from .machine import Machine
 
 # Row tiles of more kinds than this, as edges of windows make them, would be too much code.
@@ -67,6 +68,11 @@ class ContractionPlan:
     def loops(self) -> tuple[ContractionLoop, ...]:
         """The summed loops without the pack, outermost first."""
         return summed_order(self.contraction, self.pack)
+
+    @property
+    def moves_rows(self) -> bool:
+        """True where the elements of rows are moved by 128, and the sums corrected."""
+        return self.is_dot and is_moved(self.contraction)
 
     @property
     def groups(self) -> int:
@@ -111,7 +117,7 @@ class ContractionPlan:
 def schedule_contraction(contraction: Contraction, machine: Machine) -> ContractionPlan | None:
     """The plan for a machine; None where its loads and stores would not be vectors."""
     lane = lane_loop(contraction)
-    if lane is None:
+    if lane is None or (contraction.has_sums_of(ROW_SUMS) and contraction.role(lane) == "batch"):
         return None
     digits = [loop for loop in contraction.outer if loop.axis == lane.axis]
     block = digits[0].step if len(digits) > 1 else 0
@@ -207,8 +213,10 @@ def _with_tiles(
     lanes = gcd(most, block) if block else most
     size = digits[0].size
     columns = _padded_size(contraction, size)
-    is_dot = pack is not None and has_one_instruction(contraction, machine)
+    is_dot = pack is not None and has_one_instruction(contraction, machine, row.extent)
     cost = ONE_OPERATION if pack is None or is_dot else IN_HALVES
+    if is_dot and is_moved(contraction):
+        cost = MOVED
     shape = best_tile(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
     kinds, tiles, starts, tap = row_tiles(contraction, row, shape[0])
     if len(kinds) > _MOST_KINDS:

@@ -26,6 +26,24 @@ class RowTile:
     rows: int
     taps: tuple[Rows, ...] = ()
 
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """For each row the number of its class: neighbours that the same taps leave out are of one."""
+        found, before = list[int](), None
+        for row in range(self.rows):
+            own = [low <= row < high for low, high in self.taps]
+            found.append(found[-1] + (own != before) if found else 0)
+            before = own
+        return tuple(found)
+
+    def of_classes(self) -> RowTile:
+        """The tile with one row for each class."""
+        numbers = self.classes
+        taps = tuple(
+            (numbers[low], numbers[high - 1] + 1) if low < high else (0, 0) for low, high in self.taps
+        )
+        return RowTile(numbers[-1] + 1, taps)
+
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
@@ -42,6 +60,8 @@ class StepCost:
 
 ONE_OPERATION = StepCost()
 """One instruction multiplies and adds, or there are two in a row."""
+MOVED = StepCost(fixed=1)
+"""One instruction, and a number that is added to each element of a row before."""
 IN_HALVES = StepCost(vector=2, row=2, fixed=1, operations=2)
 """Both factors are split into halves, which are multiplied one after the other."""
 

@@ -22,12 +22,21 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
-from .expression import Affine, Const, Expr, Ref, TreeAxis
+from .expression import Affine, Const, Expr, Load, Ref, TreeAxis
 from .tree import Each, Guard, Item, TreeTensor, fold_over
 
 Index = tuple[Affine | TreeAxis | int, ...]
-Result = Callable[[Expr, Index], Expr]
-"""What is stored, of the sum at an index of the tensor that is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOf:
+    """What is made of the elements at an index of the tensor that is written: of one that the weights are
+    multiplied with, and of the sum.
+    """
+
+    source: Callable[[Load, Index], Expr]
+    result: Callable[[Expr, Index], Expr]
+
 
 TOTAL = "total"
 
@@ -109,21 +118,23 @@ def _guards(indices: Sequence[Affine], sizes: Sequence[int]) -> tuple[Guard, ...
 
 
 def points_tree(
-    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result
+    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each]:
     """The loops that write y: every point sums its window."""
     n, g, i, j = relation.axes()
     points, taps = _points(relation), _taps(relation)
     at = _windows(relation, points, taps)
-    term = x.load(n, _channel(g, i), *at) * w.load(*relation.weights_index(g, i, j, taps))
+    index: Index = (n, _channel(g, j), *points)
+    element = made.source(x.load(n, _channel(g, i), *at), index)
+    term = element * w.load(*relation.weights_index(g, i, j, taps))
     guards = _guards(at, [dim.window for dim in relation.dims])
     summed = Each((*relation.outer(i), *taps), (fold_over("sum", TOTAL, term),), guards)
-    index: Index = (n, _channel(g, j), *points)
-    return (Each(relation.outer(n, g, j, *points), (summed, y.store(index, result(Ref(TOTAL), index)))),)
+    value = made.result(Ref(TOTAL), index)
+    return (Each(relation.outer(n, g, j, *points), (summed, y.store(index, value))),)
 
 
 def weights_tree(
-    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result
+    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each]:
     """The loops that write w: every weight sums over the batch and the points."""
     n, g, i, j = relation.axes()
@@ -133,7 +144,7 @@ def weights_tree(
     guards = _guards(at, [dim.window for dim in relation.dims])
     summed = Each((n, *points), (fold_over("sum", TOTAL, term),), guards)
     index = relation.weights_index(g, i, j, taps)
-    return (Each(relation.outer(g, j, i, *taps), (summed, w.store(index, result(Ref(TOTAL), index)))),)
+    return (Each(relation.outer(g, j, i, *taps), (summed, w.store(index, made.result(Ref(TOTAL), index)))),)
 
 
 # --- what writes x ------------------------------------------------------------------------------------------
@@ -157,11 +168,11 @@ class _Residue:
 
 
 def windows_tree(
-    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, result: Result
+    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each, ...]:
     """The loops that write x: one for each residue of the strides, as each has taps of its own."""
     return tuple(
-        _window_loops(relation, (x, w, y), residues, result)
+        _window_loops(relation, (x, w, y), residues, made)
         for residues in product(*map(tuple, map(_residues, relation.dims)))
     )
 
@@ -184,7 +195,7 @@ def _window_loops(
     relation: Relation,
     tensors: tuple[TreeTensor, TreeTensor, TreeTensor],
     residues: Sequence[_Residue],
-    result: Result,
+    made: ResultOf,
 ) -> Each:
     x, w, y = tensors
     n, g, i, j = relation.axes()
@@ -194,10 +205,11 @@ def _window_loops(
     index: Index = (n, _channel(g, i), *(q * dim.stride + r.first for dim, r, q, _ in rows))
     axes = relation.outer(n, g, i, *places)
     if any(residue.taps == 0 for residue in residues):
-        return Each(axes, (x.store(index, result(Const(0.0), index)),))
+        return Each(axes, (x.store(index, made.result(Const(0.0), index)),))
     at = [q + t * r.point_step + r.point for _, r, q, t in rows]
     kernel = [Affine(((t.name, -r.tap_step),), r.tap) for _, r, _, t in rows]
-    term: Expr = y.load(n, _channel(g, j), *at) * w.load(*relation.weights_index(g, i, j, kernel))
+    element = made.source(y.load(n, _channel(g, j), *at), index)
+    term = element * w.load(*relation.weights_index(g, i, j, kernel))
     guards = _guards(at, [dim.points for dim in relation.dims])
     summed: Item = Each((*relation.outer(j), *taps), (fold_over("sum", TOTAL, term),), guards)
-    return Each(axes, (summed, x.store(index, result(Ref(TOTAL), index))))
+    return Each(axes, (summed, x.store(index, made.result(Ref(TOTAL), index))))

@@ -15,7 +15,6 @@ from functools import partial
 from math import prod
 
 from ..desc.arguments import (
-    ARG_ATTR_SCALES,
     ARG_BIAS,
     ARG_DIFF_BIAS,
     ARG_DIFF_DST,
@@ -29,23 +28,22 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .computation import NOTHING, Computation, ComputationWriter
+from .computation import Computation
 from .contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
 from .convolution import (
     Index,
     Relation,
-    Result,
+    ResultOf,
     Taps,
     points_tree,
     weights_tree,
     windows_tree,
 )
 from .convolution_formats import preferred_formats
-from .expression import Expr
-from .nest import Compute, Step
+from .expression import Expr, Load
+from .product_chain import NO_CHAIN, ProductChain, product_chain
 from .program import Program, Slot
 from .tree import Each, TreeTensor
-from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 _ARGS = {
     "forward": (ARG_SRC, ARG_WEIGHTS, ARG_DST),
@@ -152,39 +150,32 @@ class ConvolutionProblem:
         return self.is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
 
     def computation(self) -> Computation:
-        """The chain on each sum: scales, bias, post-ops."""
+        """What attributes do."""
+        return self.chain().computed
+
+    def chain(self) -> ProductChain:
+        """What attributes do: scales and zero points, bias, post-ops."""
         if self.direction != "forward":
-            return NOTHING
-        has_bias = not self.bias.is_zero()
-        writer = ComputationWriter(self.dst.dims, is_wide=self.is_wide, sources=int(has_bias))
-        writer.factor("mul", self.attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
-        weights = self.attr.scale_of(ARG_WEIGHTS)
-        if weights is not None:
-            # One for each output channel: the second dim of the destination.
-            own = weights if weights.mask == 0 else replace(weights, mask=2)
-            writer.factor("mul", own, ARG_ATTR_SCALES | ARG_WEIGHTS)
-        if has_bias:
-            writer.combine(Step("add", operand=0), None, ARG_BIAS, self.dst.dims)
-        writer.finish(self.attr)
-        return writer.computation()
+            return NO_CHAIN
+        bias = None if self.bias.is_zero() else channel_operand(self.bias, self.dst.ndims)
+        return product_chain(self.dst, self.attr, bias, 1, is_wide=self.is_wide)
 
     def program(self) -> Program:
         """The program: moves into formats that have vectors, the loops, moves back."""
-        computed = self.computation()
+        chain = self.chain()
         roles = [
             TensorRole(*each) for each in zip(self.names, _ARGS[self.direction], self.tensors, strict=True)
         ]
         written = roles.pop(_WRITTEN[self.direction])
         first, second = roles
-        operands = self._operands(computed)
+        has_bias = self.direction == "forward" and not self.bias.is_zero()
         work = ContractionWork(
             (first, second),
             written,
-            partial(self._loops, computed.compute, operands, written.name),
+            partial(self._loops, chain, written.name),
             self.preferred(),
-            computed,
-            operands,
-            self._slots(computed),
+            chain,
+            (Slot(ARG_BIAS, span=self.bias.extent_range()),) if has_bias else (),
             self.terms,
             self.moved_bytes + self.terms // _TERMS_PER_BYTE,
             self.is_wide,
@@ -192,32 +183,15 @@ class ConvolutionProblem:
         )
         return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
 
-    def _operands(self, computed: Computation) -> tuple[TreeTensor, ...]:
-        if self.direction != "forward":
-            return ()
-        bias = [] if self.bias.is_zero() else [channel_operand(self.bias, self.dst.ndims)]
-        return operand_tensors([*bias, *computed.tensors], self.dst.dims)
-
-    def _slots(self, computed: Computation) -> tuple[Slot, ...]:
-        if self.direction != "forward" or self.bias.is_zero():
-            return computed.slots()
-        return (Slot(ARG_BIAS, span=self.bias.extent_range()), *computed.slots())
-
     def _loops(
-        self,
-        compute: Compute,
-        operands: tuple[TreeTensor, ...],
-        written: str,
-        tensors: Mapping[str, TreeTensor],
+        self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]
     ) -> tuple[Each, ...]:
         build = {"x": windows_tree, "w": weights_tree, "y": points_tree}[written]
-        result = self._result(compute, operands, tensors[written])
-        return build(self.relation, tensors["x"], tensors["w"], tensors["y"], result)
 
-    def _result(self, compute: Compute, operands: tuple[TreeTensor, ...], written: TreeTensor) -> Result:
+        def source(load: Load, index: Index) -> Expr:
+            return chain.shifted(load, ARG_SRC, index)
+
         def result(total: Expr, index: Index) -> Expr:
-            loads = operand_loads(operands, index)
-            old = old_element(old_tensors(compute, written), written, index)
-            return with_steps(total, compute, loads, old)
+            return chain.result(total, tensors[written], index)
 
-        return result
+        return build(self.relation, tensors["x"], tensors["w"], tensors["y"], ResultOf(source, result))

@@ -16,7 +16,6 @@ from functools import partial
 from math import prod
 
 from ..desc.arguments import (
-    ARG_ATTR_SCALES,
     ARG_BIAS,
     ARG_DIFF_BIAS,
     ARG_DIFF_DST,
@@ -30,13 +29,12 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .computation import NOTHING, Computation, ComputationWriter
+from .computation import Computation
 from .contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
-from .expression import Ref, TreeAxis, index_of
-from .nest import Compute, Step
+from .expression import Expr, Ref, TreeAxis, index_of
+from .product_chain import NO_CHAIN, ProductChain, product_chain
 from .program import Program, Slot
 from .tree import Each, TreeTensor, fold_over
-from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 NAMES = ("src", "weights", "dst")
 _ARGS = {
@@ -116,28 +114,20 @@ class InnerProductProblem:
         }
 
     def computation(self) -> Computation:
-        """The chain on each sum: scales, bias, post-ops."""
+        """What attributes do."""
+        return self.chain().computed
+
+    def chain(self) -> ProductChain:
+        """What attributes do: scales and zero points, bias, post-ops."""
         if self.direction != "forward":
-            return NOTHING
-        has_bias = not self.bias.is_zero()
-        writer = ComputationWriter(self.dst.dims, is_wide=self.is_wide, sources=int(has_bias))
-        writer.factor("mul", self.attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
-        weights = self.attr.scale_of(ARG_WEIGHTS)
-        if weights is not None:
-            # One for each output: the second dim of the destination.
-            own = weights if weights.mask == 0 else replace(weights, mask=2)
-            writer.factor("mul", own, ARG_ATTR_SCALES | ARG_WEIGHTS)
-        if has_bias:
-            writer.combine(Step("add", operand=0), None, ARG_BIAS, self.dst.dims)
-        writer.finish(self.attr)
-        return writer.computation()
+            return NO_CHAIN
+        bias = None if self.bias.is_zero() else channel_operand(self.bias, 2)
+        return product_chain(self.dst, self.attr, bias, 1, is_wide=self.is_wide)
 
     def program(self) -> Program:
         """The program: moves into formats that have vectors, the loops, moves back."""
-        computed, is_forward = self.computation(), self.direction == "forward"
+        chain, is_forward = self.chain(), self.direction == "forward"
         has_bias = is_forward and not self.bias.is_zero()
-        bias = [channel_operand(self.bias, 2)] if has_bias else []
-        operands = operand_tensors([*bias, *computed.tensors], self.dst.dims) if is_forward else ()
         slots = (Slot(ARG_BIAS, span=self.bias.extent_range()),) if has_bias else ()
         roles = [TensorRole(*each) for each in zip(NAMES, _ARGS[self.direction], self.tensors, strict=True)]
         written = roles.pop(_WRITTEN[self.direction])
@@ -145,11 +135,10 @@ class InnerProductProblem:
         work = ContractionWork(
             (first, second),
             written,
-            partial(_loops, computed.compute, operands, written.name),
+            partial(_loops, chain, written.name),
             self.preferred(),
-            computed,
-            operands,
-            (*slots, *computed.slots()),
+            chain,
+            slots,
             self.terms,
             self.moved_bytes + self.terms // _TERMS_PER_BYTE,
             self.is_wide,
@@ -158,20 +147,17 @@ class InnerProductProblem:
         return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
 
 
-def _loops(
-    compute: Compute, operands: tuple[TreeTensor, ...], written: str, tensors: Mapping[str, TreeTensor]
-) -> tuple[Each, ...]:
+def _loops(chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
     src, weights, dst = (tensors[name] for name in NAMES)
     n, o = TreeAxis("n", dst.sizes[0]), TreeAxis("o", dst.sizes[1])
     rest = tuple(TreeAxis(f"i{d}", size) for d, size in enumerate(src.sizes[1:]))
-    elements = {
+    source = chain.shifted(src.load(n, *rest), ARG_SRC, index_of(n, o))
+    elements: dict[str, tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], Expr]] = {
         "src": ((n, *rest), (o,), dst.load(n, o) * weights.load(o, *rest)),
-        "weights": ((o, *rest), (n,), dst.load(n, o) * src.load(n, *rest)),
-        "dst": ((n, o), rest, src.load(n, *rest) * weights.load(o, *rest)),
+        "weights": ((o, *rest), (n,), dst.load(n, o) * source),
+        "dst": ((n, o), rest, source * weights.load(o, *rest)),
     }
     axes, summed, term = elements[written]
     target, index = tensors[written], index_of(*axes)
-    old = old_element(old_tensors(compute, target), target, index)
-    value = with_steps(Ref("total"), compute, operand_loads(operands, index), old)
     inner = Each(summed, (fold_over("sum", "total", term),))
-    return (Each(axes, (inner, target.store(index, value))),)
+    return (Each(axes, (inner, target.store(index, chain.result(Ref("total"), target, index)))),)

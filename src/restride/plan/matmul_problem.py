@@ -2,6 +2,7 @@
 
     dst[..., m, n] = saturate(post-ops(scales * sum over k of src[..., m, k] * weights[..., k, n] + bias))
 
+`plan/product_chain.py` says what attributes do to the factors.
 Batch dims of 1 are repeated. Sums are of f32; of integers exact.
 """
 
@@ -12,19 +13,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 
-from ..desc.arguments import ARG_ATTR_SCALES, ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .computation import Computation, ComputationWriter
+from .computation import Computation
 from .contraction_program import ContractionWork, TensorRole
 from .expression import Ref, TreeAxis, index_of
-from .nest import Compute, Step
+from .product_chain import FACTORS, ProductChain, product_chain
 from .program import Program, Slot
 from .reorder import TensorOperand
 from .tree import Each, TreeTensor, fold_over
-from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 _LETTERS = "abcdefghijkl"
 # Multiply-adds that take as long as to move a byte.
@@ -73,6 +73,17 @@ class MatmulProblem:
         is_integral = all(md.data_type.is_integral for md in (self.src, self.weights))
         return is_integral or DataType.f64 in {md.data_type for md in (self.src, self.weights, self.dst)}
 
+    @property
+    def decompresses(self) -> bool:
+        """True where weights are narrower than the floats that they are multiplied with, or have factors that
+        are not the same for a whole column.
+        """
+        if self.src.data_type.is_integral:
+            return False
+        scales = self.attr.scale_of(ARG_WEIGHTS)
+        has_groups = scales is not None and scales.mask not in (0, 1 << self.dst.ndims - 1)
+        return has_groups or self.weights.data_type not in FACTORS
+
     def preferred(self) -> dict[str, MemoryDesc]:
         """The descriptors that kernels want: weights in blocks of columns, the others row-major."""
         batch = _LETTERS[: self.dst.ndims - 2]
@@ -87,30 +98,28 @@ class MatmulProblem:
         }
 
     def computation(self) -> Computation:
-        """The chain on each sum: scales, bias, post-ops."""
-        has_bias = not self.bias.is_zero()
-        writer = ComputationWriter(self.dst.dims, is_wide=self.is_wide, sources=int(has_bias))
-        writer.factor("mul", self.attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
-        writer.factor("mul", self.attr.scale_of(ARG_WEIGHTS), ARG_ATTR_SCALES | ARG_WEIGHTS)
-        if has_bias:
-            writer.combine(Step("add", operand=0), None, ARG_BIAS, self.dst.dims)
-        writer.finish(self.attr)
-        return writer.computation()
+        """What attributes do."""
+        return self.chain().computed
+
+    def chain(self) -> ProductChain:
+        """What attributes do: scales and zero points, bias, post-ops."""
+        bias = None if self.bias.is_zero() else TensorOperand.of_desc(self.bias)
+        weights = self.weights if self.decompresses else None
+        return product_chain(
+            self.dst, self.attr, bias, self.dst.ndims - 1, is_wide=self.is_wide, weights=weights
+        )
 
     def program(self) -> Program:
         """The program: moves into formats that have vectors, the loops, moves back."""
-        computed = self.computation()
-        bias = [] if self.bias.is_zero() else [TensorOperand.of_desc(self.bias)]
-        operands = operand_tensors([*bias, *computed.tensors], self.dst.dims)
-        slots = [] if self.bias.is_zero() else [Slot(ARG_BIAS, span=self.bias.extent_range())]
+        chain = self.chain()
+        slots = () if self.bias.is_zero() else (Slot(ARG_BIAS, span=self.bias.extent_range()),)
         return ContractionWork(
             (TensorRole("src", ARG_SRC, self.src), TensorRole("weights", ARG_WEIGHTS, self.weights)),
             TensorRole("dst", ARG_DST, self.dst),
-            partial(_loops, computed.compute, operands, self.src.dims[-1]),
+            partial(_loops, chain, self.src.dims[-1]),
             self.preferred(),
-            computed,
-            operands,
-            (*slots, *computed.slots()),
+            chain,
+            slots,
             self.terms,
             self.moved_bytes + self.terms // _TERMS_PER_BYTE,
             self.is_wide,
@@ -118,14 +127,11 @@ class MatmulProblem:
         ).program()
 
 
-def _loops(
-    compute: Compute, operands: tuple[TreeTensor, ...], count: int, tensors: Mapping[str, TreeTensor]
-) -> tuple[Each, ...]:
+def _loops(chain: ProductChain, count: int, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
     src, weights, dst = (tensors[name] for name in ("src", "weights", "dst"))
     *batch, m, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
-    k = TreeAxis("k", count)
-    summed = Each((k,), (fold_over("sum", "total", src.load(*batch, m, k) * weights.load(*batch, k, n)),))
-    index = index_of(*batch, m, n)
-    old = old_element(old_tensors(compute, dst), dst, index)
-    value = with_steps(Ref("total"), compute, operand_loads(operands, index), old)
-    return (Each((*batch, m, n), (summed, dst.store(index, value))),)
+    k, index = TreeAxis("k", count), index_of(*batch, m, n)
+    first = chain.shifted(src.load(*batch, m, k), ARG_SRC, index)
+    second = chain.shifted(weights.load(*batch, k, n), ARG_WEIGHTS, index)
+    summed = Each((k,), (fold_over("sum", "total", first * second),))
+    return (Each((*batch, m, n), (summed, dst.store(index, chain.result(Ref("total"), dst, index)))),)

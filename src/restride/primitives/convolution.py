@@ -171,8 +171,8 @@ class ConvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
     padding_r, attr=None, allow_empty=False)`; bias and dilates may be left out by place. `src` (N, C, W),
     (N, C, H, W) or (N, C, D, H, W); `weights` (outputs, inputs, ...), with groups (groups, outputs, inputs,
     ...); `bias` (outputs). `dilates`: 0 is dense. `algorithm`: "convolution_direct" or "convolution_auto".
-    Each of format "any" gets the format that is fastest here. `attr`: scales, post-ops, zero points of the
-    result, the scratchpad mode.
+    Each of format "any" gets the format that is fastest here. `attr`: scales, post-ops, zero points of source
+    and result, the scratchpad mode.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """

@@ -126,11 +126,22 @@ def _check_windows(
             )
 
 
-def check_types(what: str, direction: str, named: Mapping[str, MemoryDesc], bias: MemoryDesc) -> None:
-    """Raise Unimplemented for types that are not multiplied together."""
+def check_types(
+    what: str,
+    direction: str,
+    named: Mapping[str, MemoryDesc],
+    bias: MemoryDesc,
+    compressed: tuple[DataType, ...] = (),
+) -> None:
+    """Raise Unimplemented for types that are not multiplied together.
+
+    `compressed`: weights that become the floats they are multiplied with.
+    """
     source, weights, result = (md.data_type for md in named.values())
     is_whole = direction == "forward" and source in _BYTES and weights in (*_BYTES, DataType.s32)
-    is_float = source in _FLOATS and weights in _FLOATS and (direction == "forward" or result in _FLOATS)
+    is_grown = source is not DataType.f64 and weights in compressed
+    has_floats = source in _FLOATS and (weights in _FLOATS or is_grown)
+    is_float = has_floats and (direction == "forward" or result in _FLOATS)
     if is_whole or is_float:
         return
     raise Unimplemented(
@@ -146,7 +157,7 @@ def check_weight_scales(what: str, attr: Attr, *, has_groups: bool) -> None:
     """Raise Unimplemented for scales and zero points that are no numbers for outputs or for all."""
     for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 3 if has_groups else 1)), (ARG_DST, (0, 2))):
         check_scale_mask(what, attr, arg, masks)
-    check_no_zero_points(what, attr)
+    check_zero_points(what, attr, {ARG_SRC: (0,)})
 
 
 def check_scale_mask(what: str, attr: Attr, arg: int, masks: tuple[int, ...]) -> None:
@@ -163,17 +174,21 @@ def check_scale_mask(what: str, attr: Attr, arg: int, masks: tuple[int, ...]) ->
     )
 
 
-def check_no_zero_points(what: str, attr: Attr) -> None:
-    """Raise Unimplemented for zero points of what is multiplied."""
-    if attr.zero_point_of(ARG_SRC) is None and attr.zero_point_of(ARG_WEIGHTS) is None:
-        return
-    raise Unimplemented(
-        f"{what}: zero points of what is multiplied",
-        code="RS-R26",
-        where=f"attr {attr.verbose_str()}",
-        why="sums of products take source and weights as they are",
-        hint="reorder them to values without a zero point first",
-    )
+def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]]) -> None:
+    """Raise Unimplemented for zero points of a factor whose mask is none of these, or which have groups."""
+    for arg in (ARG_SRC, ARG_WEIGHTS):
+        zero, own = attr.zero_point_of(arg), masks.get(arg, ())
+        if zero is None or (zero.mask in own and not zero.groups):
+            continue
+        raise Unimplemented(
+            f"{what}: zero points of mask {zero.mask}",
+            code="RS-R26",
+            where=f"attr {attr.verbose_str()}",
+            why=f"for this argument masks are {' or '.join(map(str, own))}, without groups"
+            if own
+            else "weights are taken without a zero point",
+            hint="reorder it to values without a zero point first",
+        )
 
 
 def kernel_pack(first: DataType, second: DataType) -> int:

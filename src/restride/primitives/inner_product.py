@@ -13,7 +13,7 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.inner_product_problem import NAMES, InnerProductProblem
-from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block, kernel_pack
+from .convolution_shapes import check_scale_mask, check_types, check_zero_points, kernel_block, kernel_pack
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -61,7 +61,7 @@ class InnerProductPrimitiveDesc(ProductPrimitiveDesc):
         if self._direction != "forward":
             return check_attributes(what, attr)
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
-        check_no_zero_points(what, attr)
+        check_zero_points(what, attr, {ARG_SRC: (0,)})
         source, weights, result = problem.tensors
         check_attr_of(what, attr, {ARG_SRC: source, ARG_WEIGHTS: weights, ARG_DST: result})
         for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 1)), (ARG_DST, (0, 2))):
@@ -100,7 +100,7 @@ class InnerProductForwardPrimitiveDesc(InnerProductPrimitiveDesc):
     `PrimitiveDesc(engine, prop_kind, src, weights, bias, dst, attr=None, allow_empty=False)`; the bias may be
     left out by place. `src` (N, C) or (N, C, ...), `weights` (outputs, C, ...), `bias` (outputs), `dst`
     (N, outputs). Each of format "any" gets the format that is fastest here. `attr`: scales, post-ops, zero
-    points of the result, the scratchpad mode.
+    points of source and result, the scratchpad mode.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """

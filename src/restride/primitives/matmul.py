@@ -8,8 +8,9 @@ from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..plan.matmul_problem import MatmulProblem
-from .convolution_shapes import check_no_zero_points, check_scale_mask, check_types, kernel_block, kernel_pack
+from .convolution_shapes import check_scale_mask, check_types, check_zero_points, kernel_block, kernel_pack
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import check_attributes, check_written
@@ -19,13 +20,18 @@ from .products import ProductPrimitiveDesc, chosen_tensors, refuse_dims
 __all__ = ["Matmul"]
 
 
+_COMPRESSED = (*(DataType.s8, DataType.u8, DataType.s4, DataType.u4), DataType.f4_e2m1, DataType.f4_e3m0)
+
+
 class MatmulPrimitiveDesc(ProductPrimitiveDesc):
     """Primitive descriptor of a product of matrices (`dnnl::matmul::primitive_desc`).
 
     `PrimitiveDesc(engine, src, weights, bias, dst, attr=None, allow_empty=False)`; the bias may be left out
     by place. `src` (..., M, K), `weights` (..., K, N), `dst` (..., M, N): 2 to 12 dims; batch dims of 1 are
     repeated. `bias` has the rank of `dst`, and 1 where it is repeated. Each of format "any" gets the format
-    that is fastest here. `attr`: scales, post-ops, zero points of the result, the scratchpad mode.
+    that is fastest here. `attr`: scales, zero points, post-ops, the scratchpad mode. Weights of integers of 8
+    and 4 bits, and of floats of 4, are decompressed for a source of floats; their scales and zero points may
+    have any mask and groups.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """
@@ -40,7 +46,7 @@ class MatmulPrimitiveDesc(ProductPrimitiveDesc):
     def _problem(self, what: str, arguments: CallArguments) -> tuple[MatmulProblem, dict[int, MemoryDesc]]:
         named, bias = self._parsed_tensors(what, arguments)
         _check_shapes(what, named, bias)
-        check_types(what, self._direction, named, bias)
+        check_types(what, self._direction, named, bias, _COMPRESSED)
         src, weights, dst = named.values()
         pack = kernel_pack(src.data_type, weights.data_type)
         problem = MatmulProblem(src, weights, bias, dst, kernel_block(), pack=pack)
@@ -54,11 +60,15 @@ class MatmulPrimitiveDesc(ProductPrimitiveDesc):
 
 def _checked_attr(what: str, given: object, problem: MatmulProblem) -> Attr:
     attr = check_attributes(what, parse_attr(what, given), "scales", "post_ops", "zero_points")
-    check_no_zero_points(what, attr)
     check_attr_of(what, attr, {ARG_SRC: problem.src, ARG_WEIGHTS: problem.weights, ARG_DST: problem.dst})
-    last = problem.dst.ndims - 1
-    for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 1 << last))):
-        check_scale_mask(what, attr, arg, masks)
+    check_scale_mask(what, attr, ARG_SRC, (0,))
+    if replace(problem, attr=attr).decompresses:
+        # What is done to elements of weights may be different for each of them.
+        check_zero_points(what, attr.without_factors_of(ARG_WEIGHTS), {ARG_SRC: (0,)})
+        return attr
+    columns = 0, 1 << problem.dst.ndims - 1
+    check_scale_mask(what, attr, ARG_WEIGHTS, columns)
+    check_zero_points(what, attr, {ARG_SRC: (0,), ARG_WEIGHTS: columns})
     return attr
 
 

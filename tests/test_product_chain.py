@@ -1,0 +1,223 @@
+"""Zero points of what is multiplied, and weights that are decompressed: beside NumPy's integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import restride as rs
+from restride.plan.matmul_problem import MatmulProblem
+from support.computed import computed, elements, memory_of
+from support.convolved import Case, backward_data, forward
+from support.effort import examples
+from support.errors import refused
+
+CPU = rs.Engine("cpu")
+LIMITS = {"u8": (0, 256), "s8": (-128, 128), "u4": (0, 16), "s4": (-8, 8)}
+SHAPES = [
+    Case(2, 1, 20, 24, (9, 11), (3, 3), (1, 1), (0, 0), (1, 1)),
+    Case(1, 1, 21, 17, (7, 30), (3, 3), (2, 2), (0, 0), (1, 1)),
+    Case(1, 20, 1, 1, (9, 11), (3, 3), (1, 1), (0, 0), (1, 1)),
+    Case(1, 2, 6, 20, (9, 11), (3, 3), (1, 1), (1, 1), (2, 2)),
+]
+
+
+def whole(data_type: str, dims: tuple[int, ...], seed: int) -> np.ndarray:
+    """Numbers of all of a type."""
+    return np.random.default_rng(seed).integers(*LIMITS[data_type], dims)
+
+
+@pytest.mark.parametrize("formats", ["any", None])
+@pytest.mark.parametrize("types", ["u8 s8 u8", "s8 s8 s32"])
+@pytest.mark.parametrize("case", SHAPES, ids=str)
+def test_a_zero_point_of_a_source_counts_where_a_window_has_elements(case, types, formats):
+    kinds, zero = types.split(), 7
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_SRC, 0, [zero])
+    attr.set_zero_points(rs.ARG_DST, 0, [5])
+    mds = [rs.MemoryDesc(dims, kind, formats) for dims, kind in zip(case.dims, kinds, strict=True)]
+    x, w = (whole(kind, dims, i) for i, (kind, dims) in enumerate(zip(kinds[:2], case.dims, strict=False)))
+    pd = rs.ConvolutionForward.PrimitiveDesc(
+        CPU, "forward_inference", "convolution_direct", *mds, *case.window, attr=attr
+    )
+    made = computed(rs.ConvolutionForward, pd, CPU, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
+    wanted = forward(case, x - zero, w) + 5
+    wanted = wanted.clip(0, 255) if kinds[2] == "u8" else wanted
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
+
+
+def test_a_zero_point_of_a_source_that_is_deconvolved(engine):
+    if engine.is_sycl:
+        pytest.skip("devices have no kernels of loop trees yet")
+    case, zero = Case(1, 1, 20, 8, (5, 6), (3, 3), (2, 2), (0, 0), (1, 1)), 3
+    source, (outputs, inputs, *kernel), dst = case.dims[2], case.dims[1], case.dims[0]
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_SRC, 0, [zero])
+    x, w = whole("u8", source, 0), whole("s8", (inputs, outputs, *kernel), 1)
+    rows = zip((source, w.shape, dst), ("u8", "s8", "s32"), strict=True)
+    pd = rs.DeconvolutionForward.PrimitiveDesc(
+        *(engine, "forward_inference", "deconvolution_direct"),
+        *(rs.MemoryDesc(dims, kind, "any") for dims, kind in rows),
+        *case.window,
+        attr=attr,
+    )
+    made = computed(rs.DeconvolutionForward, pd, engine, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
+    wanted = backward_data(case, x - zero, w.swapaxes(0, 1))
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
+
+
+_N = st.integers(1, 40)
+
+
+@settings(max_examples=examples(40))
+@given(
+    sizes=st.tuples(_N, _N, _N),
+    types=st.sampled_from(("u8 s8", "s8 s8", "u8 u8", "s8 u8")),
+    format=st.sampled_from(("any", None, "ba")),
+    has_source=st.booleans(),
+    of_weights=st.sampled_from(("none", "one", "columns")),
+    is_later=st.booleans(),
+)
+def test_zero_points_of_both_factors_come_out_of_the_sum(
+    sizes, types, format, has_source, of_weights, is_later
+):
+    m, k, n = sizes
+    first, second = types.split()
+    attr, more = rs.PrimitiveAttr(), {}
+    zero = 100 if has_source else 0
+    zeros = np.random.default_rng(3).integers(-60, 60, 1 if of_weights == "one" else n, np.int32)
+    zeros = np.zeros(1, np.int32) if of_weights == "none" else zeros
+    if has_source:
+        attr.set_zero_points(rs.ARG_SRC, 0, [zero])
+    if of_weights != "none":
+        mask = 2 if of_weights == "columns" else 0
+        attr.set_zero_points(rs.ARG_WEIGHTS, mask, None if is_later else zeros)
+        if is_later:
+            more[rs.ARG_ATTR_ZERO_POINTS | rs.ARG_WEIGHTS] = rs.Memory.from_numpy(zeros)
+    mds = [
+        rs.MemoryDesc(dims, kind, tag)
+        for dims, kind, tag in zip(
+            ((m, k), (k, n), (m, n)), (first, second, "s32"), (None, format, None), strict=True
+        )
+    ]
+    pd = rs.Matmul.PrimitiveDesc(CPU, *mds, attr)
+    x, w = whole(first, (m, k), 1), whole(second, (k, n), 2)
+    memories = {
+        rs.ARG_SRC: memory_of(pd.src_desc(), x, CPU),
+        rs.ARG_WEIGHTS: memory_of(pd.weights_desc(), w, CPU),
+    }
+    memories[rs.ARG_DST] = rs.Memory(pd.dst_desc(), CPU)
+    rs.Matmul(pd).execute(rs.Stream(CPU), memories | more)
+    np.testing.assert_array_equal(elements(memories[rs.ARG_DST]), (x - zero) @ (w - zeros))
+
+
+COMPRESSED = ["s4", "u4", "s8", "u8", "f4_e2m1", "f4_e3m0", "f8_e4m3"]
+
+
+def _decompressed(engine, weights_type, source_type, format, groups, is_later):
+    """A product with weights of groups, and what it should be."""
+    m, k, n = 9, 64, 21
+    rng = np.random.default_rng(5)
+    extents = (k // groups, n)
+    scales = (2.0 ** rng.integers(-3, 3, extents)).astype(np.float32)
+    has_zeros = weights_type in LIMITS
+    zeros = rng.integers(-3, 4, extents).astype(np.int32) if has_zeros else np.zeros(extents, np.int32)
+    w = whole(weights_type, (k, n), 6) if has_zeros else rng.choice([0, 0.5, 1, 2, 4, -1, -4], (k, n))
+    attr, shared = rs.PrimitiveAttr(), (groups, 1)
+    attr.set_scales(rs.ARG_WEIGHTS, 3, None if is_later else scales.ravel(), shared)
+    attr.set_scales(rs.ARG_SRC, 0, [0.5])
+    more = {rs.ARG_ATTR_SCALES | rs.ARG_WEIGHTS: rs.Memory.from_numpy(scales)} if is_later else {}
+    if has_zeros:
+        attr.set_zero_points(rs.ARG_WEIGHTS, 3, None if is_later else zeros.ravel(), shared)
+    if has_zeros and is_later:
+        more[rs.ARG_ATTR_ZERO_POINTS | rs.ARG_WEIGHTS] = rs.Memory.from_numpy(zeros)
+    x = rng.integers(-3, 4, (m, k)).astype(np.float32)
+    bias = rng.integers(-3, 4, (1, n)).astype(np.float32)
+    pd = rs.Matmul.PrimitiveDesc(
+        engine,
+        rs.MemoryDesc((m, k), source_type),
+        rs.MemoryDesc((k, n), weights_type, format),
+        rs.MemoryDesc((1, n), "f32"),
+        rs.MemoryDesc((m, n), "f32"),
+        attr,
+    )
+    memories = {
+        rs.ARG_SRC: rs.Memory(pd.src_desc(), engine),
+        rs.ARG_WEIGHTS: rs.Memory(pd.weights_desc(), engine),
+    }
+    for memory, values in zip(memories.values(), (x, w.astype(np.float32)), strict=True):
+        rs.reorder(values, None, out=memory)
+    memories |= {
+        rs.ARG_BIAS: rs.Memory.from_numpy(bias, engine=engine),
+        rs.ARG_DST: rs.Memory(pd.dst_desc(), engine),
+    }
+    rs.Matmul(pd).execute(rs.Stream(engine), memories | more)
+    table = (w - np.repeat(zeros, groups, 0)) * np.repeat(scales, groups, 0)
+    return elements(memories[rs.ARG_DST]), 0.5 * (x.astype(np.float64) @ table) + bias
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+@pytest.mark.parametrize(
+    ("source_type", "format", "groups"), [("f32", "any", 32), ("bf16", "ba", 1), ("f16", "ab", 16)]
+)
+@pytest.mark.parametrize("weights_type", COMPRESSED)
+def test_weights_are_decompressed_with_the_factors_of_their_groups(
+    weights_type, source_type, format, groups, is_later
+):
+    made, wanted = _decompressed(CPU, weights_type, source_type, format, groups, is_later)
+    np.testing.assert_array_equal(made, wanted)
+
+
+def test_the_reference_engine_decompresses_too():
+    made, wanted = _decompressed(rs.Engine("reference"), "s4", "f32", "any", 32, False)
+    np.testing.assert_array_equal(made, wanted)
+
+
+def test_other_values_of_attributes_share_an_executable():
+    found = set()
+    for value in (1, 2):
+        attr = rs.PrimitiveAttr()
+        attr.set_zero_points(rs.ARG_SRC, 0, [value])
+        mds = [
+            rs.MemoryDesc(dims, kind) for dims, kind in (((4, 8), "u8"), ((8, 16), "s8"), ((4, 16), "s32"))
+        ]
+        problem = rs.Matmul.PrimitiveDesc(CPU, *mds, attr)._implementation().problem
+        assert isinstance(problem, MatmulProblem)
+        found.add(problem.structure())
+    assert len(found) == 1
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def _matmul(attr, *types):
+    dims = (4, 8), (8, 16), (4, 16)
+    mds = [rs.MemoryDesc(each, kind) for each, kind in zip(dims, types, strict=True)]
+    return rs.Matmul.PrimitiveDesc(CPU, *mds, attr)
+
+
+def test_zero_points_and_types_without_a_meaning_are_refused():
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_SRC, 2, np.ones(8, np.int32))
+    with refused("masks are 0", kind=rs.Unimplemented):
+        _matmul(attr, "u8", "s8", "s32")
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_WEIGHTS, 3, None, (4, 1))
+    with refused("masks are 0 or 2", kind=rs.Unimplemented):
+        _matmul(attr, "u8", "s8", "s32")
+    with refused("zero points of weights, which is f32"):
+        _matmul(attr, "f32", "f32", "f32")
+    with refused("bytes forward by bytes", kind=rs.Unimplemented):
+        _matmul(rs.PrimitiveAttr(), "f64", "s4", "f64")
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_WEIGHTS, 0, [3])
+    md = rs.MemoryDesc((1, 16, 5, 5), "u8")
+    with refused("without a zero point", kind=rs.Unimplemented):
+        rs.ConvolutionForward.PrimitiveDesc(
+            CPU, "forward_inference", "convolution_direct", md, rs.MemoryDesc((16, 16, 3, 3), "s8"), md,
+            [1, 1], [1, 1], [1, 1], attr=attr,
+        )  # fmt: skip
+    with refused("scales of argument 33", kind=rs.Unimplemented):
+        rs.Reorder.PrimitiveDesc(CPU, md, CPU, md, attr)
