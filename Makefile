@@ -33,6 +33,7 @@ test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and O
 	@$(call try,$(VENV)/.has-zarr,Zarr: its tests are skipped)
 	@$(call try,$(VENV)/.has-dask,Dask: its tests are skipped)
 	@$(call try,$(VENV)/.has-files,safetensors and gguf: their tests are skipped)
+	@$(call try,$(VENV)/.has-clusters,cubed and Ray: their examples are skipped)
 	@$(call try,$(VENV)/.has-docs,Sphinx: its tests are skipped)
 	@$(call try,$(VENV)/.has-typing,pyright: its test is skipped)
 	RESTRIDE_TEST_EFFORT=all $(PY) -m pytest -n auto -m '' $(ARGS)
