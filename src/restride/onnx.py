@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .desc.parse import parse_ints, short_repr
@@ -25,13 +25,15 @@ def load(
     model: str | os.PathLike[str] | bytes | Any,
     *,
     dims: Mapping[str, Sequence[int]] | None = None,
-    rule: str = "greedy",
+    rule: str = "optimal",
+    without: Iterable[str] = (),
 ) -> Network:
     """The network of an ONNX model.
 
     model  the path of an .onnx file, its bytes, or an `onnx.ModelProto`
     dims   other dims for inputs, by name, than the model says: what was saved for one image runs on 16
     rule   how formats are chosen: "plain", "greedy" or "optimal"
+    without  names of fusions that are off, of `rs.graph.FUSIONS`
 
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
     from its folder, and from nowhere else.
@@ -45,7 +47,9 @@ def load(
         check_operators(found)
         check_order(found)
         inputs = _inputs(found, {} if dims is None else dims)
-        return Network.of_source(inputs, found.outputs, lambda wanted: translated(found, wanted), rule)
+        return Network.of_source(
+            inputs, found.outputs, lambda wanted: translated(found, wanted), rule, without
+        )
     except Error as error:
         error.drop_frames()
         raise

@@ -13,6 +13,7 @@
 """
 
 from .build import GraphBuilder
+from .fusions import FUSIONS, AppliedFusion, FusedGraph, fuse
 from .graph import Constant, Epilogue, Graph, Node
 from .operations import (
     BatchNormalizationOperation,
@@ -42,6 +43,8 @@ from .operations import (
 )
 
 __all__ = [
+    "FUSIONS",
+    "AppliedFusion",
     "BatchNormalizationOperation",
     "BinaryOperation",
     "ConcatOperation",
@@ -50,6 +53,7 @@ __all__ = [
     "DeconvolutionOperation",
     "EltwiseOperation",
     "Epilogue",
+    "FusedGraph",
     "Graph",
     "GraphBuilder",
     "InnerProductOperation",
@@ -71,4 +75,5 @@ __all__ = [
     "SumOperation",
     "TensorType",
     "TransposeOperation",
+    "fuse",
 ]

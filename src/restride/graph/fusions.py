@@ -32,7 +32,7 @@ from .fuse_weights import fuse_batch_norm, fuse_bias, fuse_scale
 from .graph import Graph
 from .graph_draft import AppliedFusion, GraphDraft
 
-__all__ = ["FUSIONS", "AppliedFusion", "FusedGraph", "fuse"]
+__all__ = ["FUSIONS", "AppliedFusion", "FusedGraph", "fuse", "parse_fusions"]
 
 _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "constants": fold_constants,
@@ -63,7 +63,7 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
 
     Raises InvalidArguments for a name that no fusion has.
     """
-    off = _parsed(without)
+    off = parse_fusions(without)
     found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
     for rewrites in (_REWRITES, _LAST):
         found = _until_stable(found, {name: each for name, each in rewrites.items() if name not in off})
@@ -97,7 +97,8 @@ def _without_dead(graph: Graph) -> FusedGraph:
     )
 
 
-def _parsed(without: Iterable[str]) -> frozenset[str]:
+def parse_fusions(without: Iterable[str]) -> frozenset[str]:
+    """Names of fusions. Raises InvalidArguments for a name that none has."""
     names = frozenset([without] if isinstance(without, str) else without)
     for name in sorted(names, key=str):
         if name not in FUSIONS:

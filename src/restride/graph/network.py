@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..desc.parse import one_of, short_repr
+from ..desc.viewer import Explanation
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from ..frontend.results import maker_of
 from ..frontend.tensors import as_array, as_numpy, back_to, is_foreign
 from ..runtime.alloc import address_of
 from ..runtime.engine import Engine
+from .explaining import explain_plan
+from .fusions import parse_fusions
 from .graph import Graph
 from .network_plan import INPUT, OUTPUT, NetworkPlan, Storage, plan_network
 from .onnx_model import Array
@@ -54,7 +57,8 @@ class Network:
     `net(x)` where there is one input, `net({"name": x, ...})` else: arrays of NumPy, of torch, or of what has
     `__dlpack__`. One output comes as an array, several as a dict; of the kind of the first input.
 
-    `rule`: how formats are chosen, "plain", "greedy" or "optimal". For each dims of the inputs a plan is made
+    `rule`: how formats are chosen, "plain", "greedy" or "optimal". `without`: names of fusions that are off,
+    of `rs.graph.FUSIONS`. For each dims of the inputs a plan is made
     at the first call, and kept; the eight used last stay. Threads may call one network at the same time.
 
     >>> import numpy as np
@@ -66,7 +70,7 @@ class Network:
     array([[ 1.,  4.,  9., 16.]], dtype=float32)
     """
 
-    def __init__(self, graph: Graph, *, rule: str = "greedy") -> None:
+    def __init__(self, graph: Graph, *, rule: str = "optimal", without: Iterable[str] = ()) -> None:
         if not isinstance(graph, Graph):
             raise InvalidArguments(
                 "Network: there is no graph",
@@ -76,19 +80,29 @@ class Network:
             )
         types = [(name, graph.tensors[name]) for name in graph.inputs]
         inputs = [NetworkInput(name, kind.dims, kind.data_type) for name, kind in types]
-        self._start(inputs, graph.outputs, lambda dims: graph, rule)
+        self._start(inputs, graph.outputs, lambda dims: graph, rule, without)
 
     @classmethod
     def of_source(
-        cls, inputs: Sequence[NetworkInput], outputs: Sequence[str], source: GraphSource, rule: str = "greedy"
+        cls,
+        inputs: Sequence[NetworkInput],
+        outputs: Sequence[str],
+        source: GraphSource,
+        rule: str = "optimal",
+        without: Iterable[str] = (),
     ) -> Network:
         """A network whose graph depends on the dims of its inputs: `source` makes it of them."""
         made = cls.__new__(cls)
-        made._start(inputs, outputs, source, rule)
+        made._start(inputs, outputs, source, rule, without)
         return made
 
     def _start(
-        self, inputs: Sequence[NetworkInput], outputs: Sequence[str], source: GraphSource, rule: str
+        self,
+        inputs: Sequence[NetworkInput],
+        outputs: Sequence[str],
+        source: GraphSource,
+        rule: str,
+        without: Iterable[str],
     ) -> None:
         if rule not in RULES:
             raise InvalidArguments(
@@ -99,6 +113,7 @@ class Network:
             )
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
         self._source, self._rule, self._engine = source, rule, Engine("cpu")
+        self._without = parse_fusions(without)
         self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
         self._prepacked: PrepackedConstants = {}
         self._lock = threading.Lock()
@@ -151,6 +166,14 @@ class Network:
             dims = tuple(_fixed(each) for each in self._inputs)
         return self._runner(tuple(tuple(int(n) for n in each) for each in dims)).plan
 
+    def explain(self, *dims: Sequence[int]) -> Explanation:
+        """The plan for inputs of these dims in words, as `plan` has it.
+
+        What was fused, the format of every tensor, every reorder with its reason and cost, and the memory of
+        a run.
+        """
+        return explain_plan(self.plan(*dims))
+
     def _run(self, x: Any, times: list[StepTime] | None = None) -> tuple[Any]:
         brought = self._brought(x)
         arrays = [_dense(each, array) for each, array in zip(self._inputs, brought, strict=True)]
@@ -200,7 +223,7 @@ class Network:
         for each, extents in zip(self._inputs, dims, strict=True):
             _check_dims(each, extents)
         named = {each.name: extents for each, extents in zip(self._inputs, dims, strict=True)}
-        plan = plan_network(self._source(named), self._rule, self._engine)
+        plan = plan_network(self._source(named), self._rule, self._engine, self._without)
         makers = {name: maker_of(place.md) for name, place in plan.outputs.items()}
         return Runner(plan, self._engine, self._prepacked, makers)
 

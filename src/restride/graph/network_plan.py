@@ -1,6 +1,6 @@
 """The plan of a network for inputs of certain dims: formats, steps in order, and where every tensor lies.
 
-1. The graph is brought into a form that runs: pads become concats.
+1. Fusions leave fewer nodes (`fusions.py`); what is left of pads becomes concats.
 2. Propagation gives every tensor its format, and says where reorders stand.
 3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
    What reorders of constants make is made now, once.
@@ -9,19 +9,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.engine import Engine
-from .alternatives import format_steps, is_view, plain, reorder_cost
-from .format_problem import FormatProblem
+from .fusions import AppliedFusion, fuse
 from .graph import Constant, Graph, Node
 from .lowering import LoweredNode, lower_node, lower_reorder
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
-from .operations import ConcatOperation, EltwiseOperation, PadOperation
+from .node_formats import VIEWS, format_problem
+from .operations import ConcatOperation, EltwiseOperation, PadOperation, TensorType
 from .propagation import Propagation, format_name, propagate
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -71,6 +71,7 @@ class NetworkPlan:
     """What a network runs for inputs of certain dims; `print(plan)` tells it in full.
 
     graph        the graph, as it runs
+    fusions      what fusions did to get there
     formats      what propagation decided: the format of every tensor, the reorders and their costs
     steps        what runs, in order
     inputs       the format in which each input is read
@@ -80,6 +81,7 @@ class NetworkPlan:
     """
 
     graph: Graph
+    fusions: tuple[AppliedFusion, ...]
     formats: Propagation
     steps: tuple[NetworkStep, ...]
     inputs: Mapping[str, MemoryDesc]
@@ -97,25 +99,20 @@ class NetworkPlan:
         return "\n".join([head, *map(str, self.steps), str(self.formats)])
 
 
-def plan_network(graph: Graph, rule: str, engine: Engine) -> NetworkPlan:
+def plan_network(graph: Graph, rule: str, engine: Engine, without: Iterable[str] = ()) -> NetworkPlan:
     """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
-    Raises what the primitives raise, with the names of nodes.
+    `without`: fusions that are off. Raises what the primitives raise, with the names of nodes.
     """
-    graph = _runnable(graph)
-    problem = _format_problem(graph)
-    formats = propagate(problem, rule)
-    chosen = zip(problem.steps, formats.choices, strict=True)
-    needed = {step.outputs[0]: step.alternatives[place].inputs for step, place in chosen}
-    return _Planner(graph, formats, needed, engine).plan()
+    fused = fuse(graph, without)
+    runnable = _runnable(fused.graph)
+    formats = propagate(format_problem(runnable, engine), rule)
+    return _Planner(runnable, fused.applied, formats, engine).plan()
 
 
-def _format_problem(graph: Graph) -> FormatProblem:
-    origins = {name: plain(graph.tensors[name]) for name in (*graph.inputs, *graph.constants)}
-    steps = format_steps(graph, origins)
-    outputs = tuple((name, plain(graph.tensors[name])) for name in graph.outputs)
-    constants = frozenset(graph.constants)
-    return FormatProblem(steps, tuple(origins.items()), outputs, reorder_cost, constants)
+def plain(kind: TensorType) -> MemoryDesc:
+    """A tensor in row-major order."""
+    return MemoryDesc(kind.dims, kind.data_type)
 
 
 # --- a form that runs ---------------------------------------------------------------------------------------
@@ -165,9 +162,9 @@ class _Planner:
     """Goes through the nodes in order: what runs, and where tensors lie."""
 
     def __init__(
-        self, graph: Graph, formats: Propagation, needed: Mapping[str, Sequence[MemoryDesc]], engine: Engine
+        self, graph: Graph, fusions: tuple[AppliedFusion, ...], formats: Propagation, engine: Engine
     ) -> None:
-        self._graph, self._formats, self._needed, self._engine = graph, formats, needed, engine
+        self._graph, self._fusions, self._formats, self._engine = graph, fusions, formats, engine
         self._steps: list[NetworkStep] = []
         self._constants: dict[str, tuple[Constant, MemoryDesc]] = {}
         self._places: dict[str, TensorLocation] = {
@@ -176,13 +173,14 @@ class _Planner:
         self._copies: dict[tuple[str, MemoryDesc], TensorLocation] = {}
 
     def plan(self) -> NetworkPlan:
-        for node in self._graph:
-            self._plan_node(node)
+        for node, way in zip(self._graph, self._formats.steps, strict=True):
+            self._plan_node(node, way.inputs)
         outputs = {name: self._given(name) for name in self._graph.outputs}
         outputs = self._directly_written(outputs)
         inputs = {name: plain(self._graph.tensors[name]) for name in self._graph.inputs}
         return NetworkPlan(
             self._graph,
+            self._fusions,
             self._formats,
             tuple(self._steps),
             inputs,
@@ -191,11 +189,10 @@ class _Planner:
             self._arena(),
         )
 
-    def _plan_node(self, node: Node) -> None:
-        wanted = self._needed[node.output]
+    def _plan_node(self, node: Node, wanted: Sequence[MemoryDesc]) -> None:
         reads = tuple(self._read(name, md) for name, md in zip(node.inputs, wanted, strict=True))
         made = self._formats.formats[node.output]
-        if is_view(node):
+        if isinstance(node.operation, VIEWS):
             self._places[node.output] = TensorLocation(reads[0].storage, made)
             return
         lowered = lower_node(node, [each.md for each in reads], made, self._engine)

@@ -108,12 +108,23 @@ def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> Mem
         if source == _row_major(TensorType(source.dims, source.data_type)):
             return _row_major(result)
         return source.reshape(operation.dims, allow_empty=True) or None
-    if isinstance(operation, SliceOperation) and set(operation.steps) <= {1}:
-        try:
-            return source.submemory_desc(operation.sizes, operation.starts)
-        except Error:
-            return None
-    return None
+    return _sliced(operation, source) if isinstance(operation, SliceOperation) else None
+
+
+def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
+    """A window; with longer strides where elements are left out, which blocks cannot say."""
+    counted = zip(operation.sizes, operation.steps, strict=True)
+    spans = tuple((n - 1) * step + 1 if n else 0 for n, step in counted)
+    try:
+        window = source.submemory_desc(spans, operation.starts)
+    except Error:
+        return None
+    if spans == operation.sizes:
+        return window
+    if window.inner_blks:
+        return None
+    strides = tuple(stride * step for stride, step in zip(window.strides, operation.steps, strict=True))
+    return MemoryDesc.from_strides(operation.sizes, window.data_type, strides, window.offset0)
 
 
 def _row_major(tensor: TensorType) -> MemoryDesc:
@@ -231,8 +242,6 @@ class _AlternativesWriter:
             view = view_of(node.operation, md, self._dims(node.output))
             if view is not None:
                 yield Alternative((md,), (view,), 0.0)
-        if isinstance(node.operation, SliceOperation) and set(node.operation.steps) > {1}:
-            yield from self._following(node)
 
     def _following(self, node: Node) -> Iterator[Alternative]:
         if not node.inputs:

@@ -24,12 +24,23 @@ _CYCLES = 4e9
 _OPERATIONS = 4
 
 # What share of that convolutions reach: channels apart in the source, beside each other, in blocks.
-_SHARES = {"plain": 0.55, "last": 0.9, "blocked": 0.95}
+_SHARES = {"plain": 0.5, "last": 0.93, "blocked": 0.95}
 # Of few channels, which blocks would fill with zeros.
 _FEW = {"plain": 0.85, "last": 0.5, "blocked": 0.45}
-# Where groups cut blocks, or are one channel, and it shows in no vector.
-_GROUPED = {"plain": 0.5, "last": 0.35, "blocked": 0.08}
-_DEPTHWISE = {"plain": 0.06, "last": 0.3, "blocked": 0.3}
+# Where groups cut blocks, by the orders of source and result.
+_GROUPED = {
+    ("plain", "plain"): 0.55,
+    ("plain", "last"): 0.5,
+    ("plain", "blocked"): 0.38,
+    ("last", "plain"): 0.42,
+    ("last", "last"): 0.54,
+    ("last", "blocked"): 0.43,
+    ("blocked", "plain"): 0.34,
+    ("blocked", "last"): 0.4,
+    ("blocked", "blocked"): 0.33,
+}
+# Where groups are one channel: channels are in vectors on both sides, or the width is.
+_DEPTHWISE, _DEPTHWISE_TO_ROWS, _DEPTHWISE_FROM_ROWS = 0.22, 0.08, 0.035
 # A product of matrices whose left one lies by columns, and other formats than row-major on the right.
 _PRODUCT = 0.8
 _BY_COLUMNS = 0.5
@@ -74,13 +85,16 @@ class CostModel:
         self, terms: int, groups: int, source: MemoryDesc, weights: MemoryDesc, result: MemoryDesc
     ) -> float:
         """Seconds of a convolution or deconvolution of so many products."""
-        shares = self._shares(groups, source, result)
-        share = shares[order_of_channels(source)]
-        if shares is _SHARES and order_of_channels(source) == "plain" and _is_pointwise(weights, source):
-            share = _SHARES["last"]
-        seconds = self._products(terms, share, (source, weights, result))
-        # Kernels have the channels of a result in vectors; elsewhere they are brought afterwards.
-        return seconds + self._copying([result] * (order_of_channels(result) == "plain"))
+        orders = order_of_channels(source), order_of_channels(result)
+        operands = (source, weights, result)
+        share = self._grouped_share(groups, source, result, orders)
+        if share:
+            return self._products(terms, share, operands)
+        shares = _FEW if source.dims[1] // groups < self._lanes else _SHARES
+        is_pointwise = shares is _SHARES and _is_pointwise(weights, source)
+        share = _SHARES["last"] if is_pointwise else shares[orders[0]]
+        # Kernels have the channels of a result in vectors; into rows they are brought afterwards.
+        return self._products(terms, share, operands) + self._copying([result] * (orders[1] == "plain"))
 
     def product(
         self, terms: int, left: MemoryDesc, right: MemoryDesc, result: MemoryDesc, is_packed: bool
@@ -90,17 +104,24 @@ class CostModel:
         seconds = self._products(terms, share, (left, right, result))
         return seconds if is_packed else seconds + self._copying([right])
 
-    def _shares(self, groups: int, source: MemoryDesc, result: MemoryDesc) -> dict[str, float]:
-        lanes = self.machine.vector_bytes // 4
-        channels, outputs = source.dims[1] // max(groups, 1), result.dims[1] // max(groups, 1)
-        if groups > 1 and channels == outputs == 1:
-            return _DEPTHWISE
-        if groups > 1 and (channels % lanes or outputs % lanes):
-            return _GROUPED
-        return _FEW if channels < lanes else _SHARES
+    @property
+    def _lanes(self) -> int:
+        return self.machine.vector_bytes // 4
+
+    def _grouped_share(
+        self, groups: int, source: MemoryDesc, result: MemoryDesc, orders: tuple[str, str]
+    ) -> float:
+        """What groups leave of the speed; 0 where they do not matter."""
+        if groups < 2:
+            return 0.0
+        if groups == source.dims[1] == result.dims[1]:
+            other = _DEPTHWISE if orders[1] != "plain" else _DEPTHWISE_TO_ROWS
+            return other if orders[0] != "plain" else _DEPTHWISE_FROM_ROWS
+        cuts_blocks = any(md.dims[1] // groups % self._lanes for md in (source, result))
+        return _GROUPED[orders] if cuts_blocks else 0.0
 
     def _products(self, terms: int, share: float, operands: Sequence[MemoryDesc]) -> float:
-        rate = _CYCLES * _OPERATIONS * (self.machine.vector_bytes // 4) * self.threads
+        rate = _CYCLES * _OPERATIONS * self._lanes * self.threads
         return max(2 * terms / (rate * share), self._copying(operands))
 
     def _copying(self, operands: Sequence[MemoryDesc]) -> float:
