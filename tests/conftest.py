@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import restride as rs
-from restride.errors import Unimplemented
 from restride.targets.store import ObjectStore
 from restride.targets.store_files import make_private
 from support.engines import KINDS, open_engine
@@ -57,17 +55,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the texts in tests/golden anew instead of comparing",
     )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, None, None]:
-    """What SYCL devices have no kernels for is skipped there, with their own words; other errors fail."""
-    try:
-        yield
-    except Unimplemented as error:
-        if "no kernels for loop trees on SYCL devices" not in error.message:
-            raise
-        pytest.skip(error.message.replace("\n", "; "))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import restride as rs
 from support.computed import FORMATS, any_like, computed, elements, memory_of, padding_is_zero, random
-from support.engines import open_engine, run
+from support.engines import run
 from support.errors import refused
 
 DIMS = (3, 12, 5, 4)
@@ -26,12 +26,6 @@ BACKWARD = {
     "layer": rs.LayerNormalizationBackward,
     "group": rs.GroupNormalizationBackward,
 }
-
-
-@pytest.fixture(params=["reference", "cpu", "second"])
-def engine(request):
-    """The engines that loop trees run on."""
-    return open_engine(request.param)
 
 
 def _md(dims=DIMS, format="abcd", data_type="f32"):

@@ -9,18 +9,12 @@ import pytest
 
 import restride as rs
 from support.computed import FORMATS, any_like, computed, elements, memory_of, padding_is_zero, random
-from support.engines import open_engine, run
+from support.engines import run
 from support.errors import refused
 
 DIMS = (2, 19, 5, 3)
 OVER = [(1,), (0,), (2, 3), (0, 2, 3), (0, 1, 2, 3), ()]
 PD = rs.Reduction.PrimitiveDesc
-
-
-@pytest.fixture(params=["reference", "cpu", "second"])
-def engine(request):
-    """The engines that loop trees run on."""
-    return open_engine(request.param)
 
 
 def _md(dims=DIMS, format="abcd", data_type="f32"):

@@ -50,8 +50,7 @@ def test_states_are_those_of_the_formula(cell, direction, shape):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_reference_engine_has_the_same_states(cell):
-    engine = rs.Engine("reference")
+def test_every_engine_has_the_same_states(cell, engine):
     _check(*_results(_SHAPES["plain"], cell, "bidirectional_concat", engine)[:2])
 
 

@@ -99,8 +99,8 @@ def test_every_format_of_weights_has_the_same_gradients(cell, weights):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_reference_engine_has_the_same_gradients(cell):
-    engine, shape = rs.Engine("reference"), Shape(3, 2, 4, 5, 1)
+def test_every_engine_has_the_same_gradients(cell, engine):
+    shape = Shape(3, 2, 4, 5, 1)
     _check(cell, "bidirectional_concat", *_gradients(engine, shape, cell, "bidirectional_concat"))
 
 

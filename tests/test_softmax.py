@@ -9,17 +9,10 @@ import pytest
 
 import restride as rs
 from support.computed import FORMATS, any_like, computed, elements, padding_is_zero, random
-from support.engines import open_engine
 from support.errors import refused
 
 DIMS = (2, 19, 5, 3)
 PD, BackwardPD = rs.SoftmaxForward.PrimitiveDesc, rs.SoftmaxBackward.PrimitiveDesc
-
-
-@pytest.fixture(params=["reference", "cpu", "second"])
-def engine(request):
-    """The engines that loop trees run on."""
-    return open_engine(request.param)
 
 
 def _md(dims=DIMS, format="abcd", data_type="f32"):

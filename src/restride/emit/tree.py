@@ -6,7 +6,7 @@ entry runs the share `part` of `parts` of the grid, which are tiles of the outer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -83,47 +83,51 @@ Inside = Callable[[TreeCursor], None]
 def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool) -> str:
     """The IR text of a schedule. `streams`: tensors begin at cache lines, and are larger than the caches."""
     b = style.builder()
-    TreeWriter(b, schedule, style, streams=streams).emit()
+    params, count = Value("ptr", "%params"), len(schedule.tree.tensors)
+    scalars = [_scalar(b, schedule, b.advance(params, 8 * (count + i))) for i in range(schedule.tree.scalars)]
+    writer = TreeWriter(b, schedule, ItemWriter(b, schedule, style, scalars, streams=streams))
+    start = writer.start([load_pointer(b, params, slot) for slot in range(count)])
+    grid = grid_of(schedule.plan)
+    low, high = share_of(b, prod(turns for _, _, turns in grid))
+    with b.loop(low, high) as step:
+        writer.step(grid, step, start)
     b.line("ret void")
     return OPTIMISE + module_text(b)
+
+
+def _scalar(b: Builder, schedule: TreeSchedule, at: Value) -> Value:
+    wide = b.value("<1 x double>", f"load <1 x double>, {at}, align 8")
+    return wide if schedule.tree.wide else b.cast("fptrunc", wide, "float")
 
 
 class TreeWriter:
     """Writes the loops of one schedule."""
 
-    def __init__(self, b: Builder, schedule: TreeSchedule, style: Style, *, streams: bool) -> None:
-        self.b, self.schedule, self.tree = b, schedule, schedule.tree
-        self.params = Value("ptr", "%params")
-        loops = [item for item in items_of(self.tree.items) if isinstance(item, Each)]
+    def __init__(self, b: Builder, schedule: TreeSchedule, items: ItemWriter) -> None:
+        self.b, self.schedule, self.items = b, schedule, items
+        loops = [item for item in items_of(schedule.tree.items) if isinstance(item, Each)]
         self.extents = {axis.name: axis.extent for each in loops for axis in each.axes}
-        self.items = ItemWriter(b, schedule, style, self.params, streams=streams)
 
-    def emit(self) -> None:
-        """The grid loop over this part's share, and everything inside it."""
-        cursor = self._start()
-        plan = self.schedule.plan
-        grid = grid_of(plan)
-        low, high = share_of(self.b, prod(turns for _, _, turns in grid))
-        with self.b.loop(low, high) as step:
-            ranges = []
-            for digit, tiles, turns in reversed(grid):
-                turn = self.b.op("urem", step, i64(turns))
-                step = self.b.op("udiv", step, i64(turns))
-                first = self.b.op("mul", turn, i64(tiles))
-                ranges.append((digit, first, self.b.op("add", first, i64(tiles))))
-            self.each(plan, replace(cursor, ranges=tuple(ranges)))
-
-    def _start(self) -> TreeCursor:
-        bases = {
-            tensor.name: load_pointer(self.b, self.params, slot)
-            for slot, tensor in enumerate(self.tree.tensors)
-        }
+    def start(self, addresses: Sequence[Value]) -> TreeCursor:
+        """Where the loops begin; `addresses` are those of the tree's tensors."""
+        names = (tensor.name for tensor in self.schedule.tree.tensors)
+        bases = dict(zip(names, addresses, strict=True))
         pointers = {
             access: self.items.begin(access, bases[access[0]])
             for access in self.schedule.accesses
             if access[0] in bases
         }
         return TreeCursor(pointers, {}, {}, {}, {})
+
+    def step(self, grid: Sequence[tuple[TreeDigit, int, int]], step: Value, start: TreeCursor) -> None:
+        """One step of a grid, and everything inside it."""
+        ranges = []
+        for digit, tiles, turns in reversed(grid):
+            turn = self.b.op("urem", step, i64(turns))
+            step = self.b.op("udiv", step, i64(turns))
+            first = self.b.op("mul", turn, i64(tiles))
+            ranges.append((digit, first, self.b.op("add", first, i64(tiles))))
+        self.each(self.schedule.plan, replace(start, ranges=tuple(ranges)))
 
     # --- loops
 

@@ -40,23 +40,21 @@ _LINE = 64
 
 
 class ItemWriter:
-    """Writes items. `streams`: what is written in whole lines goes past the caches."""
+    """Writes items. `scalars`: the tree's, of one lane; `streams`: whole lines go past the caches."""
 
     def __init__(
-        self, b: Builder, schedule: TreeSchedule, style: Style, params: Value, *, streams: bool
+        self,
+        b: Builder,
+        schedule: TreeSchedule,
+        style: Style,
+        scalars: Sequence[Value],
+        *,
+        streams: bool = False,
     ) -> None:
         self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
         self.real = "double" if schedule.tree.wide else "float"
-        self.streams = streams
+        self.streams, self.scalars = streams, scalars
         self.rows: dict[str, int] = {}
-        first = len(schedule.tree.tensors)
-        self.scalars = [
-            self._scalar(b.advance(params, 8 * (first + i))) for i in range(schedule.tree.scalars)
-        ]
-
-    def _scalar(self, at: Value) -> Value:
-        wide = self.b.value("<1 x double>", f"load <1 x double>, {at}, align 8")
-        return wide if self.real == "double" else self.b.cast("fptrunc", wide, "float")
 
     # --- addresses
 

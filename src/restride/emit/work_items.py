@@ -36,7 +36,7 @@ from .tile_shape import TileAxis
 
 # What items in step do is one lane wide, two for the halves of a byte: the device's compiler makes vectors of
 # items. SPIR-V has vectors of 16 lanes at most: no register is longer than so many bytes.
-_STYLE = Style(vector_bytes=16, permute_cost=1, byte_permute_cost=1, can=Abilities(round_even=True))
+ITEM_STYLE = Style(vector_bytes=16, permute_cost=1, byte_permute_cost=1, can=Abilities(round_even=True))
 _LOCAL = "ptr addrspace(3)"
 
 
@@ -109,7 +109,7 @@ class _KernelWriter:
         group, local = self.dialect.group_id(self.b), self.dialect.local_id(self.b)
         places = TileAddresses(src, dst, operands)
         if self.plan.guarded is not None:
-            writer = _GuardedItem(self.b, _guarded_plan(self.plan), _STYLE, params)
+            writer = _GuardedItem(self.b, _guarded_plan(self.plan), ITEM_STYLE, params)
             writer.emit_item(self._item(group, local), places, self.plan.guarded_axes)
             return
         first = 0
@@ -133,11 +133,11 @@ class _KernelWriter:
         self, box: Items, group: Value, local: Value, params: KernelParams, places: TileAddresses
     ) -> None:
         if box.plan.square is not None:
-            _SquareItem(self.b, box, _STYLE, params).emit_group(
+            _SquareItem(self.b, box, ITEM_STYLE, params).emit_group(
                 group, local, places, (self.plan.device.group, self.dialect.barrier)
             )
             return
-        _Item(self.b, box.plan, _STYLE, params).emit_item(self._item(group, local), places)
+        _Item(self.b, box.plan, ITEM_STYLE, params).emit_item(self._item(group, local), places)
 
 
 def _guarded_plan(plan: ItemPlan) -> Schedule:
@@ -283,11 +283,6 @@ class _SquareItem(NestWriter):
 # A plan of sums for work-items -> the text of one LLVM module with one kernel, `restride`.
 
 _NOTHING = Value("i32", "0")
-
-
-def emit_any(plan: ItemPlan | SumPlan, dialect: Dialect) -> str:
-    """The IR text that runs a plan for work-items of either kind."""
-    return emit_sums(plan, dialect) if isinstance(plan, SumPlan) else emit_items(plan, dialect)
 
 
 def emit_sums(plan: SumPlan, dialect: Dialect) -> str:

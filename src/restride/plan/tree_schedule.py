@@ -197,11 +197,11 @@ class TreeSchedule:
 
 
 @lru_cache(maxsize=256)
-def schedule_tree(tree: LoopTree) -> TreeSchedule:
+def schedule_tree(tree: LoopTree, *, with_vectors: bool = True) -> TreeSchedule:
     """Schedule a tree of one outermost loop that is not empty."""
     tree = with_axes_for_padding(tree)
     scheduler = _Scheduler(tree)
-    plan = scheduler.plan(tree.items[0])
+    plan = scheduler.plan(tree.items[0], with_vectors=with_vectors)
     return TreeSchedule(
         tree, plan, scheduler.tensors, scheduler.computed, scheduler.read_axes, scheduler.uncovered()
     )
@@ -452,10 +452,10 @@ class _Scheduler:
             dim for dim, (digits, at) in enumerate(pairs) if axis_digits(digits, at, self.extents) is None
         )
 
-    def plan(self, each: Each) -> EachPlan:
+    def plan(self, each: Each, *, with_vectors: bool) -> EachPlan:
         """The plan of an outermost loop: vectors along one of its digits, or along those of loops inside."""
         plain = self._plain(each, {})
-        return self._with_vectors(plain, {})[1]
+        return self._with_vectors(plain, {})[1] if with_vectors else plain
 
     def uncovered(self) -> tuple[str, ...]:
         """Tensors with padding that some store passes over."""

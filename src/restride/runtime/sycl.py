@@ -14,7 +14,7 @@ from ..emit.entry import ENTRY
 from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
 from ..plan.machine import DeviceFacts
 from ..plan.program import Program
-from ..plan.work_items import ItemPlan, SumPlan
+from ..plan.work_trees import DevicePlan
 from ..targets.spirv import LoweredSpirv, spirv_code
 from .alloc import Array, Buffer, address_of
 from .arguments import Arguments, Executable
@@ -211,13 +211,13 @@ class SyclDevice(Device):
 
     # --- kernels --------------------------------------------------------------------------------------------
 
-    def kernel(self, plan: ItemPlan | SumPlan) -> Any:
+    def kernel(self, plan: DevicePlan) -> Any:
         """The compiled kernel of a plan, from the cache of kernels or now."""
         key = ("spirv", plan, self.device, self.context)
         found, _ = _kernels.get_or_make(key, lambda: self._build(plan))
         return found
 
-    def _build(self, plan: ItemPlan | SumPlan) -> Any:
+    def _build(self, plan: DevicePlan) -> Any:
         code = spirv_code(LoweredSpirv(plan))
         try:
             return self.sdk.build(self.queue, code, ENTRY)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..emit.builder import Builder, Value
-from ..emit.work_items import Dialect, emit_any
+from ..emit.work_items import Dialect
+from ..emit.work_trees import emit_plan
 from ..errors import RuntimeFailure
 from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
 from ..plan.reduction import ReductionNest
-from ..plan.work_items import ItemPlan, SumPlan, plan_items, plan_sums
+from ..plan.work_items import plan_items, plan_sums
+from ..plan.work_trees import DevicePlan
 from .llvm import LLVM_LOCK, binding_with_targets, inline_module
 
 __all__ = ["LoweredSpirv", "lower", "spirv_code"]
@@ -56,13 +58,13 @@ _DIALECT = Dialect(
 
 @dataclass(frozen=True, slots=True)
 class LoweredSpirv:
-    """A nest, or sums, planned for a SYCL device: what would be compiled, and why it looks as it does."""
+    """A nest, sums or a loop tree, planned for a SYCL device: what would be compiled, and why."""
 
-    plan: ItemPlan | SumPlan
+    plan: DevicePlan
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        return f'target triple = "{_TRIPLE}"\n' + emit_any(self.plan, _DIALECT)
+        return f'target triple = "{_TRIPLE}"\n' + emit_plan(self.plan, _DIALECT)
 
     def __str__(self) -> str:
         return str(self.plan)

@@ -1,0 +1,50 @@
+"""Loop trees planned for work-items -> the text of one LLVM module with one kernel, `restride`.
+
+    restride((tensor, its at)..., scalar...)
+
+Pointers, offsets and scalars are as in `emit/work_items.py`. An item is one lane wide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..plan.work_items import ItemPlan, SumPlan
+from ..plan.work_trees import DevicePlan, TreePlan
+from .builder import Builder, Value, i64
+from .tree import TreeWriter
+from .tree_items import ItemWriter
+from .work_items import ITEM_STYLE, Dialect, emit_items, emit_sums, module_of
+
+
+def emit_plan(plan: DevicePlan, dialect: Dialect) -> str:
+    """The IR text that runs a plan for a device, of any kind."""
+    if isinstance(plan, ItemPlan):
+        return emit_items(plan, dialect)
+    return emit_sums(plan, dialect) if isinstance(plan, SumPlan) else emit_trees(plan, dialect)
+
+
+def emit_trees(plan: TreePlan, dialect: Dialect) -> str:
+    """The IR text that runs `plan`."""
+    b, schedule = _ItemBuilder(dialect.table_pointer), plan.schedule
+    tensors, real = range(len(plan.tree.tensors)), "double" if plan.tree.wide else "float"
+    names = [f"%s{i}" for i in range(plan.tree.scalars)]
+    scalars = [b.broadcast(Value(real, name), 1) for name in names]
+    writer = TreeWriter(b, schedule, ItemWriter(b, schedule, ITEM_STYLE, scalars))
+    starts = [b.advance(Value(dialect.pointer, f"%t{i}"), Value("i64", f"%t{i}.at")) for i in tensors]
+    size = plan.device.group
+    group, local = dialect.group_id(b), dialect.local_id(b)
+    item = b.op("add", b.op("mul", group, i64(size)), local)
+    with b.when("ult", item, i64(plan.items)):
+        # Edges in code of their own take longer to compile, and items in step would wait for each other.
+        writer.step(plan.grid, item, replace(writer.start(starts), sure=None))
+    places = (f"{dialect.pointer} %t{i}, i64 %t{i}.at" for i in tensors)
+    return module_of(b, dialect, ", ".join([*places, *(f"{real} {name}" for name in names)]), size)
+
+
+class _ItemBuilder(Builder):
+    """A builder whose memory is arrays: SPIR-V has no memory of a number of values."""
+
+    def slot(self, type_: str, count: int = 1) -> Value:
+        """Memory of an item for `count` values of a type."""
+        return super().slot(f"[{count} x {type_}]")
