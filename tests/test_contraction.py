@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.contraction import find_contraction
-from restride.plan.expression import Ref, TreeAxis
-from restride.plan.tree import Each, LoopTree, TreeTensor, fold_over
+from restride.plan.expression import Const, Load, Ref, TreeAxis, apply, index_of
+from restride.plan.tree import Each, Let, LoopTree, TreeTensor, fold_over
 from restride.targets.cpu_contraction import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 from support.contractions import (
@@ -129,3 +129,47 @@ def test_rows_of_several_axes_are_merged_whole() -> None:
     assert lowered.plan.row.extent == 32
     for isa in runnable():
         check_contraction(tree, descs, isa, at_end=True)
+
+
+def _gated_tree(rows: int, columns: int, depth: int, block: int) -> tuple[LoopTree, tuple[MemoryDesc, ...]]:
+    """Two sums that share their first factor, and two results that share a value."""
+    descs = (
+        MemoryDesc((rows, depth), "f32", "ab"),
+        MemoryDesc((depth, 2, columns), "f32", f"Cab{block}c"),
+        MemoryDesc((rows, columns), "f32", "ab"),
+        MemoryDesc((rows, 2 * columns), "bf16", "ab"),
+    )
+    names = ("first", "second", "dst", "other")
+    first, second, dst, other = (TreeTensor.of_desc(*each) for each in zip(names, descs, strict=True))
+    m, n, k = TreeAxis("m", rows), TreeAxis("n", columns), TreeAxis("k", depth)
+    sums = tuple(fold_over("sum", f"s{i}", first.load(m, k) * second.load(k, i, n)) for i in range(2))
+    items = (
+        Each((k,), sums),
+        Let("gate", apply("logistic_single", Ref("s0"))),
+        Let("new", Ref("gate") * Ref("s1") + dst.load(m, n)),
+        dst.store((m, n), Ref("new")),
+        other.store((m, n + columns), Ref("new") * Ref("gate")),
+    )
+    return LoopTree((first, second, dst, other), (Each((m, n), items),)).verify(), descs
+
+
+@pytest.mark.parametrize("isa", runnable(), ids=isa_id)
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(1, 16, 9), (3, 33, 20), (13, 40, 7)])
+def test_sums_side_by_side_and_several_results_equal_the_interpreter(
+    rows: int, columns: int, depth: int, isa: Isa
+) -> None:
+    tree, descs = _gated_tree(rows, columns, depth, 16)
+    found = find_contraction(tree)
+    assert found is not None
+    assert (found.parts, len(found.results)) == ((0, 16), 2)
+    check_contraction(tree, descs, isa, at_end=False)
+
+
+def test_sums_of_other_sources_are_no_contraction() -> None:
+    tree, _ = _gated_tree(3, 32, 5, 16)
+    (outer,) = tree.items
+    inner, *others = outer.items
+    assert isinstance(inner, Each)
+    turned = fold_over("sum", "s1", Load("other", index_of(outer.axes[0], inner.axes[0])) * Const(2.0))
+    items = (Each(inner.axes, (inner.folds[0], turned)), *others)
+    assert find_contraction(LoopTree(tree.tensors, (Each(outer.axes, items),))) is None

@@ -129,25 +129,25 @@ def random_values(md: MemoryDesc, seed: int) -> np.ndarray:
 def check_contraction(
     tree: LoopTree, descs: Sequence[MemoryDesc], isa: Isa, *, at_end: bool, parts: int = 1, padding: int = 0
 ) -> None:
-    """Only the destination is written, and holds what is interpreted; nothing beside the tensors is read.
+    """Only destinations are written, and hold what is interpreted; nothing beside the tensors is read.
 
     `padding`: the bytes in the padding of all tensors.
     """
     lowered = lower_contraction(tree, isa, CacheSizes())
     assert isinstance(lowered, LoweredContraction)
-    written = tree.written[0]
+    written = tree.written
     flats = [
-        flat_of(md, None if tensor.name == written else random_values(md, i), padding=padding)
+        flat_of(md, None if tensor.name in written else random_values(md, i), padding=padding)
         for i, (md, tensor) in enumerate(zip(descs, tree.tensors, strict=True))
     ]
     buffers = [Guarded(flat.nbytes, at_end=at_end) for flat in flats]
     for buffer, flat, tensor in zip(buffers, flats, tree.tensors, strict=True):
         buffer.write(flat.tobytes())
-        if tensor.name != written:
+        if tensor.name not in written:
             buffer.lock()
     run_contraction(lowered, buffers, parts)
     interpret_tree(tree, flats)
-    target = [tensor.name for tensor in tree.tensors].index(written)
-    got = np.frombuffer(buffers[target].read(), flats[target].dtype)
-    np.testing.assert_array_equal(got, flats[target])
-    assert buffers[target].around() <= {POISON}
+    for tensor, buffer, flat in zip(tree.tensors, buffers, flats, strict=True):
+        if tensor.name in written:
+            np.testing.assert_array_equal(np.frombuffer(buffer.read(), flat.dtype), flat)
+            assert buffer.around() <= {POISON}

@@ -202,20 +202,29 @@ class SumLoops:
         nbytes = self.plan.row.strides[FIRST] * self.contraction.accesses[FIRST].tensor.data_type.bits // 8
         return self.b.advance(at[FIRST], row * nbytes), at[SECOND]
 
-    def _vector(self, at: tuple[Value, Value], access: int, number: int) -> tuple[Value, int]:
-        """Where a vector of columns is, and how many lanes of it are columns."""
+    def _vector(self, at: tuple[Value, Value], access: int, number: int, part: int = 0) -> tuple[Value, int]:
+        """Where a vector of columns is, `part` elements behind, and how many lanes of it are columns."""
         bits = self.contraction.accesses[access].tensor.data_type.bits
-        offset = self.plan.column_offset(access, number * self.plan.lanes) * bits // 8
+        offset = (self.plan.column_offset(access, number * self.plan.lanes) + part) * bits // 8
         return self.b.advance(at[access], offset), self.tile.valid[number]
 
 
 class ProductSums(SumLoops):
-    """The sums of products, `rows * vectors` vectors."""
+    """The sums of products, `rows * vectors` vectors: of each vector of columns one for each part."""
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors of sums a row has."""
+        return self.tile.vectors * len(self.contraction.parts)
 
     def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
-        found, vectors = list(sums), range(self.vectors)
-        columns = [self.products.column(*self._vector(at, SECOND, i), count) for i in vectors]
+        found, parts = list(sums), self.contraction.parts
+        columns = [
+            self.products.column(*self._vector(at, SECOND, i, part), count)
+            for i in range(self.tile.vectors)
+            for part in parts
+        ]
         for row in range(*rows):
             there = self._row(at, row)
             shared = None if self.plan.is_by_lanes else self.products.row(there[FIRST], count)

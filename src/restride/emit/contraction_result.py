@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..dtypes import DataType
 from ..plan.contraction import DESTINATION, Contraction
-from ..plan.contraction_parts import ROW_SUMS, TOTAL
+from ..plan.contraction_parts import ROW_SUMS, TOTAL, total_name
 from ..plan.contraction_schedule import ContractionPlan
 from ..plan.expression import Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
 from .builder import Builder, Value
@@ -50,47 +50,57 @@ class ResultWriter:
         self.contraction: Contraction = plan.contraction
         self.arithmetic = VectorArithmetic(b, style.can.round_even)
         self.real = "double" if self.contraction.is_integral else "float"
+        self._totals: dict[str, Value] = {}
+        # Of expressions that results share, which the contraction keeps alive.
+        self._values: dict[int, Value] = {}
 
     def emit(self, sums: TileSums) -> None:
-        """Store the result of every sum, a row after the other."""
+        """Store the results of all sums, a row after the other."""
         self.sums = sums
-        vectors = len(self.place.valid)
+        vectors, parts = len(self.place.valid), len(self.contraction.parts)
         for row in range(self.place.rows):
             for number in range(vectors):
-                total = sums.totals[row * vectors + number]
-                if self._is_plain_integer():
-                    self._store_bits(
-                        row, number, convert(self.b, total, DataType.s32, self._type, self.style.can)
-                    )
-                    continue
-                total = self._as_real(total)
-                self._store(row, number, self._value(self.contraction.value, total, row, number))
+                first = (row * vectors + number) * parts
+                self._results(sums.totals[first : first + parts], row, number)
 
-    @property
-    def _type(self) -> DataType:
-        return self.contraction.accesses[DESTINATION].tensor.data_type
+    def _results(self, totals: Sequence[Value], row: int, number: int) -> None:
+        """Store what becomes of the sums of one row and vector: all is computed before anything is stored."""
+        if self._is_plain_integer():
+            data_type = self._type(DESTINATION)
+            bits = convert(self.b, totals[0], DataType.s32, data_type, self.style.can)
+            self._store_bits(DESTINATION, row, number, bits)
+            return
+        self._totals = {total_name(i): self._as_real(total) for i, total in enumerate(totals)}
+        self._values = {}
+        values = [self._value(result.value, row, number) for result in self.contraction.results]
+        for result, value in zip(self.contraction.results, values, strict=True):
+            self._store(result.access, row, number, value)
+
+    def _type(self, access: int) -> DataType:
+        return self.contraction.accesses[access].tensor.data_type
 
     def _is_plain_integer(self) -> bool:
         """True where sums of integers are the result, in a type that they become in one step."""
         return (
             self.contraction.is_integral
-            and isinstance(self.contraction.value, Ref)
-            and self._type in _ONE_STEP
+            and [type(result.value) for result in self.contraction.results] == [Ref]
+            and self._type(DESTINATION) in _ONE_STEP
         )
 
     def _as_real(self, total: Value) -> Value:
         return self.b.cast("sitofp", total, self.real) if self.contraction.is_integral else total
 
-    def _store(self, row: int, number: int, value: Value) -> None:
-        if self._type.kind == "float":
+    def _store(self, access: int, row: int, number: int, value: Value) -> None:
+        data_type = self._type(access)
+        if data_type.kind == "float":
             value = canonical_nan(self.b, value)
-        self._store_bits(row, number, from_real(self.b, value, self._type, self.style.can))
+        self._store_bits(access, row, number, from_real(self.b, value, data_type, self.style.can))
 
-    def _store_bits(self, row: int, number: int, bits: Value) -> None:
-        b, lanes, data_type = self.b, self.plan.lanes, self._type
+    def _store_bits(self, access: int, row: int, number: int, bits: Value) -> None:
+        b, lanes, data_type = self.b, self.plan.lanes, self._type(access)
         bits = only_leading(b, bits, lanes, self.place.valid[number])
         written = min(lanes, self._written(number))
-        store_vector(b, data_type, bits, self._pointer(DESTINATION, row, number), lanes, written)
+        store_vector(b, data_type, bits, self._pointer(access, row, number), lanes, written)
 
     def _written(self, number: int) -> int:
         """Lanes that are written: columns, and padding, which is zero."""
@@ -108,18 +118,24 @@ class ResultWriter:
         bits = self.contraction.accesses[access].tensor.data_type.bits
         return self.b.advance(self.place.pointers[access], offset * bits // 8)
 
-    def _value(self, expr: Expr, total: Value, row: int, number: int) -> Value:
+    def _value(self, expr: Expr, row: int, number: int) -> Value:
+        """The value of an expression: written once where it is part of several results."""
         if isinstance(expr, Ref):
-            return total if expr.name == TOTAL else self._sum_of_factor(expr.name, row, number)
+            is_total = expr.name in self._totals
+            return self._totals[expr.name] if is_total else self._sum_of_factor(expr.name, row, number)
         if isinstance(expr, Const):
-            return self.arithmetic.constant(expr.number, total)
+            return self.arithmetic.constant(expr.number, self._totals[TOTAL])
         if isinstance(expr, Scalar):
             return self._scalar(expr.number)
+        if id(expr) not in self._values:
+            self._values[id(expr)] = self._computed(expr, row, number)
+        return self._values[id(expr)]
+
+    def _computed(self, expr: Expr, row: int, number: int) -> Value:
         if isinstance(expr, Load):
             return self._loaded(expr, row, number)
         assert isinstance(expr, Apply)
-        args = [self._value(each, total, row, number) for each in expr.args]
-        return self._applied(expr.op, args)
+        return self._applied(expr.op, [self._value(each, row, number) for each in expr.args])
 
     def _sum_of_factor(self, name: str, row: int, number: int) -> Value:
         """A sum of the factor of rows or columns alone, as reals."""

@@ -79,13 +79,22 @@ class TensorAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
-    """A sum of products. `accesses`: the two factors, the destination, then what else the result is made of.
+class ContractionResult:
+    """What is stored of the sums: a value of them and of loads; `access` is the number of its destination."""
 
-    `value` is the result: an expression of `TOTAL`, of sums of one factor alone, and of loads, whose accesses
-    are in the order of `loads`.
-    `places`: the number of each access's tensor among those of the tree. `is_integral`: bytes are summed in
-    32 bits, and the result is computed in doubles.
+    access: int
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """Sums of products. `accesses`: the two factors, the destination, then what else the results are made of,
+    and their further destinations.
+
+    The sums share the first factor: sum i multiplies the element of the second that is `parts[i]` behind.
+    `results` are expressions of the sums by their names, of sums of one factor alone, and of loads, whose
+    accesses are in the order of `loads`. `places`: the number of each access's tensor among the tree's.
+    `is_integral`: bytes are summed in 32 bits, and results are computed in doubles.
     """
 
     accesses: tuple[TensorAccess, ...]
@@ -94,15 +103,16 @@ class Contraction:
     summed: tuple[ContractionLoop, ...]
     limits: tuple[Limit, ...]
     roles: tuple[tuple[str, str], ...]
-    value: Expr
+    parts: tuple[int, ...]
+    results: tuple[ContractionResult, ...]
     loads: tuple[Load, ...]
     tensors: int
     scalars: int
     is_integral: bool = False
 
     def has_sums_of(self, name: str) -> bool:
-        """True where the result needs `COLUMN_SUMS` or `ROW_SUMS`."""
-        return any(part == Ref(name) for part in parts_of(self.value))
+        """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
+        return any(part == Ref(name) for result in self.results for part in parts_of(result.value))
 
     def role(self, loop: ContractionLoop) -> str:
         """The role of an outer loop."""
@@ -112,7 +122,8 @@ class Contraction:
         names = ", ".join(f"{a.tensor.name} {a.tensor.data_type} + {a.base}" for a in self.accesses)
         outer = (f"for {loop} ({self.role(loop)})" for loop in self.outer)
         summed = (f"  sum {loop}" for loop in self.summed)
-        return "\n".join([names, *outer, *summed, f"= {self.value}"])
+        results = (f"= {result.value}" for result in self.results)
+        return "\n".join([names, *outer, *summed, *results])
 
 
 FIRST, SECOND, DESTINATION = 0, 1, 2
@@ -124,9 +135,11 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
     parts = parts_of_contraction(tree)
     if parts is None:
         return None
-    outer, inner, product, value, store = parts
-    loads = _distinct(part for part in parts_of(value) if isinstance(part, Load))
-    reached = [*product, Load(store.tensor, store.index), *loads]
+    outer, inner, products, results = parts
+    product, values = products[0], [value for _, value in results]
+    loads = _distinct(part for value in values for part in parts_of(value) if isinstance(part, Load))
+    target, *others = (Load(store.tensor, store.index) for store, _ in results)
+    reached = [*product, target, *loads, *others]
     digits = _digits((*outer.axes, *inner.axes), tree, reached)
     if digits is None:
         return None
@@ -135,6 +148,8 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
     names = [tensor.name for tensor in tree.tensors]
     limits = tuple(limit for limit in _limits(inner, (*outer.axes, *inner.axes)) if limit is not None)
     limited = {name for limit in limits for name, _ in limit.terms}
+    starts = [_access(tree, second).base for _, second in products]
+    targets = (DESTINATION, *range(len(reached) - len(others), len(reached)))
     found = Contraction(
         accesses,
         tuple(names.index(access.tensor.name) for access in accesses),
@@ -142,7 +157,8 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
         merged_loops(_loops(inner.axes, digits, tree, reached), limited, {}),
         limits,
         roles,
-        value,
+        tuple(start - starts[0] for start in starts),
+        tuple(ContractionResult(*each) for each in zip(targets, values, strict=True)),
         loads,
         len(tree.tensors),
         tree.scalars,
@@ -285,11 +301,15 @@ def lane_loop(contraction: Contraction) -> ContractionLoop | None:
 _OTHER_ROLE = {"row": "column", "column": "row", "batch": "batch"}
 
 
-def _turned(found: Contraction) -> Contraction:
-    """The factors exchanged where the destination is contiguous along a row."""
+def _turned(found: Contraction) -> Contraction | None:
+    """The factors exchanged where the destination is contiguous along a row; None where sums share it."""
     lanes = lane_loop(found)
     if lanes is None or found.role(lanes) != "row":
         return found
+    if len(found.parts) > 1:
+        return None
+
+    names: dict[str, Expr] = {ROW_SUMS: Ref(COLUMN_SUMS), COLUMN_SUMS: Ref(ROW_SUMS)}
 
     def turned(loops: tuple[ContractionLoop, ...]) -> tuple[ContractionLoop, ...]:
         return tuple(replace(loop, strides=_exchanged(loop.strides)) for loop in loops)
@@ -301,7 +321,7 @@ def _turned(found: Contraction) -> Contraction:
         outer=turned(found.outer),
         summed=turned(found.summed),
         roles=tuple((axis, _OTHER_ROLE[role]) for axis, role in found.roles),
-        value=replaced(found.value, {ROW_SUMS: Ref(COLUMN_SUMS), COLUMN_SUMS: Ref(ROW_SUMS)}),
+        results=tuple(replace(result, value=replaced(result.value, names)) for result in found.results),
     )
 
 

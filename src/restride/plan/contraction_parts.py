@@ -5,6 +5,9 @@ Integers may be less a zero point each. It comes out of the sum::
     sum((a - x) * (b - y)) = sum(a * b) - x * sum(b) - y * sum(a) + x * y * count
 
 so that a kernel multiplies what lies in memory, and the rest is of the result.
+
+Several folds may share their first factor, where they read neighbours of one second tensor, and there may be
+several stores: a step of a recurrent network has a sum for each gate, and two states.
 """
 
 from __future__ import annotations
@@ -27,13 +30,17 @@ _LARGEST = {DataType.u8: 255, DataType.s8: 128}
 
 
 class ContractionParts(NamedTuple):
-    """The loops, the factors of the fold, the result with all names put in, and the store."""
+    """The loops, the factors of each fold, and the stores with their values, all names put in."""
 
     outer: Each
     inner: Each
-    product: tuple[Load, Load]
-    value: Expr
-    store: Store
+    products: tuple[tuple[Load, Load], ...]
+    results: tuple[tuple[Store, Expr], ...]
+
+
+def total_name(number: int) -> str:
+    """The name of the sums of a fold."""
+    return f"{TOTAL} {number}" if number else TOTAL
 
 
 def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
@@ -43,29 +50,70 @@ def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
     outer = tree.items[0]
     if outer.guards or outer.locals or len(outer.items) < 2:
         return None
-    inner, *lets, store = outer.items
-    if not isinstance(inner, Each) or not isinstance(store, Store) or len(inner.items) != 1 or inner.locals:
+    inner, *others = outer.items
+    if not isinstance(inner, Each) or inner.locals or not inner.folds or len(inner.folds) != len(inner.items):
         return None
-    fold = inner.items[0]
-    if (
-        not isinstance(fold, Fold)
-        or fold.op != "sum"
-        or any(guard.index.divisor != 1 for guard in inner.guards)
-    ):
+    if any(fold.op != "sum" for fold in inner.folds):
         return None
+    if any(guard.index.divisor != 1 for guard in inner.guards):
+        return None
+    found = tuple(_product(fold, number, outer, inner) for number, fold in enumerate(inner.folds))
+    products = tuple(each for each in found if each is not None)
+    if len(products) < len(found) or not _are_side_by_side(tree, [each.factors for each in products]):
+        return None
+    totals = {fold.names[0]: each.total for fold, each in zip(inner.folds, products, strict=True)}
+    results = _results(others, totals)
+    is_plain = all(each.total == Ref(total_name(number)) for number, each in enumerate(products))
+    if not results or (tree.wide and not _fits_integers(tree, products[0].factors, inner)):
+        return None
+    if not is_plain and (not tree.wide or len(products) > 1):
+        return None
+    return ContractionParts(outer, inner, tuple(each.factors for each in products), results)
+
+
+class _Product(NamedTuple):
+    """What a fold multiplies, and its sum by the names of what a kernel finds."""
+
+    factors: tuple[Load, Load]
+    total: Expr
+
+
+def _product(fold: Fold, number: int, outer: Each, inner: Each) -> _Product | None:
     factors = _factors(fold.values[0])
     if factors is None:
         return None
     (first, first_shift), (second, second_shift) = factors
-    total = _shifted_total(first_shift, second_shift, outer, inner)
-    value = None if total is None else _with_names(store.value, lets, {fold.names[0]: total})
-    if value is None or not _is_simple(value):
-        return None
-    if tree.wide and not _fits_integers(tree, (first, second), inner):
-        return None
-    if not tree.wide and total != Ref(TOTAL):
-        return None
-    return ContractionParts(outer, inner, (first, second), value, store)
+    total = _shifted_total(total_name(number), first_shift, second_shift, outer, inner)
+    return None if total is None else _Product((first, second), total)
+
+
+def _are_side_by_side(tree: LoopTree, products: Sequence[tuple[Load, Load]]) -> bool:
+    """True where all folds share the first factor, and their second ones are always as far apart."""
+    (first, second), *others = products
+    if others and tree.wide:
+        return False
+    digits = tree.tensor(second.tensor).digits
+    for other_first, other in others:
+        if other_first != first or other.tensor != second.tensor:
+            return False
+        for at, there, own in zip(second.index, other.index, digits, strict=True):
+            is_moved = there.constant != at.constant
+            if (there.terms, there.divisor) != (at.terms, at.divisor) or (is_moved and len(own) > 1):
+                return False
+    return True
+
+
+def _results(items: Sequence[object], names: Mapping[str, Expr]) -> tuple[tuple[Store, Expr], ...]:
+    """The stores behind a fold with their values, names put in; none where there is anything else."""
+    known, found = dict(names), list[tuple[Store, Expr]]()
+    for item in items:
+        if isinstance(item, Let) and not found:
+            known[item.name] = replaced(item.value, known)
+        elif isinstance(item, Store):
+            found.append((item, replaced(item.value, known)))
+        else:
+            return ()
+    return tuple(found) if all(_is_simple(value, len(names)) for _, value in found) else ()
 
 
 _Factor = tuple[Load, Expr | None]
@@ -90,7 +138,9 @@ def _factor(value: Expr) -> _Factor | None:
     return (load, shift) if isinstance(load, Load) and isinstance(shift, Load | Scalar) else None
 
 
-def _shifted_total(first: Expr | None, second: Expr | None, outer: Each, inner: Each) -> Expr | None:
+def _shifted_total(
+    name: str, first: Expr | None, second: Expr | None, outer: Each, inner: Each
+) -> Expr | None:
     """The sum of `(a - first) * (b - second)`, of the sums of a * b, a and b.
 
     None where what is subtracted is not the same for all terms, or their number is not known.
@@ -99,7 +149,7 @@ def _shifted_total(first: Expr | None, second: Expr | None, outer: Each, inner: 
     shifts = [shift for shift in (first, second) if isinstance(shift, Load)]
     if any(name not in names for shift in shifts for at in shift.index for name, _ in at.terms):
         return None
-    total: Expr = Ref(TOTAL)
+    total: Expr = Ref(name)
     if first is not None:
         total = total - first * Ref(COLUMN_SUMS)
     if second is not None:
@@ -116,16 +166,6 @@ def _fits_integers(tree: LoopTree, product: tuple[Load, Load], inner: Each) -> b
     return are_bytes and inner.positions * prod(_LARGEST[each] for each in types) < 1 << 31
 
 
-def _with_names(value: Expr, lets: Sequence[object], names: Mapping[str, Expr]) -> Expr | None:
-    """The expression with the values of names in their places; None where an item is no `Let`."""
-    known = dict(names)
-    for item in lets:
-        if not isinstance(item, Let):
-            return None
-        known[item.name] = replaced(item.value, known)
-    return replaced(value, known)
-
-
 def replaced(value: Expr, known: Mapping[str, Expr]) -> Expr:
     """The expression with the values of names in their places."""
     if isinstance(value, Ref):
@@ -135,12 +175,12 @@ def replaced(value: Expr, known: Mapping[str, Expr]) -> Expr:
     return value
 
 
-def _is_simple(value: Expr) -> bool:
+def _is_simple(value: Expr, totals: int) -> bool:
     parts = tuple(parts_of(value))
     refs = {part.name for part in parts if isinstance(part, Ref)}
     is_linear = all(at.divisor == 1 for part in parts if isinstance(part, Load) for at in part.index)
     return (
-        refs <= {TOTAL, ROW_SUMS, COLUMN_SUMS}
+        refs <= {*map(total_name, range(totals)), ROW_SUMS, COLUMN_SUMS}
         and is_linear
         and not any(isinstance(part, Coordinate) for part in parts)
     )

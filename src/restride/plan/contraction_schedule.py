@@ -126,6 +126,8 @@ def schedule_contraction(contraction: Contraction, machine: Machine) -> Contract
         return None
     if any(limit.coefficient(lane.axis) for limit in contraction.limits):
         return None
+    if not _has_vectors_of_all(contraction, lane):
+        return None
     if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
         return None
     others = _outer_loops(contraction, lane)
@@ -166,6 +168,16 @@ def _has_vectors(contraction: Contraction, lane: ContractionLoop) -> bool:
     """True where a factor that moves along the lanes is contiguous there."""
     moved = lane.strides[FIRST], lane.strides[SECOND]
     return moved == ((1, 1) if contraction.role(lane) == "batch" else (0, 1))
+
+
+def _has_vectors_of_all(contraction: Contraction, lane: ContractionLoop) -> bool:
+    """True where results beside the first, and sums beside the first, are vectors along the lanes too."""
+    others = contraction.results[1:]
+    if len(contraction.parts) > 1 and contraction.role(lane) != "column":
+        return False
+    tensors = [contraction.accesses[result.access].tensor for result in contraction.results]
+    is_dense = not others or all(tensor.sizes == tensor.padded for tensor in tensors)
+    return is_dense and all(lane.strides[result.access] == 1 for result in others)
 
 
 def _is_padded_along_lanes(contraction: Contraction, lane: ContractionLoop) -> bool:
@@ -217,6 +229,7 @@ def _with_tiles(
     cost = ONE_OPERATION if pack is None or is_dot else IN_HALVES
     if is_dot and is_moved(contraction):
         cost = MOVED
+    cost = replace(cost, parts=len(contraction.parts))
     shape = best_tile(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
     kinds, tiles, starts, tap = row_tiles(contraction, row, shape[0])
     if len(kinds) > _MOST_KINDS:
@@ -227,7 +240,7 @@ def _with_tiles(
         pack=pack,
         is_dot=is_dot,
     )
-    return replace(plan, unroll=_unroll(plan, cost.operations))
+    return replace(plan, unroll=_unroll(plan, cost.operations * cost.parts))
 
 
 def _padded_size(contraction: Contraction, size: int) -> int:

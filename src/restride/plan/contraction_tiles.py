@@ -49,13 +49,14 @@ class RowTile:
 class StepCost:
     """What a step takes beside the sums: registers for each vector, for a row, and for numbers that stay.
 
-    `operations`: how many times each sum is added to.
+    `operations`: how many times each sum is added to; `parts`: sums of each row and vector.
     """
 
     vector: int = 1
     row: int = 1
     fixed: int = 0
     operations: int = 1
+    parts: int = 1
 
 
 ONE_OPERATION = StepCost()
@@ -71,12 +72,15 @@ def best_tile(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: 
     wide = machine.vector_bytes >= 64
     candidates: list[tuple[float, int, int]] = []
     for count in range(whole, min(max(vectors, whole), machine.registers // 2) + whole, whole):
-        most = (machine.registers - cost.row - cost.fixed - cost.vector * count) // count
+        loaded = count * cost.parts
+        most = (machine.registers - cost.row - cost.fixed - cost.vector * loaded) // loaded
+        if most < 1 and count > whole:
+            break
         for tile in range(1, min(max(most, 1), rows) + 1):
             tiles = -(-rows // tile)
             even = -(-rows // tiles)
-            sums = even * count * cost.operations
-            work = max(sums / (1 if wide else 2), (even + count) / (1 if wide else 2), _LATENCY)
+            sums = even * loaded * cost.operations
+            work = max(sums / (1 if wide else 2), (even + loaded) / (1 if wide else 2), _LATENCY)
             candidates.append((work * tiles * -(-vectors // count), -even * count, count))
     _, area, count = min(candidates)
     return -area // count, count
