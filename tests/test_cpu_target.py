@@ -141,6 +141,9 @@ _FAR_ROWS = [
     ("f32", (8, 16), (1 << 32) + 8),
     ("f32", (16, 4), (1 << 31) + 8),
     ("bf16", (16, 16), (1 << 32) + 16),
+    # Four rows further, where a loop goes on, it is 16 bytes to the lower 32 bits.
+    ("f32", (8, 16), (1 << 30) + 4),
+    ("f32", (24, 32), (1 << 32) + 4),
 ]
 
 

@@ -1,18 +1,15 @@
 """Tensors of more than 2**31 elements, and offsets past 2**31 and 2**32 in small ones."""
 
-import mmap
-import sys
-
 import numpy as np
 import pytest
 
 import restride as rs
+from support.sparse import SparseMemory
 
 CPU = rs.Engine("cpu")
 STREAM = rs.Stream(CPU)
 N = 46_342  # N * N is just above 2**31
 PERIOD = 251 * 241
-_MAP_NORESERVE = 0x4000  # a name in mmap only from Python 3.13 on
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +68,12 @@ def test_two_gigabytes_are_copied_and_converted_in_place(large):
 # Small tensors in a wide, empty address space
 
 
-def _addresses(nbytes):
-    """So many bytes of which only pages that are touched take memory."""
-    if sys.platform != "linux":
-        pytest.skip("needs memory that is only addresses")
-    try:
-        mapped = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
-    except OSError:
-        pytest.skip("the system gives no such address space")
-    return mapped
-
-
 @pytest.fixture
 def wide():
     """8 GiB of addresses."""
-    return _addresses(8 << 30)
+    made = SparseMemory(8 << 30)
+    yield made.mapped
+    made.close()
 
 
 STRIDES = [
@@ -112,60 +100,6 @@ def test_strides_beyond_31_bits_lead_to_the_right_place(wide, strides, data_type
     back = rs.Memory(rs.MemoryDesc(dims, "f32", "AB4a4b"), CPU)
     rs.Reorder(dst, back).execute(STREAM, dst, back)
     np.testing.assert_array_equal(back.to_numpy(), np.asarray(src))
-
-
-# Bytes from one row to the next. Of some, or of several rows together, the lower 32 bits are what a store of
-# interleaved registers may add to its address.
-_FAR = [(1 << bits) + more for bits in (31, 32) for more in (-16, 0, 8, 16, 32, 64)]
-# Rows, columns, and how far the elements of a row lie apart: packed, or scattered.
-_SHAPES = [(8, 16, 1), (16, 4, 1), (4, 33, 1), (4, 8, 2)]
-_ADDRESSES = 70 << 30
-
-
-def _far_rows():
-    """The fast tests are one in seven, and rows of f32 that once were written over each other."""
-    for i, stride in enumerate(_FAR):
-        for j, data_type in enumerate(("u8", "bf16", "f32", "f64", "s4")):
-            for k, shape in enumerate(_SHAPES):
-                is_fast = (i + j - k) % 7 == 0 or (data_type == "f32" and stride % 16 == 8 and shape[2] == 1)
-                marks = [] if is_fast else [pytest.mark.slow]
-                yield pytest.param(data_type, *shape, stride, marks=marks)
-
-
-@pytest.fixture(scope="module")
-def wider():
-    """70 GiB of addresses."""
-    return _addresses(_ADDRESSES)
-
-
-@pytest.mark.parametrize(("data_type", "rows", "columns", "step", "stride"), list(_far_rows()))
-def test_rows_2_to_the_31_and_32_bytes_apart_are_written_and_nothing_else(
-    wider, data_type, rows, columns, step, stride
-):
-    bits = rs.DataType[data_type].bits
-    if bits == 4:
-        columns += columns % 2
-    far = rs.MemoryDesc.from_strides((rows, columns), data_type, (stride * 8 // bits, step))
-    near = rs.Memory(rs.MemoryDesc((rows, columns), "f32", "ba"), CPU)
-    wanted = np.arange(rows * columns).reshape(rows, columns) % 7 + 1
-    near.data[:] = wanted.T.ravel()
-    held = rs.Memory(far, CPU, wider)
-    rs.Reorder(near, held).execute(STREAM, near, held)
-    places = np.array([[far.offset(i, j) for j in range(columns)] for i in range(rows)]) * bits
-    whole = np.frombuffer(wider, np.uint8)
-    # Where rows begin, and where one would that is reached by the lower 32 bits of its distance.
-    starts = {int(place) // 8 for place in places[:, 0]}
-    starts |= {start & 0xFFFFFFFF for start in starts}
-    written = {place // 8 + i for place in places.ravel().tolist() for i in range(max(bits // 8, 1))}
-    for start in starts:
-        first = max(start - 256, 0)
-        found = first + np.flatnonzero(whole[first : start + 1024])
-        assert written.issuperset(found.tolist())
-    back = rs.Memory(rs.MemoryDesc((rows, columns), "f32", "ab"), CPU)
-    rs.Reorder(held, back).execute(STREAM, held, back)
-    for place in written:
-        whole[place] = 0
-    np.testing.assert_array_equal(back.to_numpy(), wanted)
 
 
 def test_an_offset_beyond_32_bits_leads_to_the_right_place(wide):

@@ -57,7 +57,7 @@ class BlocksWriter(FlushWriter):
 
     def moved(self, pointer: Value, nbytes: int, block: Value) -> Value:
         """A pointer moved by so many bytes for each block."""
-        return self.b.advance(pointer, self.b.op("mul", block, i64(nbytes))) if nbytes else pointer
+        return self.b.step(pointer, block, nbytes)
 
     def _scratch(self) -> Value:
         size = self.blocks.scratch_elements * self.width
@@ -145,7 +145,7 @@ class _InterleavedWriter(FlushWriter):
         for number, plans in enumerate(joined.plans):
             src, width = sources[number], joined.src_types[number].bits // 8
             for place, strides, _ in places:
-                src = self.b.advance(src, self.b.op("mul", place, i64(strides[number] * width)))
+                src = self.b.step(src, place, strides[number] * width)
             for plan in plans:
                 StageWriter(self.b, plan, self.style, KernelParams()).run(src, scratch or dst)
         if joined.flush is not None and scratch is not None:
@@ -184,8 +184,7 @@ class _FusedSumsWriter(BlocksWriter):
         b, out = self.b, load_pointer(self.b, _WORDS, 1)
         if not self.summed.is_shared:
             return out
-        step = i64(self.summed.reduction.outputs * _SUM_BYTES)
-        return b.advance(out, b.op("mul", Value("i64", "%part"), step))
+        return b.step(out, Value("i64", "%part"), self.summed.reduction.outputs * _SUM_BYTES)
 
     def finish(self, block: Value, dst: Value) -> None:
         """Sum a block that has been written."""

@@ -207,8 +207,14 @@ class Builder:
             return self.op("add", pointer, amount)
         return self.value(pointer.type, f"getelementptr i8, {pointer}, {amount}")
 
+    def step(self, pointer: Value, position: Value, nbytes: int) -> Value:
+        """A pointer moved by so many bytes for each position of a loop."""
+        if position.ref.isdigit():
+            return self.advance(pointer, int(position.ref) * nbytes)
+        return self.advance(pointer, self.op("mul", position, self._distance(nbytes))) if nbytes else pointer
+
     def _distance(self, nbytes: int) -> Value:
-        """A constant, or past `reach` a number that LLVM does not know; it takes no instruction more."""
+        """A constant, or past `reach` a number that LLVM does not know, and does not add up over loops."""
         if abs(nbytes) <= self._reach:
             return i64(nbytes)
         return self.value("i64", f'call i64 asm "", "=r,0"(i64 {nbytes})')

@@ -124,8 +124,7 @@ class ContractionWriter:
         strides = [*(loop.strides[access] for loop in plan.grid), columns, row]
         for position, stride in zip((*positions, group, tile), strides, strict=True):
             nbytes = stride * self.contraction.accesses[access].tensor.data_type.bits // 8
-            if nbytes and position.ref != "0":
-                pointer = b.advance(pointer, b.op("mul", position, i64(nbytes)))
+            pointer = b.step(pointer, position, nbytes)
         return pointer
 
     def _microkernel(self, tile: ContractionTile) -> None:

@@ -181,10 +181,7 @@ class SumLoops:
         self, at: tuple[Value, Value], loop: ContractionLoop, counter: Value, unroll: int
     ) -> tuple[Value, Value]:
         first, second = (
-            self.b.advance(pointer, self.b.op("mul", counter, i64(unroll * self._nbytes(loop, i))))
-            if loop.strides[i]
-            else pointer
-            for i, pointer in enumerate(at)
+            self.b.step(pointer, counter, unroll * self._nbytes(loop, i)) for i, pointer in enumerate(at)
         )
         return first, second
 

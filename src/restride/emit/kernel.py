@@ -290,10 +290,7 @@ class NestWriter:
     def _advance(self, pointer: Value, stride: Stride, tile: Value, bits: int) -> Value:
         """The pointer at a piece of an axis; `bits` of a stride of 1. 4-bit pieces are whole bytes."""
         if isinstance(stride, int):
-            if tile.ref.isdigit():
-                return self.b.advance(pointer, int(tile.ref) * stride * bits // 8)
-            step = i64(stride * bits // 8)
-            return self.b.advance(pointer, self.b.op("mul", tile, step)) if stride else pointer
+            return self.b.step(pointer, tile, stride * bits // 8)
         table = self.b.table([offset * bits // 8 for offset in stride])
         slot = self.b.value(table.type, f"getelementptr i64, {table}, {tile}")
         return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))

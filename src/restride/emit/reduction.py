@@ -107,7 +107,7 @@ class ReductionWriter:
             turns = i64(self.plan.turns(loop))
             turn, step = b.op("urem", step, turns), b.op("udiv", step, turns)
             if not self.axes[loop.axis].is_kept:
-                cursor = replace(cursor, out=self._advance(cursor.out, turn, self.plane_bytes))
+                cursor = replace(cursor, out=self.b.step(cursor.out, turn, self.plane_bytes))
             low = b.op("mul", turn, i64(loop.tiles))
             high = self._clamp("slt", b.op("add", low, i64(loop.tiles)), self.plan.turns(Loop(loop.axis)))
             cursor = replace(cursor, ranges={**cursor.ranges, loop.axis: (low, high)})
@@ -159,13 +159,10 @@ class ReductionWriter:
     def _at(self, axis: int, tile: Value, count: int, cursor: _ReductionCursor) -> _ReductionCursor:
         """The cursor at one tile of an axis, which covers `count` positions."""
         along, chunk = self.axes[axis], self.plan.chunk(axis)
-        src = self._advance(cursor.src, tile, chunk * along.src * self.width)
-        out = self._advance(cursor.out, tile, chunk * along.out * self.how.bits // 8)
+        src = self.b.step(cursor.src, tile, chunk * along.src * self.width)
+        out = self.b.step(cursor.out, tile, chunk * along.out * self.how.bits // 8)
         is_cut = axis in self.plan.lanes.axes
         return replace(cursor, src=src, out=out, count=count if is_cut else cursor.count)
-
-    def _advance(self, pointer: Value, tile: Value, nbytes: int) -> Value:
-        return self.b.advance(pointer, self.b.op("mul", tile, i64(nbytes))) if nbytes else pointer
 
     # --- one tile
 

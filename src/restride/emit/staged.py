@@ -53,7 +53,7 @@ class FlushWriter:
 
     def _along(self, pointer: Value, stride: Stride, place: Value) -> Value:
         assert isinstance(stride, int)
-        return self.b.advance(pointer, self.b.op("mul", place, i64(stride * self.width)))
+        return self.b.step(pointer, place, stride * self.width)
 
     def _flush(
         self, flush: Flush, loops: tuple[Axis, ...], at: tuple[Value, Value, Value], offset: Value

@@ -80,9 +80,7 @@ class ItemWriter:
         """The address of an access at a position of a digit, or at so many of them."""
         size = self._element_bytes(access[0])
         if isinstance(stride, int):
-            if position.ref.isdigit():
-                return self.b.advance(pointer, int(position.ref) * stride * size * lanes)
-            return self.b.advance(pointer, self.b.op("mul", position, i64(stride * size * lanes)))
+            return self.b.step(pointer, position, stride * size * lanes)
         table = self.b.table([offset * size for offset in stride])
         slot = self.b.value(table.type, f"getelementptr i64, {table}, {position}")
         return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))

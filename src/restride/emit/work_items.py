@@ -276,7 +276,7 @@ class _SquareItem(NestWriter):
     def _local(self, along: Value, across: Value) -> Value:
         b = self.b
         place = b.op("add", b.op("mul", across, i64(self._square.row)), along)
-        return b.advance(Value(_LOCAL, "@restride.tile"), b.op("mul", place, i64(self._bytes)))
+        return b.step(Value(_LOCAL, "@restride.tile"), place, self._bytes)
 
 
 # --- sums --------------------------------------------------------------------
@@ -322,13 +322,10 @@ class _SumWriter:
             out = b.advance(out, items.box.out * 4)
             digits = decode(b, item, [axis.extent for axis in items.grid])
             for axis, digit in zip(items.grid, digits, strict=True):
-                src = self._advance(src, digit, axis.src * self._bytes)
-                out = self._advance(out, digit, axis.out * 4)
+                src = b.step(src, digit, axis.src * self._bytes)
+                out = b.step(out, digit, axis.out * 4)
             found = b.op("mul", self._sum(items.loops, src, _NOTHING), Value("i32", "%factor"))
             b.line(f"{self.dialect.add_to.format(out=out, value=found)}")
-
-    def _advance(self, pointer: Value, digit: Value, nbytes: int) -> Value:
-        return self.b.advance(pointer, self.b.op("mul", digit, i64(nbytes))) if nbytes else pointer
 
     def _sum(self, loops: tuple[ReductionAxis, ...], src: Value, so_far: Value) -> Value:
         """The sum so far and what the loops read from `src` on."""
@@ -337,7 +334,7 @@ class _SumWriter:
         axis, *inner = loops
 
         def turn(position: Value, now: tuple[Value, ...]) -> tuple[Value, ...]:
-            here = self._advance(src, position, axis.src * self._bytes)
+            here = self.b.step(src, position, axis.src * self._bytes)
             return (self._sum(tuple(inner), here, now[0]),)
 
         return carry(self.b, i64(0), i64(axis.extent), (so_far,), turn)[0]

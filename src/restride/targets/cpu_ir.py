@@ -14,9 +14,10 @@ from .isa import Isa
 if TYPE_CHECKING:
     from .cpu import LoweredNest
 
-# LLVM 22 lets a store of interleaved registers on AArch64 advance its address to that of another store in the
-# block, and looks at the lower 32 bits of the distance alone: 2**32 + 16 is 16 to it. All distances that one
-# address may add up stay far below that, and no larger one fits an instruction.
+# LLVM 22 lets a load or store of lanes or interleaved registers on AArch64 advance its address to that of
+# another in the block, or in the next turn of a loop, and looks at the lower 32 bits of the distance alone:
+# 2**32 + 16 is 16 to it. All distances that one address may add up stay far below that, and no larger one
+# fits an instruction.
 _REACH = 1 << 24
 
 
