@@ -15,7 +15,7 @@ import restride as rs
 from restride.graph.node_formats import format_problem
 from restride.graph.propagation import RULES, propagate
 from restride.view.network_page import NetworkPicture, network_page
-from restride.view.network_rows import network_rows, with_lanes
+from restride.view.network_rows import MeasuredTimes, network_rows, with_lanes
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _RELU = rs.graph.EltwiseOperation("eltwise_relu")
@@ -99,7 +99,7 @@ def test_a_row_tells_the_window_the_groups_and_what_is_done_to_the_result():
 
 def test_measured_times_stand_where_there_are_any():
     graph = _graph()
-    picture = _pictures(graph, {"first": 0.25})[0]
+    picture = _pictures(graph, MeasuredTimes({"first": 0.25}))[0]
     (row,) = (row for row in picture.rows if row.name == "first" and row.kind == "node")
     assert row.seconds == 0.25
     text = network_page("net", [picture])

@@ -31,6 +31,9 @@ COMMANDS = {
         "restride.cli.explain", "a layout in words, with its offset formula; or the code of an error"
     ),
     "bench": Command("restride_bench.__main__", "speed beside memcpy, NumPy, torch and oneDNN", speaks=True),
+    "propagate": Command(
+        "restride.cli.propagate", "the formats of a network: its reorders, by three rules, as a picture"
+    ),
     "info": Command("restride.cli.info", "versions, engines, instruction sets, caches"),
     "check": Command("restride.cli.check", "whether restride works here: a few results against NumPy's"),
     "completion": Command("restride.cli.completion", "a script by which bash, zsh or fish complete all this"),

@@ -133,6 +133,10 @@ class Network:
         """How formats are chosen."""
         return self._rule
 
+    def with_rule(self, rule: str) -> Network:
+        """The same network, whose formats are chosen by another rule."""
+        return self.of_source(self._inputs, self._outputs, self._source, rule, self._without)
+
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
         return f"<Network ({inputs}) -> {', '.join(self._outputs)}>"

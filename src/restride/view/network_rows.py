@@ -8,7 +8,7 @@ another tensor, which a reorder makes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..desc.memory_desc import MemoryDesc
 from ..graph.graph import Graph, Node
@@ -16,7 +16,7 @@ from ..graph.node_formats import VIEWS
 from ..graph.operations import ConvolutionOperation, Dims, PoolingOperation
 from ..graph.propagation import InsertedReorder, Propagation, format_name
 
-__all__ = ["Lane", "NetworkRow", "network_rows", "with_lanes"]
+__all__ = ["Lane", "MeasuredTimes", "NetworkRow", "network_rows", "with_lanes"]
 
 Tensor = tuple[str, MemoryDesc]
 
@@ -50,20 +50,27 @@ class Lane:
     readers: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True)
+class MeasuredTimes:
+    """Seconds of nodes by their names, and of reorders by tensor and what its new format is called."""
+
+    nodes: Mapping[str, float] = field(default_factory=dict)
+    reorders: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
 def network_rows(
-    graph: Graph, formats: Propagation, times: Mapping[str, float] | None = None
+    graph: Graph, formats: Propagation, times: MeasuredTimes | None = None
 ) -> tuple[NetworkRow, ...]:
     """The rows of a graph whose tensors have these formats.
 
-    `times`: measured seconds, by the names of nodes, and of tensors for what reorders them; what it has not
-    is as it was foretold.
+    `times`: what steps took; what it has not is as it was predicted.
     """
-    writer = _RowWriter(graph, formats, times or {})
+    writer = _RowWriter(graph, formats, times or MeasuredTimes())
     return tuple(writer.rows())
 
 
 class _RowWriter:
-    def __init__(self, graph: Graph, formats: Propagation, times: Mapping[str, float]) -> None:
+    def __init__(self, graph: Graph, formats: Propagation, times: MeasuredTimes) -> None:
         self._graph, self._formats, self._times = graph, formats, times
         moved = (each for each in formats.reorders if not each.is_constant)
         self._waiting: dict[Tensor, InsertedReorder] = {(each.tensor, each.dst): each for each in moved}
@@ -81,7 +88,7 @@ class _RowWriter:
             ]
             self._bring(reads)
             kind = "view" if isinstance(node.operation, VIEWS) and not way.seconds else "node"
-            seconds = self._times.get(node.name, way.seconds)
+            seconds = self._times.nodes.get(node.name, way.seconds)
             writes = tuple(zip(node.outputs, way.outputs, strict=True))
             words = _words(self._graph, node)
             self._found.append(
@@ -104,7 +111,8 @@ class _RowWriter:
     def _reorder(self, reorder: InsertedReorder) -> NetworkRow:
         words = f"{format_name(reorder.src)} → {format_name(reorder.dst)}"
         source, result = (reorder.tensor, reorder.src), (reorder.tensor, reorder.dst)
-        seconds = self._times.get(reorder.tensor, reorder.cost.seconds)
+        key = reorder.tensor, str(reorder.dst)
+        seconds = self._times.reorders.get(key, reorder.cost.seconds)
         moved = reorder.cost.bytes_moved
         return NetworkRow("reorder", reorder.tensor, words, (source,), (result,), seconds, moved, reorder.why)
 
