@@ -317,7 +317,19 @@ def residual() -> Graph:
 def test_greedy_moves_at_the_edges_alone() -> None:
     plan = rs.Network(residual(), rule="greedy").plan()
     assert plan.reorders == 2
-    assert {step.writes.md.tag for step in plan.steps if step.operation == "eltwise"} <= {"aBcd16b", "aBcd8b"}
+    assert [step.operation for step in plan.steps] == ["reorder", *["convolution"] * 4, "reorder"]
+    assert {step.writes.md.tag for step in plan.steps[:-1]} <= {"aBcd16b", "aBcd8b"}
+
+
+def test_fusions_can_be_left_out() -> None:
+    net = rs.Network(residual(), without=["epilogues"])
+    assert [step.operation for step in net.plan().steps].count("eltwise") == 4
+    assert not net.plan().fusions
+    assert rs.Network(residual()).plan().fusions
+    x = values(1, 32, 8, 8)
+    assert close(net(x), run(residual(), x))
+    with pytest.raises(rs.InvalidArguments, match="fusion"):
+        rs.Network(residual(), without=["epilogue"])
 
 
 def test_plain_inserts_nothing() -> None:
