@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,12 +25,15 @@ from ..runtime.engine import Engine
 from ..runtime.executable import CpuExecutable
 from ..runtime.kernel import packed_address, packer
 from ..runtime.memory import Memory
+from ..runtime.pool import available_processors
 from ..runtime.result_pool import allocate
 from ..runtime.stream import Stream
 from .graph import Constant
 from .memory_plan import scratch_name
 from .network_plan import ARENA, CONSTANT, INPUT, OUTPUT, NetworkPlan, NetworkStep, Storage, TensorLocation
 from .propagation import format_name
+
+_MOST_COMPILERS = 8
 
 Run = Callable[[int, int, int, int], None]
 PrepackedConstants = dict[tuple[int, MemoryDesc], tuple[Constant, Memory]]
@@ -204,7 +208,9 @@ class Runner:
             name: _prepacked(constant, md, self._engine, self._prepacked)
             for name, (constant, md) in self.plan.constants.items()
         }
-        return _Parts([PreparedStep(step, _implementation(step)) for step in self.plan.steps], constants)
+        # Kernels are compiled in processes of their own: each thread here waits for one of them.
+        with ThreadPoolExecutor(min(available_processors(), _MOST_COMPILERS)) as pool:
+            return _Parts(list(pool.map(_prepared, self.plan.steps)), constants)
 
     def _leased(self) -> Session:
         try:
@@ -221,9 +227,9 @@ def _told(prepared: PreparedStep, seconds: float) -> StepTime:
     return StepTime(step.node, step.operation, seconds, " -> ".join(formats), kernel, step.is_inserted)
 
 
-def _implementation(step: NetworkStep) -> Implementation:
+def _prepared(step: NetworkStep) -> PreparedStep:
     made: Primitive = step.lowered.kind(step.lowered.pd)
-    return made._check_usable()
+    return PreparedStep(step, made._check_usable())
 
 
 def _prepacked(constant: Constant, md: MemoryDesc, engine: Engine, known: PrepackedConstants) -> Memory:

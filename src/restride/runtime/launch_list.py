@@ -29,7 +29,7 @@ class LaunchList:
     that is aligned to a cache line or not, as those of all destinations are.
     """
 
-    __slots__ = ("_call", "_is_alone", "_table")
+    __slots__ = ("_call", "_is_alone", "_native", "_table")
 
     def __init__(
         self, launches: Sequence[NativeLaunch], offsets: Sequence[int], slots: int, is_aligned: bool
@@ -41,7 +41,9 @@ class LaunchList:
             words += _launch_words(launch, offsets, is_aligned)
         self._table = (ctypes.c_int64 * len(words))(*words)
         keeps_lock = sum(launch.work_bytes for launch in launches) < LOCKED_BYTES
-        self._call = functools.partial(_native_list(keeps_lock).call, ctypes.addressof(self._table))
+        # Of threads that make the first lists at once, each may get code of its own: the list keeps it.
+        self._native = _native_list(keeps_lock)
+        self._call = functools.partial(self._native.call, ctypes.addressof(self._table))
         self._is_alone = all(_kernel(launch, is_aligned).parts() == 1 for launch in single)
 
     def run(self, src: int, dst: int, words: int, scratch: int) -> None:
