@@ -1,0 +1,244 @@
+"""Conversions of files beside cp, torch, safetensors, gguf and Dask: time, processor time, peak of memory.
+
+    python benchmarks/files.py                       512 MB each, into benchmarks/results/files.md
+    python benchmarks/files.py --mb 64 --rounds 1    a quick look, nothing written unless --out says where
+
+Every job is a process of its own, which begins with the source in the cache of the system and no result on
+the disk; the jobs of a row take turns, round after round. Times are the least of all rounds, of the work
+without imports and the first small conversion; what a process costs that does only these is subtracted from
+the processor time. Whatever writes for itself calls `fsync` in the end, as a conversion does; `sync` follows
+`cp`. Zarr's library does not, and copies of its chunks neither. A peer that is not installed is left out;
+rechunker needs Zarr 2, and is not here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+_SYNC = """
+def synced(path):
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+"""
+_TORCH = "import os, torch\nfrom safetensors.torch import load_file, save_file\n" + _SYNC
+_OURS = "import restride as rs\n"
+# What a program loads with its first conversion is loaded before.
+_FIRST = 'rs.convert("small.safetensors", "out-small.safetensors", {rules!r})\n'
+_GGUF = "import os, gguf, ml_dtypes, numpy as np\nfrom gguf import quants, GGMLQuantizationType as T\n"
+
+
+class Job(NamedTuple):
+    """One way to do the work of a row: who does it, the imports, and the work."""
+
+    who: str
+    imports: str
+    work: str
+    needs: tuple[str, ...] = ()
+
+
+def ours(rule: str) -> Job:
+    """A conversion by one rule."""
+    rules = [rule] if rule else []
+    work = f'rs.convert("a.safetensors", "out.safetensors", {rules!r})'
+    return Job("restride", _OURS + _FIRST.format(rules=rules), work)
+
+
+def torch_script(change: str) -> Job:
+    """The usual script: load, change, save."""
+    work = f"""
+made = {{}}
+for name, x in load_file("a.safetensors").items():
+    {change}
+save_file(made, "out.safetensors")
+synced("out.safetensors")
+"""
+    return Job("torch", _TORCH, work, ("torch", "safetensors"))
+
+
+def gguf_writer(kind: str) -> Job:
+    """The way of converters in Python: each tensor as f32, quantised by the package, written."""
+    work = f"""
+from safetensors import safe_open
+writer = gguf.GGUFWriter("out.gguf", "llama")
+with safe_open("a.safetensors", "numpy") as file:
+    for name in file.keys():
+        x = file.get_tensor(name).astype(np.float32)
+        writer.add_tensor(name, quants.quantize(x, T.{kind}), raw_dtype=T.{kind})
+writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tensors_to_file()
+writer.fout[0].flush(); os.fsync(writer.fout[0].fileno())
+writer.close()
+"""
+    return Job("gguf package", _GGUF, work, ("gguf", "safetensors"))
+
+
+_MAKE_ZARR = 'zarr.create_array("out.zarr", shape=_SHAPE, dtype="u2", chunks=_CHUNKS, compressors=None)'
+_OUR_RECHUNK = f'{_MAKE_ZARR}\nrs.rechunk("a.zarr", "out.zarr", memory="256MiB")'
+_DASK_RECHUNK = f'x = da.from_zarr("a.zarr").rechunk(_CHUNKS)\nda.store(x, {_MAKE_ZARR}, lock=False)'
+_CP = 'subprocess.run("cp a.safetensors out.safetensors; sync out.safetensors", shell=True)'
+_ROW_SCALES = (
+    "x = x.float(); s = x.abs().amax(1, keepdim=True) / 127; "
+    "made[name] = (x / s).round().to(torch.int8); made[name + '_scale'] = s"
+)
+_BLOCKS = (
+    "m, n = x.shape; x = x.reshape(m // 64, 16, 4, n // 64, 64); "
+    "made[name] = x.permute(3, 0, 1, 4, 2).contiguous()"
+)
+_ROWS: dict[str, list[Job]] = {
+    "copy": [ours(""), Job("cp", "import subprocess\n", _CP), torch_script("made[name] = x")],
+    "bf16 to f16": [ours("*=f16"), torch_script("made[name] = x.to(torch.float16)")],
+    "transpose bf16": [ours("*=ba"), torch_script("made[name] = x.T.contiguous()")],
+    "blocks BA16a64b4a": [ours("*=BA16a64b4a"), torch_script(_BLOCKS)],
+    "s8, a scale for each row": [ours("*=s8,axis=0,scale=absmax"), torch_script(_ROW_SCALES)],
+    "MXFP4": [ours("*=mxfp4"), gguf_writer("MXFP4")],
+    "s8 in groups of 32": [ours("*=s8,group=32,scale=absmax,scale_type=f16"), gguf_writer("Q8_0")],
+    "rechunk Zarr": [
+        Job("restride", _OURS + "import zarr\n", _OUR_RECHUNK, ("zarr",)),
+        Job("Dask", "import dask.array as da, zarr\n", _DASK_RECHUNK, ("zarr", "dask")),
+        Job("cp -r", "import subprocess\n", 'subprocess.run(["cp", "-r", "a.zarr", "out.zarr"])', ("zarr",)),
+    ],
+}
+
+
+_MAKE = """
+import importlib.util, sys
+import ml_dtypes, numpy as np, restride as rs
+side, folder = int(sys.argv[1]), sys.argv[2]
+def made(n):
+    rng = np.random.default_rng(0)
+    return {f"layer{i}.weight": rng.normal(0, 0.02, (n, n)).astype(ml_dtypes.bfloat16) for i in range(4)}
+rs.save(made(128), f"{folder}/small.safetensors")
+tensors = made(side)
+rs.save(tensors, f"{folder}/a.safetensors", metadata={"format": "pt"})
+if importlib.util.find_spec("zarr"):
+    import zarr
+    x = np.concatenate([t.view(np.uint16) for t in tensors.values()])
+    zarr.create_array(f"{folder}/a.zarr", data=x, chunks=(512, side), compressors=None)
+"""
+
+
+class Measured(NamedTuple):
+    """Seconds, processor seconds of the system and the program, and the largest resident set in bytes."""
+
+    seconds: float
+    cpu: float
+    peak: int
+
+
+def measure(job: Job, folder: Path, sizes: str) -> Measured:
+    """Run a job in a process of its own."""
+    for name in folder.glob("out*"):
+        shutil.rmtree(name) if name.is_dir() else name.unlink()
+    os.sync()
+    clock = "time.perf_counter()"
+    text = f"import time\n{job.imports}\n{sizes}\nstarted = {clock}\n{job.work}\nprint({clock} - started)"
+    process = subprocess.Popen([sys.executable, "-c", text], cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{job.who} failed")
+    return Measured(float(said.split()[-1]), used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def make_sources(folder: Path, mb: int) -> str:
+    """The checkpoint and the array; the words that jobs know their sizes by."""
+    side = int((mb * 10**6 / 8) ** 0.5) // 64 * 64
+    # Elsewhere: a process has the peak of its parent.
+    subprocess.run([sys.executable, "-c", _MAKE, str(side), str(folder)], check=True)
+    return f"_SHAPE, _CHUNKS = ({4 * side}, {side}), ({4 * side}, {max(side // 16, 1)})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mb", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", default="", help="only rows whose name has this")
+    parser.add_argument("--out", type=Path, help="write files.md and files.json there")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="restride-files-", dir=os.environ.get("TMPDIR")))
+    try:
+        sizes = make_sources(folder, options.mb)
+        found = {
+            name: run_row(jobs, folder, sizes, options.rounds)
+            for name, jobs in _ROWS.items()
+            if options.rows in name
+        }
+    finally:
+        shutil.rmtree(folder)
+    lines = table(found, options)
+    print("\n".join(lines))
+    if options.out is not None:
+        (options.out / "files.md").write_text("\n".join(lines) + "\n")
+        values = {name: {who: one._asdict() for who, one in row.items()} for name, row in found.items()}
+        (options.out / "files.json").write_text(json.dumps(values, indent=1) + "\n")
+
+
+def run_row(jobs: list[Job], folder: Path, sizes: str, rounds: int) -> dict[str, Measured]:
+    """All jobs of a row in turns; the least of each figure."""
+    there = [job for job in jobs if all(importlib.util.find_spec(need) for need in job.needs)]
+    idle = {job.who: measure(job._replace(work=""), folder, sizes).cpu for job in there}
+    runs: dict[str, list[Measured]] = {job.who: [] for job in there}
+    for number in range(rounds):
+        for job in there[number % len(there) :] + there[: number % len(there)]:
+            runs[job.who].append(measure(job, folder, sizes))
+    return {
+        who: Measured(
+            min(one.seconds for one in found),
+            max(min(one.cpu for one in found) - idle[who], 0.0),
+            min(one.peak for one in found),
+        )
+        for who, found in runs.items()
+    }
+
+
+def table(found: dict[str, dict[str, Measured]], options: argparse.Namespace) -> list[str]:
+    versions = ", ".join(
+        f"{name} {version(name)}"
+        for name in ("torch", "safetensors", "gguf", "zarr", "dask")
+        if importlib.util.find_spec(name)
+    )
+    header = (
+        "work",
+        "by",
+        "seconds",
+        "processor seconds",
+        "peak MB",
+        "seconds / restride's",
+        "processor / restride's",
+    )
+    lines = [
+        "# Conversions of files",
+        "",
+        f"{options.mb} MB of bf16 in four tensors, the least of {options.rounds} rounds;",
+        f"{os.cpu_count()} processors, {platform.machine()}, {versions}.",
+        "Made by `python benchmarks/files.py`.",
+        "",
+        f"| {' | '.join(header)} |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, row in found.items():
+        mine = row["restride"]
+        for who, one in row.items():
+            ratios = one.seconds / mine.seconds, one.cpu / max(mine.cpu, 0.01)
+            cells = [name, who, *(f"{n:.2f}" for n in (one.seconds, one.cpu)), f"{one.peak / 1e6:.0f}"]
+            lines.append(f"| {' | '.join([*cells, *(f'{n:.2f}' for n in ratios)])} |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
