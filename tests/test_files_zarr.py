@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,22 @@ def test_chunks_are_on_the_disk_before_the_folder_gets_its_name(monkeypatch: pyt
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(os, "rename", check_rename)
     rs.convert("a.safetensors", "b.zarr", ["w=nhwc"])
+
+
+def test_a_full_disk_leaves_nothing() -> None:
+    disk = Path("disk")
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        rs.save({"w": random((300, 300))}, "a.npz")
+        for make in (rs.convert, lambda src, dst: rs.save(rs.load(src), dst)):
+            with pytest.raises(rs.RuntimeFailure, match="No space left"):
+                make("a.npz", "disk/b.zarr")
+            assert os.listdir(disk) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.parametrize("change", ["chunk", "metadata", "new"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import resource
@@ -60,6 +61,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "_LEAST_BYTES", 2000)
     monkeypatch.setattr(tiles, "_LONG_RUN", 1)
+
+
+def sharded() -> None:
+    """A checkpoint in two shards, in the folder `in`."""
+    found = rs.load("a.safetensors")
+    Path("in").mkdir()
+    for name in "ab":
+        rs.save({name: found[name]}, f"in/{name}.safetensors")
+    shards = {name: f"{name}.safetensors" for name in "ab"}
+    Path("in/model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": shards}))
 
 
 def begun(rules: list[str]) -> subprocess.Popen[bytes]:
@@ -246,6 +257,21 @@ def test_many_conversions_to_one_destination_leave_one_whole_file() -> None:
     assert names() == ["a.safetensors", "b.safetensors", "c.safetensors"]
 
 
+def test_another_process_that_writes_there_is_an_error_and_not_disturbed() -> None:
+    rs.convert("a.safetensors", "c.safetensors", _RULES)
+    first = begun(_RULES)
+    while not Path(".b.safetensors.restride-part").exists():
+        time.sleep(0.002)
+    second = begun(_RULES)
+    _, err = second.communicate(timeout=60)
+    assert b"another conversion" in err
+    assert first.poll() is None
+    first.communicate(timeout=600)
+    assert first.returncode == 0
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+    assert names() == ["a.safetensors", "b.safetensors", "c.safetensors"]
+
+
 def touched() -> None:
     os.utime("a.safetensors", (1, 1))
 
@@ -303,6 +329,26 @@ def test_a_full_disk_leaves_the_old_file_whole(
     with pytest.raises(rs.RuntimeFailure, match="No space left") as caught:
         rs.convert("a.safetensors", small_disk / "b.safetensors", ["[ab]=ba"])
     assert "free space" in caught.value.hint
+    assert os.listdir(small_disk) == ["b.safetensors"]
+    assert (small_disk / "b.safetensors").read_bytes() == _OLD
+
+
+@pytest.mark.parametrize("rules", [[], ["b=BA16a4b"]])
+def test_a_full_disk_leaves_nothing_of_a_folder(small_disk: Path, rules: list[str]) -> None:
+    sharded()
+    with pytest.raises(rs.RuntimeFailure, match="No space left"):
+        rs.convert("in", small_disk / "out", rules)
+    assert os.listdir(small_disk) == []
+
+
+def test_a_disk_that_cannot_be_written_keeps_what_it_has(small_disk: Path) -> None:
+    (small_disk / "b.safetensors").write_bytes(_OLD)
+    remount = ["mount", "-o", "remount,ro", str(small_disk)]
+    subprocess.run(remount, check=True)
+    for dst, why in (("b.safetensors", "you may not write"), ("new.safetensors", "Read-only file system")):
+        with pytest.raises(rs.RuntimeFailure, match=why):
+            rs.convert("a.safetensors", small_disk / dst, _RULES)
+    assert rs.convert("a.safetensors", small_disk / "b.safetensors", _RULES, dry_run=True).nbytes_written > 0
     assert os.listdir(small_disk) == ["b.safetensors"]
     assert (small_disk / "b.safetensors").read_bytes() == _OLD
 
@@ -369,6 +415,29 @@ def test_the_content_is_on_the_disk_before_it_gets_its_name(monkeypatch: pytest.
     written = len(calls) - 1 - calls[::-1].index("pwrite")
     # The file, then its name, then the folder.
     assert calls[written + 1 :] == ["fsync", "replace", "fsync"]
+
+
+def test_every_file_of_a_folder_is_on_the_disk_before_it_gets_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sharded()
+    synced: set[str] = set()
+    sync, rename = os.fsync, os.rename
+
+    def note_sync(handle: int) -> None:
+        synced.add(os.path.realpath(f"/proc/self/fd/{handle}"))
+        sync(handle)
+
+    def check_rename(src: str, dst: str) -> None:
+        made = [os.path.join(src, name) for name in os.listdir(src)]
+        assert len(made) == 3
+        assert {src, *made} <= synced
+        rename(src, dst)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "rename", check_rename)
+    rs.convert("in", "out", _RULES)
+    assert len(os.listdir("out")) == 3
 
 
 @pytest.mark.parametrize("put", ["link", "folder", "hard link"])
