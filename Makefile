@@ -6,12 +6,13 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip -qq --disable-pip-version-check
 SILERO := silero-vad>=6.2,<7
+RAPIDOCR := rapidocr-onnxruntime>=1.4,<2
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
+.PHONY: help demo demo-network test test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
 
 help: ## list what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,6 +21,13 @@ demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and 
 	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
 	@$(call try,.demo/.has-silero,the silero-vad wheel: there will be no model)
 	@$(PY) -m restride demo --data .demo $(ARGS)
+
+demo-network: $(VENV)/.has-core ## trained networks read the text in a photograph, beside ONNX Runtime
+	@$(call try,$(VENV)/.has-onnx,onnx: networks cannot be read)
+	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
+	@$(call try,$(VENV)/.has-onnxruntime,ONNX Runtime: there will be no comparison)
+	@$(call try,.demo/.has-rapidocr,the rapidocr-onnxruntime wheel: there will be no networks)
+	@$(PY) -m restride demo-network --data .demo $(ARGS)
 
 test: lint ## lint, then the tests, in parallel
 	$(PY) -m pytest -n auto $(ARGS)
@@ -98,6 +106,11 @@ $(VENV)/.has-%: pyproject.toml | $(PY)
 .demo/.has-silero: | $(PY)
 	@echo "downloading $(SILERO) into .demo, to read it"
 	@$(PIP) download --no-deps --only-binary :all: --dest .demo '$(SILERO)'
+	@touch $@
+
+.demo/.has-rapidocr: | $(PY)
+	@echo "downloading $(RAPIDOCR) into .demo, to read its networks"
+	@$(PIP) download --no-deps --only-binary :all: --dest .demo '$(RAPIDOCR)'
 	@touch $@
 
 # try(target, what is missing without it): a failure is told, and does not stop. Without a network pip would

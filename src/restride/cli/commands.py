@@ -22,6 +22,10 @@ COMMANDS = {
     "demo": Command(
         "restride_bench.demo.main", "the main job on real data, checked, beside NumPy and memcpy"
     ),
+    "demo-network": Command(
+        "restride_bench.reading.main",
+        "trained networks read the text in a photograph; what formats saved",
+    ),
     "reorder": Command("restride.cli.reorder", "a .npy file into another memory format or data type"),
     "convert": Command(
         "restride.cli.convert", "checkpoints and arrays of any size into other formats and types, by rules"

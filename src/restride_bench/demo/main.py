@@ -33,6 +33,7 @@ What to try next:
   restride explain OIhw4i16o4i 64x64x3x3 its strides, padding and offset formula
   restride reorder in.npy out.npy --dst nhwc --dtype s8 --scale 127
   python -c "import numpy as np, restride as rs; print(rs.reorder(np.ones((1, 3, 4, 4), 'f4'), 'nChw16c'))"
+  make demo-network                      trained networks read the text in a photograph
   make bench                             the whole comparison, with torch and oneDNN"""
 
 
