@@ -156,6 +156,12 @@ CASES: Mapping[str, tuple[Operation, Sequence[Array], Sequence[Array], Callable[
         [W2],
         lambda: _transposed_convolution(X),
     ),
+    "deconvolution of few outputs": (
+        DeconvolutionOperation((2, 2), (0, 0), (0, 0), (0, 0)),
+        [X],
+        [W2[:3], values(3)],
+        lambda: _transposed_convolution(X)[:, :3] + values(3).reshape(1, 3, 1, 1),
+    ),
     "inner product": (
         InnerProductOperation(),
         [X],

@@ -1,6 +1,6 @@
 """The plan of a network for inputs of certain dims: formats, steps in order, and where every tensor lies.
 
-1. Fusions leave fewer nodes (`fusions.py`); what is left of pads becomes concats.
+1. Fusions leave fewer nodes (`fusions.py`), in forms that primitives run well (`runnable.py`).
 2. Propagation gives every tensor its format, and says where reorders stand.
 3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
    What reorders of constants make is made now, once.
@@ -9,10 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.engine import Engine
@@ -21,8 +19,9 @@ from .graph import Constant, Graph, Node
 from .lowering import LoweredNode, lower_node, lower_reorder
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
 from .node_formats import VIEWS, format_problem
-from .operations import ConcatOperation, EltwiseOperation, PadOperation, TensorType
+from .operations import TensorType
 from .propagation import Propagation, format_name, propagate
+from .runnable import runnable
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 
@@ -105,54 +104,14 @@ def plan_network(graph: Graph, rule: str, engine: Engine, without: Iterable[str]
     `without`: fusions that are off. Raises what the primitives raise, with the names of nodes.
     """
     fused = fuse(graph, without)
-    runnable = _runnable(fused.graph)
-    formats = propagate(format_problem(runnable, engine), rule)
-    return _Planner(runnable, fused.applied, formats, engine).plan()
+    graph = runnable(fused.graph)
+    formats = propagate(format_problem(graph, engine), rule)
+    return _Planner(graph, fused.applied, formats, engine).plan()
 
 
 def plain(kind: TensorType) -> MemoryDesc:
     """A tensor in row-major order."""
     return MemoryDesc(kind.dims, kind.data_type)
-
-
-# --- a form that runs ---------------------------------------------------------------------------------------
-
-
-def _runnable(graph: Graph) -> Graph:
-    """pad -> concats with constants: no primitive writes a border."""
-    if not any(isinstance(node.operation, PadOperation) for node in graph):
-        return graph
-    constants: dict[str, Constant] = {}
-    nodes = [made for node in graph for made in _without_pad(graph, node, constants)]
-    return graph.replaced(nodes, constants)
-
-
-def _without_pad(graph: Graph, node: Node, constants: dict[str, Constant]) -> Iterator[Node]:
-    operation = node.operation
-    if not isinstance(operation, PadOperation):
-        yield node
-        return
-    dims, source = list(graph.tensors[node.inputs[0]].dims), node.inputs[0]
-    twin = graph.tensors[node.inputs[0]].data_type.numpy
-    axes = [axis for axis in range(len(dims)) if operation.low[axis] or operation.high[axis]]
-    for axis in axes:
-        parts = []
-        for side, size in (("low", operation.low[axis]), ("high", operation.high[axis])):
-            if size:
-                name = f"{node.name}.{side}.{axis}"
-                extents = (*dims[:axis], size, *dims[axis + 1 :])
-                constants[name] = Constant(np.full(extents, operation.value, twin))
-                parts.append((side, name))
-        names = [name for side, name in parts if side == "low"]
-        names += [source, *(name for side, name in parts if side == "high")]
-        dims[axis] += operation.low[axis] + operation.high[axis]
-        is_last = axis == axes[-1]
-        source = node.output if is_last else f"{node.name}.{axis}"
-        epilogues = node.epilogues if is_last else ()
-        operands = node.operands if is_last else ()
-        yield Node(f"{node.name}.{axis}", ConcatOperation(axis), (*names, *operands), (source,), epilogues)
-    if not axes:
-        yield replace(node, operation=EltwiseOperation("eltwise_linear", 1.0, 0.0))
 
 
 # --- steps --------------------------------------------------------------------------------------------------
