@@ -62,6 +62,7 @@ _LINES = (
     "--conv --dt=bf16 --attr-post-ops=sum:0.5+relu:0.5+add:f32:per_oc mb1ic5oc3_id4kd2pd1",
     "--conv --dir=BWD_D --alg=auto --wtag=abx g3ic6oc6_ih9iw8kh3kw3sh2ph1pw1",
     "--conv --dir=BWD_WB --dt=f16 ic4oc5_ih6kh3ph1",
+    "--conv --dir=FWD_D --dtag=aBx16b g4ic12oc68iw8kw2",
     "--deconv --attr-scales=wei:per_oc+dst:common:2 g2oc6ic4_oh9ih5kh3sh2ph1",
     "--deconv --dir=BWD_D --stag=axb oc5ic4_ow9iw5kw3sw2pw1",
     "--deconv --dir=BWD_WB --dt=bf16 oc5ic4_iw5kw3sw2",

@@ -63,6 +63,9 @@ def test_an_index_of_two_axes_has_digits_where_blocks_nest() -> None:
     assert found == {"k": (IndexDigit(1, 1),), "g": (IndexDigit(1, 4), IndexDigit(4, 16))}
     assert axis_digits(digits, TreeAxis("g", 12) * 4 + TreeAxis("k", 4) - 1, extents) is None
     assert axis_digits(digits, TreeAxis("g", 16) * 3 + TreeAxis("k", 3), {"g": 16, "k": 3}) is None
+    # More than a block, and no whole number of them.
+    assert axis_digits(digits, TreeAxis("g", 16) * 17 + TreeAxis("k", 17), {"g": 16, "k": 17}) is None
+    assert axis_digits(digits, TreeAxis("g", 16) * 32 + TreeAxis("k", 32), {"g": 16, "k": 32}) is not None
 
 
 def test_sections_are_what_is_whole_partial_and_zero() -> None:
