@@ -189,6 +189,48 @@ def test_other_values_of_attributes_share_an_executable():
     assert len(found) == 1
 
 
+# --- what becomes of exact sums -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dst_type", ["f32", "u8", "bf16"])
+@pytest.mark.parametrize("format", [None, "ba"])
+@pytest.mark.parametrize("sizes", [(20, 300, 33), (3, 5, 2)])
+def test_exact_sums_become_f32_and_so_does_all_that_follows(sizes, format, dst_type, engine):
+    if engine.is_sycl:
+        pytest.skip("devices have no kernels of loop trees yet")
+    m, k, n = sizes
+    rng = np.random.default_rng(8)
+    x, w = whole("u8", (m, k), 1), whole("s8", (k, n), 2)
+    scales, more = rng.random(n, np.float32), rng.standard_normal((m, n)).astype(np.float32)
+    bias = rng.integers(-(1 << 30), 1 << 30, (1, n)).astype(np.int32)
+    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+    attr.set_scales(rs.ARG_SRC, 0, [0.3])
+    attr.set_scales(rs.ARG_WEIGHTS, 2, scales)
+    attr.set_scales(rs.ARG_DST, 0, [7.7])
+    ops.append_eltwise("relu", 0.1, 0.0)
+    ops.append_binary("add", rs.MemoryDesc((m, n), "f32"))
+    ops.append_eltwise("tanh", 0.0, 0.0)
+    ops.append_eltwise("linear", 90.1, 3.3)
+    attr.set_post_ops(ops)
+    mds = rs.MemoryDesc((m, k), "u8"), rs.MemoryDesc((k, n), "s8", format), rs.MemoryDesc((1, n), "s32")
+    pd = rs.Matmul.PrimitiveDesc(engine, *mds, rs.MemoryDesc((m, n), dst_type, format), attr)
+    values = {
+        rs.ARG_SRC: x,
+        rs.ARG_WEIGHTS: w,
+        rs.ARG_BIAS: bias,
+        rs.arg_attr_multiple_post_op(1) | rs.ARG_SRC_1: more,
+    }
+    made = elements(computed(rs.Matmul, pd, engine, values, rs.ARG_DST)[rs.ARG_DST])
+    f32 = np.float32
+    t = (x @ w).astype(f32) * f32(0.3) * scales + bias.astype(f32)
+    t = np.where(t > 0, t, t * f32(0.1)) + more
+    t = np.tanh(t.astype(np.float64)).astype(f32)
+    # A function of several operations is rounded once.
+    t = (t.astype(np.float64) * f32(90.1) + f32(3.3)).astype(f32) * (f32(1) / f32(7.7))
+    wanted = np.rint(t).clip(0, 255) if dst_type == "u8" else t.astype(rs.DataType.parse(dst_type).numpy)
+    np.testing.assert_array_equal(made.astype(f32), wanted.astype(f32))
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 

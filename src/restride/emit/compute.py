@@ -99,6 +99,14 @@ class VectorArithmetic:
         """Doubles rounded to the type of `like`."""
         return a if element_of(like) == "double" else self.b.cast("fptrunc", a, "float")
 
+    def single(self, a: Value) -> Value:
+        """Doubles rounded to floats, as doubles."""
+        return (
+            a
+            if element_of(a) == "float"
+            else self.b.cast("fpext", self.b.cast("fptrunc", a, "float"), "double")
+        )
+
     add, sub, mul, div = _op("add"), _op("sub"), _op("mul"), _op("div")
     less, equal = _comparison("fcmp olt"), _comparison("fcmp oeq")
     both, either = _op("and"), _op("or")

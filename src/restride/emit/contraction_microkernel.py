@@ -1,13 +1,13 @@
 """Microkernels of contractions: the summed loops of one tile, with the sums in registers.
 
-Most tiles need the sums of products alone. Where zero points are subtracted, or elements are moved so that an
-instruction takes them, the sums of one factor alone are needed too: of columns, which are different only for
-rows that a window leaves out of other taps, so that there are few; and of rows. They are found by the same
-loops.
+Most tiles need the sums of products alone. Where zero points are subtracted, or elements are moved so that
+an instruction takes them, the sums of one factor alone are needed too: of columns, which differ only between
+rows that a window leaves out of different taps; and of rows. They are found by the same loops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..plan.contraction import FIRST, SECOND, Contraction, ContractionLoop
@@ -16,11 +16,14 @@ from ..plan.contraction_schedule import ContractionPlan
 from ..plan.contraction_tiles import Rows, RowTile
 from .builder import Builder, Value, i64, vector
 from .contraction_products import Products, products_of
-from .contraction_result import ResultWriter, TilePlace, TileSums
+from .contraction_result import ResultWriter
+from .contraction_values import TilePlace, TileSums
 from .kernel import Style
 
 # By how much a row's elements are moved: 2 ** 7.
 _MOVED_BITS = 7
+# An instruction takes so long, in others that do not wait for it; and how many sums registers hold.
+_COPIES, _COPIED_SUMS = 4, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def emit_microkernel(
 ) -> None:
     """Write the code of one kind of tile: its sums, and what becomes of them."""
     products = products_of(b, plan, style, fused=fused)
-    contraction, classes = plan.contraction, tile.kind.classes
+    contraction = plan.contraction
     totals = ProductSums(b, plan, products, tile).sums()
     columns: list[Value] = []
     if plan.moves_rows or contraction.has_sums_of(COLUMN_SUMS):
@@ -47,12 +50,11 @@ def emit_microkernel(
     rows = RowSums(b, plan, products, tile).sums() if contraction.has_sums_of(ROW_SUMS) else []
     if plan.moves_rows:
         bits = b.splat("i32", plan.lanes, str(_MOVED_BITS))
-        moved = [b.op("shl", column, bits) for column in columns]
-        for number, total in enumerate(totals):
-            row, i = divmod(number, tile.vectors)
-            totals[number] = b.op("sub", total, moved[classes[row] * tile.vectors + i])
+        shifted = {column: b.op("shl", column, bits) for column in dict.fromkeys(columns)}
+        moved = [shifted[column] for column in columns]
+        totals = [b.op("sub", *pair) for pair in zip(totals, moved, strict=True)]
     place = TilePlace(tile.pointers, tile.kind.rows, tile.valid)
-    ResultWriter(b, plan, style, place).emit(TileSums(totals, rows, columns, classes))
+    ResultWriter(b, plan, style, place).emit(TileSums(totals, rows, columns))
 
 
 class SumLoops:
@@ -62,6 +64,7 @@ class SumLoops:
         self.b, self.plan, self.products, self.tile = b, plan, products, tile
         self.contraction: Contraction = plan.contraction
         self.loops, self.pack, self.kind = plan.loops, plan.pack, tile.kind
+        self.copies = 1
         self.counters: dict[ContractionLoop, Value] = {}
 
     @property
@@ -71,13 +74,16 @@ class SumLoops:
 
     def sums(self) -> list[Value]:
         """The sums of all rows, a row after the other."""
-        element = "i32" if self.contraction.is_integral else "float"
-        zero = Value(vector(element, self.plan.lanes), "zeroinitializer")
         at = self.tile.pointers[FIRST], self.tile.pointers[SECOND]
         whole = 1 if self.pack is None else self.pack.count
         is_short = self.pack is not None and self._pack_loop() is None and self.pack.rest
         rows = 0, self.kind.rows
-        return self._level(0, at, rows, [zero] * (self.kind.rows * self.vectors), is_short or whole)
+        count = self.kind.rows * self.vectors * self.copies
+        return self._level(0, at, rows, [self._zero()] * count, is_short or whole)
+
+    def _zero(self) -> Value:
+        element = "i32" if self.contraction.is_integral else "float"
+        return Value(vector(element, self.plan.lanes), "zeroinitializer")
 
     def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """One more term of the sums of some rows, or `count` of them."""
@@ -94,6 +100,9 @@ class SumLoops:
             return self._taps(level, at, sums, count)
         unroll = self.plan.unroll if is_last else 1
         has_rest = self._has_rest(loop)
+        if loop.extent == 1 and not has_rest and not self._is_limited(loop):
+            self.counters[loop] = i64(0)
+            return self._level(level + 1, at, rows, sums, count)
         start, stop = self._limits(loop, unroll)
         with self.b.carried_loop(start, stop, sums, may_be_empty=has_rest or self._may_be_empty(loop)) as (
             counter,
@@ -174,8 +183,10 @@ class SumLoops:
         return self.pack is not None and self.pack.rest > 0 and loop == self._pack_loop()
 
     def _may_be_empty(self, loop: ContractionLoop) -> bool:
-        is_limited = any(limit.coefficient(loop.axis) for limit in self.contraction.limits)
-        return is_limited and loop.axis != self.plan.tap
+        return self._is_limited(loop) and loop.axis != self.plan.tap
+
+    def _is_limited(self, loop: ContractionLoop) -> bool:
+        return any(limit.coefficient(loop.axis) for limit in self.contraction.limits)
 
     def _behind(
         self, at: tuple[Value, Value], loop: ContractionLoop, counter: Value, unroll: int
@@ -233,20 +244,46 @@ class ProductSums(SumLoops):
 
 
 class ColumnSums(SumLoops):
-    """The sums of the columns' factor, for each class of rows."""
+    """The sums of the columns' factor: of each tap in the loops, then of all taps that a row has.
+
+    They are few, and each would wait for the one of the step before: so there are several of each, in turn.
+    """
 
     def __init__(self, b: Builder, plan: ContractionPlan, products: Products, tile: ContractionTile) -> None:
         super().__init__(b, plan, products, tile)
-        self.kind = tile.kind.of_classes()
+        self.kind = tile.kind.of_taps()
+        self.size = self.kind.rows * self.vectors
+        self.copies = max(1, min(_COPIES, _COPIED_SUMS // self.size))
+
+    def sums(self) -> list[Value]:
+        """The sums of all rows, a row after the other; rows with the same taps have the same values."""
+        found = super().sums()
+        while len(found) > self.size:
+            *found, last = found
+            place = len(found) % self.size
+            found[place] = self.b.op("add", found[place], last)
+        of_taps: dict[tuple[int, ...], list[Value]] = {}
+        rows: list[Value] = []
+        for row in range(self.tile.kind.rows):
+            taps = self.tile.kind.taps_of(row)
+            if taps not in of_taps:
+                of_taps[taps] = self._together([found[t * self.vectors :][: self.vectors] for t in taps])
+            rows += of_taps[taps]
+        return rows
+
+    def _together(self, parts: Sequence[Sequence[Value]]) -> list[Value]:
+        total = [self._zero()] * self.vectors
+        for number, part in enumerate(parts):
+            pairs = zip(total, part, strict=True)
+            total = [self.b.op("add", *pair) for pair in pairs] if number else list(part)
+        return total
 
     def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
-        found = list(sums)
+        found, first = list(sums), rows[0] * self.vectors
         for i in range(self.vectors):
             column = self.products.column(*self._vector(at, SECOND, i), count)
-            for row in range(*rows):
-                number = row * self.vectors + i
-                found[number] = self.products.summed(column, SECOND, count, found[number])
-        return found
+            found[first + i] = self.products.summed(column, SECOND, count, found[first + i])
+        return [*found[self.size :], *found[: self.size]]
 
 
 class RowSums(SumLoops):

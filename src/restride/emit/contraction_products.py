@@ -89,17 +89,21 @@ class _Packs(Products):
     """Packs as words of 32 bits."""
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
-        """A pack of the rows' factor in every lane; places from `count` on are zero."""
-        return self._split(self._row_words(pointer, count), FIRST)
+        """A pack of the rows' factor in every lane."""
+        return self._split(self._row_words(pointer, count, is_alone=is_alone), FIRST)
 
-    def _row_words(self, pointer: Value, count: int) -> Value:
+    def _row_words(self, pointer: Value, count: int, *, is_alone: bool) -> Value:
+        """Packs as words. Places from `count` on are zero, but where integers are multiplied: there zeros in
+        the columns are enough.
+        """
         b, lanes = self.b, self.plan.lanes
         assert self.plan.pack is not None
         bits, whole = self.types[FIRST].bits, self.plan.pack.count
         if count == whole or has_whole_packs(self.contraction.accesses[FIRST].tensor, whole):
             word = b.value("i32", f"load i32, {pointer}, align {bits // 8}")
             found = b.broadcast(word, lanes)
-            return self._leading(found, count * bits)
+            needs_zeros = is_alone or not self.contraction.is_integral
+            return self._leading(found, count * bits) if needs_zeros else found
         return b.broadcast(self._pieces(pointer, count * bits), lanes)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
@@ -143,20 +147,19 @@ class ByteDots(_Packs):
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
         """A pack; of s8 by s8 each of its elements and 128, as u8."""
-        words = self._row_words(pointer, count)
+        words = self._row_words(pointer, count, is_alone=is_alone)
         if not self.plan.moves_rows or is_alone:
             return (words,)
-        places = (1 << 8 * count) - 1
-        return (self.b.op("xor", words, self._every(0x80, places)),)
+        return (self.b.op("xor", words, self._every(-128)),)
 
-    def _every(self, byte: int, places: int) -> Value:
-        """A byte in the places of each pack that are ones in a mask."""
-        word = int.from_bytes(bytes([byte]) * 4, "little") & places
-        return self.b.splat("i32", self.plan.lanes, str(word - (1 << 32) if word >> 31 else word))
+    def _every(self, byte: int) -> Value:
+        """A byte in all places of all packs."""
+        word = int.from_bytes(byte.to_bytes(1, "little", signed=True) * 4, "little", signed=True)
+        return self.b.splat("i32", self.plan.lanes, str(word))
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
         """A sum with the elements of a pack: each times 1."""
-        ones = self._every(1, -1)
+        ones = self._every(1)
         pair = (factor[0], ones) if self.types[access] is DataType.u8 else (ones, factor[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, *pair)
 

@@ -77,6 +77,9 @@ class Arithmetic(Protocol[V]):
     def narrow(self, a: V, like: V) -> V:
         """f64 rounded to the type of `like`."""
 
+    def single(self, a: V) -> V:
+        """Reals rounded to f32, in the type that they have."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term(Generic[V]):
@@ -165,6 +168,10 @@ class Term(Generic[V]):
         """Rounded to the type of `like`."""
         return self._new(self.ar.narrow(self.value, like.value))
 
+    def single(self) -> Term[V]:
+        """Rounded to f32."""
+        return self._new(self.ar.single(self.value))
+
 
 _BITS = {np.dtype(np.float32): np.dtype(np.uint32), np.dtype(np.float64): np.dtype(np.uint64)}
 _REALS = {bits: real for real, bits in _BITS.items()}
@@ -194,3 +201,4 @@ class NumpyArithmetic:
     real = _quiet(lambda a: a.view(_REALS[a.dtype]))
     widen = _quiet(lambda a: a.astype(np.float64))
     narrow = _quiet(lambda a, like: a.astype(like.dtype))
+    single = _quiet(lambda a: a.astype(np.float32).astype(a.dtype))

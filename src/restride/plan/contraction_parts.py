@@ -43,6 +43,11 @@ def total_name(number: int) -> str:
     return f"{TOTAL} {number}" if number else TOTAL
 
 
+def part_of_total(name: str) -> int:
+    """The number of the fold whose sums have a name."""
+    return int(name.removeprefix(TOTAL) or 0)
+
+
 def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
     """The parts of a tree; None where it is no contraction."""
     if len(tree.items) != 1:

@@ -26,23 +26,13 @@ class RowTile:
     rows: int
     taps: tuple[Rows, ...] = ()
 
-    @property
-    def classes(self) -> tuple[int, ...]:
-        """For each row the number of its class: neighbours that the same taps leave out are of one."""
-        found, before = list[int](), None
-        for row in range(self.rows):
-            own = [low <= row < high for low, high in self.taps]
-            found.append(found[-1] + (own != before) if found else 0)
-            before = own
-        return tuple(found)
+    def taps_of(self, row: int) -> tuple[int, ...]:
+        """The taps that a row has; where a window leaves nothing out, they count as one."""
+        return tuple(i for i, (low, high) in enumerate(self.taps or ((0, self.rows),)) if low <= row < high)
 
-    def of_classes(self) -> RowTile:
-        """The tile with one row for each class."""
-        numbers = self.classes
-        taps = tuple(
-            (numbers[low], numbers[high - 1] + 1) if low < high else (0, 0) for low, high in self.taps
-        )
-        return RowTile(numbers[-1] + 1, taps)
+    def of_taps(self) -> RowTile:
+        """The tile with a row for each tap, and nothing else for that."""
+        return RowTile(max(len(self.taps), 1), tuple((i, i + 1) for i in range(len(self.taps))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,12 +304,26 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "logistic_single": (1, _logistic_single),
     "tanh_single": (1, _tanh_single),
     "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
+    "single": (1, lambda a: a.single()),
 }
 """Operations by name: how many arguments, and the meaning.
 
 As the steps of post-ops have them: where a side is NaN, min and max give the second, and every comparison but
-`ne` is 0. `select(c, a, b)` is b where c is 0.
+`ne` is 0. `select(c, a, b)` is b where c is 0. `single` rounds to f32: in a tree that is wide, operations
+between such roundings are those of f32.
 """
+
+
+def in_single(value: Expr) -> Expr:
+    """An expression of f64 computed in f32: results of all operations are rounded, and what they start with.
+
+    A sum, a product, a quotient or a root of f32 that is computed in f64 and then rounded is that of f32.
+    """
+    if isinstance(value, Const):
+        return value
+    if isinstance(value, Apply):
+        value = Apply(value.op, tuple(map(in_single, value.args)))
+    return apply("single", value)
 
 
 def operands_of(op: str) -> int:

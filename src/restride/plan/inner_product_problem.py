@@ -91,10 +91,14 @@ class InnerProductProblem:
         return prod(source.dims) * weights.dims[0]
 
     @property
+    def is_integral(self) -> bool:
+        """True where integers are summed, which is exact."""
+        return self.direction == "forward" and all(md.data_type.is_integral for md in self.tensors[:2])
+
+    @property
     def is_wide(self) -> bool:
         """True where all is computed as doubles, as sums of integers are exact in them."""
-        is_integral = self.direction == "forward" and all(md.data_type.is_integral for md in self.tensors[:2])
-        return is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
+        return self.is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
 
     def preferred(self) -> dict[str, MemoryDesc]:
         """The descriptors that kernels want: forward, outputs in blocks; else all of them row-major.
@@ -122,7 +126,7 @@ class InnerProductProblem:
         if self.direction != "forward":
             return NO_CHAIN
         bias = None if self.bias.is_zero() else channel_operand(self.bias, 2)
-        return product_chain(self.dst, self.attr, bias, 1, is_wide=self.is_wide)
+        return product_chain(self.dst, self.attr, bias, 1, is_wide=self.is_wide, is_integral=self.is_integral)
 
     def program(self) -> Program:
         """The program: moves into formats that have vectors, the loops, moves back."""

@@ -68,10 +68,14 @@ class MatmulProblem:
         return prod(self.dst.dims) * self.src.dims[-1]
 
     @property
+    def is_integral(self) -> bool:
+        """True where integers are summed, which is exact."""
+        return all(md.data_type.is_integral for md in (self.src, self.weights))
+
+    @property
     def is_wide(self) -> bool:
         """True where all is computed as doubles, as sums of integers are exact in them."""
-        is_integral = all(md.data_type.is_integral for md in (self.src, self.weights))
-        return is_integral or DataType.f64 in {md.data_type for md in (self.src, self.weights, self.dst)}
+        return self.is_integral or DataType.f64 in {md.data_type for md in (self.src, self.weights, self.dst)}
 
     @property
     def decompresses(self) -> bool:
@@ -106,7 +110,10 @@ class MatmulProblem:
         bias = None if self.bias.is_zero() else TensorOperand.of_desc(self.bias)
         weights = self.weights if self.decompresses else None
         return product_chain(
-            self.dst, self.attr, bias, self.dst.ndims - 1, is_wide=self.is_wide, weights=weights
+            *(self.dst, self.attr, bias, self.dst.ndims - 1),
+            is_wide=self.is_wide,
+            is_integral=self.is_integral,
+            weights=weights,
         )
 
     def program(self) -> Program:

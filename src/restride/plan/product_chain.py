@@ -26,7 +26,7 @@ from ..desc.attr_value import Factor
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import NOTHING, Computation, ComputationWriter
-from .expression import Affine, Expr, Load, Scalar, TreeAxis
+from .expression import Affine, Expr, Load, Scalar, TreeAxis, in_single
 from .nest import Step
 from .reorder import TensorOperand
 from .tree import TreeTensor
@@ -50,7 +50,7 @@ class ProductChain:
     `computed`: all of their values, and the steps on the sums. `operands`: what trees read, bias first.
     `shifts`: by argument, what is subtracted inside of the sum. `weights`: how weights are decompressed;
     `before`: how many operands and scalars of `computed` come before its own, -1 where weights are taken as
-    they are.
+    they are. `is_single`: sums are exact, and what becomes of them is computed in f32.
     """
 
     computed: Computation
@@ -58,6 +58,7 @@ class ProductChain:
     shifts: Mapping[int, FactorPlace]
     weights: Computation = NOTHING
     before: tuple[int, int] = (-1, -1)
+    is_single: bool = False
 
     @property
     def decompresses(self) -> bool:
@@ -77,7 +78,8 @@ class ProductChain:
         """What is stored at an index of the destination, of the sum there."""
         compute = self.computed.compute
         old = old_element(old_tensors(compute, dst), dst, index)
-        return with_steps(total, compute, operand_loads(self.operands, index), old)
+        value = with_steps(total, compute, operand_loads(self.operands, index), old)
+        return in_single(value) if self.is_single and value != total else value
 
 
 NO_CHAIN = ProductChain(NOTHING, (), {})
@@ -91,12 +93,15 @@ def product_chain(
     columns: int,
     *,
     is_wide: bool,
+    is_integral: bool = False,
     weights: MemoryDesc | None = None,
 ) -> ProductChain:
     """The chain for a destination whose columns, along dim `columns`, weights have factors for.
 
-    `weights`: those that are decompressed.
+    `is_integral`: sums are of integers; `weights`: those that are decompressed.
     """
+    is_single = is_integral and dst.data_type not in (DataType.s32, DataType.f64)
+    is_wide = is_wide and not is_single
     writer = ComputationWriter(dst.dims, is_wide=is_wide, sources=int(bias is not None))
     scales, zeros = attr.scale_of(ARG_WEIGHTS), attr.zero_point_of(ARG_WEIGHTS)
     writer.factor("mul", attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
@@ -116,7 +121,7 @@ def product_chain(
     computed = writer.computation()
     operands = operand_tensors([*([bias] if bias else []), *computed.tensors], dst.dims)
     if weights is None:
-        return ProductChain(computed, operands, places)
+        return ProductChain(computed, operands, places, is_single=is_single)
     own = ComputationWriter(weights.dims, is_wide=False)
     own.factor("sub", zeros, ARG_ATTR_ZERO_POINTS | ARG_WEIGHTS)
     own.factor("mul", scales, ARG_ATTR_SCALES | ARG_WEIGHTS)

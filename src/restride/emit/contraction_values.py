@@ -1,0 +1,197 @@
+"""Values of the result of a contraction, from the sums of a tile: vectors of f32 or f64.
+
+Sums of integers are exact, and become f64, or f32 at once where the expression rounds them: operations
+between roundings to f32 are done in f32, which is half the work. What does not change from row to row is
+found once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..plan.contraction import DESTINATION, Contraction
+from ..plan.contraction_parts import COLUMN_SUMS, ROW_SUMS, part_of_total
+from ..plan.contraction_schedule import ContractionPlan
+from ..plan.expression import OPERATIONS, Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
+from .builder import Builder, Value
+from .compute import VectorArithmetic
+from .contraction_vectors import load_vector
+from .convert import to_real
+from .kernel import Style
+
+_PARAMS = Value("ptr", "%params")
+_FLOAT, _DOUBLE = "float", "double"
+# Functions of which a result of f64, rounded to f32, is that of f32: they round once.
+_ROUNDED_ONCE = frozenset(("abs", "clip", "clip_v2", "relu", "round", "sqrt", "square"))
+# What f64 has besides f32.
+_WIDE = (DataType.s32, DataType.f64)
+
+
+@dataclass(frozen=True, slots=True)
+class TileSums:
+    """The sums of a tile, row by row: of products; of the rows' factor; and of the columns' factor."""
+
+    totals: Sequence[Value]
+    rows: Sequence[Value]
+    columns: Sequence[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlace:
+    """The pointers of all accesses at a tile, its rows, and how many lanes of each vector are columns."""
+
+    pointers: tuple[Value, ...]
+    rows: int
+    valid: tuple[int, ...]
+
+
+class ResultValues:
+    """Evaluates the expression behind the sums."""
+
+    def __init__(
+        self, b: Builder, plan: ContractionPlan, style: Style, place: TilePlace, sums: TileSums
+    ) -> None:
+        self.b, self.plan, self.style, self.place, self.sums = b, plan, style, place, sums
+        self.contraction: Contraction = plan.contraction
+        self.arithmetic = VectorArithmetic(b, style.can.round_even)
+        self._of_columns: dict[tuple[Expr, str, int], Value] = {}
+        # Of expressions that the results of one vector share; the contraction keeps them alive.
+        self._shared: dict[tuple[int, str], Value] = {}
+
+    def results(self, row: int, number: int) -> list[Value]:
+        """The values of a vector of the tile, one for each result."""
+        self._shared = {}
+        values = [each.value for each in self.contraction.results]
+        return [self._value(value, self._real_of(value), row, number) for value in values]
+
+    def _real_of(self, expr: Expr) -> str:
+        return _DOUBLE if self.contraction.is_integral and not self._is_single(expr) else _FLOAT
+
+    def total(self, part: int, row: int, number: int) -> Value:
+        """The sum of a part of the products."""
+        parts = len(self.contraction.parts)
+        return self.sums.totals[(row * len(self.place.valid) + number) * parts + part]
+
+    def pointer(self, access: int, row: int, number: int) -> Value:
+        """Where a vector of an access begins."""
+        plan = self.plan
+        offset = plan.row.strides[access] * row + plan.column_offset(access, number * plan.lanes)
+        bits = self.contraction.accesses[access].tensor.data_type.bits
+        return self.b.advance(self.place.pointers[access], offset * bits // 8)
+
+    def _value(self, expr: Expr, real: str, row: int, number: int) -> Value:
+        """An expression; as floats where it has such values, or rounded to them."""
+        if isinstance(expr, Ref):
+            return self._sum(expr.name, real, row, number)
+        if isinstance(expr, Const):
+            return self.arithmetic.constant(expr.number, Value(f"<{self.plan.lanes} x {real}>", ""))
+        if isinstance(expr, Scalar):
+            return self._kept(expr, real, -1, lambda: self._scalar(expr.number, real))
+        if isinstance(expr, Load) and self._is_of_column(expr):
+            return self._kept(expr, real, number, lambda: self._loaded(expr, real, row, number))
+        key = id(expr), real
+        if key not in self._shared:
+            self._shared[key] = self._computed(expr, real, row, number)
+        return self._shared[key]
+
+    def _kept(self, expr: Expr, real: str, number: int, find: Callable[[], Value]) -> Value:
+        """What all rows have, found for the first of them."""
+        key = expr, real, number
+        if key not in self._of_columns:
+            self._of_columns[key] = find()
+        return self._of_columns[key]
+
+    def _computed(self, expr: Expr, real: str, row: int, number: int) -> Value:
+        if isinstance(expr, Load):
+            return self._loaded(expr, real, row, number)
+        assert isinstance(expr, Apply)
+        if expr.op == "single" and self.contraction.is_integral:
+            value = self._rounded(expr.args[0], row, number)
+            return value if real == _FLOAT else self.b.cast("fpext", value, real)
+        return self._applied(expr.op, [self._value(each, real, row, number) for each in expr.args], real)
+
+    # --- rounded to f32
+
+    def _is_single(self, expr: Expr) -> bool:
+        """True where a value is one of f32."""
+        if isinstance(expr, Const):
+            return float(np.float32(expr.number)) == expr.number
+        if isinstance(expr, Load):
+            return self.contraction.accesses[self._access(expr)].tensor.data_type not in _WIDE
+        return isinstance(expr, Apply) and expr.op == "single"
+
+    def _rounded(self, expr: Expr, row: int, number: int) -> Value:
+        """An expression of f64, rounded to f32."""
+        if not isinstance(expr, Apply):
+            # A conversion rounds once.
+            return self._value(expr, _FLOAT, row, number)
+        is_same = expr.op in OPERATIONS or expr.op in _ROUNDED_ONCE or is_costly(expr.op)
+        if is_same and all(map(self._is_single, expr.args)):
+            return self._applied(
+                expr.op, [self._value(each, _FLOAT, row, number) for each in expr.args], _FLOAT
+            )
+        return self.b.cast("fptrunc", self._value(expr, _DOUBLE, row, number), _FLOAT)
+
+    # --- what expressions are made of
+
+    def _sum(self, name: str, real: str, row: int, number: int) -> Value:
+        """A sum of products, or of the factor of rows or columns alone."""
+        if name == ROW_SUMS:
+            total = self.sums.rows[row]
+        elif name == COLUMN_SUMS:
+            total = self.sums.columns[row * len(self.place.valid) + number]
+        else:
+            total = self.total(part_of_total(name), row, number)
+        return self.b.cast("sitofp", total, real) if self.contraction.is_integral else total
+
+    def _applied(self, op: str, args: list[Value], real: str) -> Value:
+        if not is_costly(op):
+            return evaluate(op, self.arithmetic, args)
+        # A function of a hundred instructions is written once for all vectors of a tile.
+        can = self.style.can
+        return self.b.call_own(
+            f"{op}.{len(args)}.{self.plan.lanes}.{real}",
+            args,
+            lambda inner, named: evaluate(op, VectorArithmetic(inner, can.round_even), named),
+        )
+
+    def _access(self, load: Load) -> int:
+        return DESTINATION + 1 + self.contraction.loads.index(load)
+
+    def _is_of_column(self, load: Load) -> bool:
+        """True where all rows of a tile have the same."""
+        return self.plan.row.strides[self._access(load)] == 0
+
+    def _scalar(self, number: int, real: str) -> Value:
+        b = self.b
+        at = b.advance(_PARAMS, 8 * (self.contraction.tensors + number))
+        wide = b.value("double", f"load double, {at}, align 8")
+        one = wide if real == _DOUBLE else b.value("float", f"fptrunc {wide} to float")
+        return b.broadcast(one, self.plan.lanes)
+
+    def _loaded(self, load: Load, real: str, row: int, number: int) -> Value:
+        """A vector of an operand, as reals."""
+        b, can, access = self.b, self.style.can, self._access(load)
+        data_type, lanes = self.contraction.accesses[access].tensor.data_type, self.plan.lanes
+        pointer, valid = self.pointer(access, row, number), self.place.valid[number]
+        stride = self.plan.lane_digits[-1].strides[access]
+        if stride == 1 or valid == 0:
+            return to_real(b, load_vector(b, data_type, pointer, lanes, valid), data_type, real, can)
+        if stride == 0:
+            one = to_real(b, load_vector(b, data_type, pointer, 1, 1), data_type, real, can)
+            return b.shuffle(one, one, (0,) * lanes)
+        return to_real(b, self._gathered(access, pointer, stride, valid), data_type, real, can)
+
+    def _gathered(self, access: int, pointer: Value, stride: int, valid: int) -> Value:
+        b, data_type = self.b, self.contraction.accesses[access].tensor.data_type
+        element = f"i{max(data_type.bits, 8)}"
+        found = Value(f"<{self.plan.lanes} x {element}>", "zeroinitializer")
+        for lane in range(valid):
+            at = b.advance(pointer, lane * stride * data_type.bits // 8)
+            one = b.value(element, f"load {element}, {at}, align {data_type.bits // 8}")
+            found = b.value(found.type, f"insertelement {found}, {one}, i64 {lane}")
+        return found
