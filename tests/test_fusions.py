@@ -290,6 +290,86 @@ def test_a_gate_of_another_tensor_stays():
     assert not _by(found, "functions")
 
 
+# --- layer norm and reshaped products -----------------------------------------------------------------------
+
+
+def _mean(net, x):
+    return net.add(rs.graph.ReductionOperation("reduction_mean", (len(net.dims(x)) - 1,)), x)
+
+
+def _layer_norm(net, x, square, has_scale=True, has_shift=True):
+    difference = net.add(rs.graph.BinaryOperation("binary_sub"), x, _mean(net, x))
+    variance = net.scalar("add", _mean(net, square(net, difference)), 1e-3)
+    y = net.add(rs.graph.BinaryOperation("binary_div"), difference, net.eltwise("sqrt", variance))
+    y = net.add(MUL, net.constant(1, 1, 5), y) if has_scale else y
+    return net.add(ADD, y, net.constant(1, 1, 5)) if has_shift else y
+
+
+@pytest.mark.parametrize("has_scale", [True, False])
+@pytest.mark.parametrize("has_shift", [True, False])
+@pytest.mark.parametrize(
+    "square",
+    [
+        lambda net, x: net.eltwise("square", x),
+        lambda net, x: net.eltwise("pow", x, 1.0, 2.0),
+        lambda net, x: net.add(MUL, x, x),
+    ],
+)
+def test_a_layer_norm_is_found_in_its_formula(square, has_scale, has_shift):
+    net = Network(2, 3, 5)
+    found = _checked(net.graph(net.eltwise("tanh", _layer_norm(net, net.x, square, has_scale, has_shift))))
+    assert _kinds(found) == ["layer_normalization"]
+    assert found.graph.nodes[0].operation.epsilon == pytest.approx(1e-3)
+
+
+def test_a_layer_norm_whose_parts_are_read_elsewhere_stays_a_formula():
+    net = Network(2, 3, 5)
+    y = _layer_norm(net, net.x, lambda net, x: net.eltwise("square", x))
+    parts = [node.output for node in net.graph(y).nodes]
+    for part in parts[:-3]:
+        assert not _by(_checked(net.graph(y, part)), "layer_norm"), part
+
+
+def test_a_mean_over_another_dim_is_no_layer_norm():
+    net = Network(2, 5, 5)
+    mean = rs.graph.ReductionOperation("reduction_mean", (1,))
+    difference = net.add(rs.graph.BinaryOperation("binary_sub"), net.x, net.add(mean, net.x))
+    variance = net.scalar("add", net.add(mean, net.eltwise("square", difference)), 1e-3)
+    y = net.add(rs.graph.BinaryOperation("binary_div"), difference, net.eltwise("sqrt", variance))
+    assert not _by(_checked(net.graph(y)), "layer_norm")
+
+
+def _product(net, x):
+    flat = net.add(rs.graph.ReshapeOperation((6, 4)), x)
+    y = net.add(rs.graph.MatmulOperation(), flat, net.constant(4, 5))
+    return net.add(rs.graph.ReshapeOperation((2, 3, 5)), y)
+
+
+def test_rows_and_functions_go_into_a_product_that_is_reshaped():
+    net = Network(2, 3, 4)
+    y = net.add(ADD, net.constant(1, 1, 5), _product(net, net.x))
+    found = _checked(net.graph(net.add(MUL, y, net.eltwise("logistic", y))))
+    assert _kinds(found) == ["reshape", "matmul", "reshape"]
+    (matmul,) = (node for node in found.graph.nodes if node.kind == "matmul")
+    assert (len(matmul.sources), len(matmul.epilogues)) == (3, 1)
+
+
+def test_two_products_that_are_reshaped_alike_are_added_in_front_of_it():
+    net = Network(2, 3, 4)
+    found = _checked(net.graph(net.add(ADD, _product(net, net.x), _product(net, net.x))))
+    assert _kinds(found).count("matmul") == 2
+    assert "binary" not in _kinds(found)
+
+
+def test_a_column_is_not_brought_in_front_of_a_reshape():
+    net = Network(2, 3, 4)
+    found = _checked(net.graph(net.add(ADD, net.constant(1, 3, 1), _product(net, net.x))))
+    assert not _by(found, "lifts")
+    net = Network(2, 3, 4)
+    y = _product(net, net.x)
+    assert not _by(_checked(net.graph(net.add(RELU, y), y)), "lifts")
+
+
 # --- moves --------------------------------------------------------------------------------------------------
 
 
@@ -450,7 +530,7 @@ def _network():
 def test_a_network_is_left_with_what_computes():
     found = _checked(_network())
     assert _kinds(found) == ["convolution", "shuffle", "convolution"]
-    assert {each.fusion for each in found.applied} == set(FUSIONS) - {"dead", "bias"}
+    assert {each.fusion for each in found.applied} == set(FUSIONS) - {"dead", "bias", "layer_norm", "lifts"}
 
 
 @pytest.mark.parametrize("name", FUSIONS)

@@ -5,6 +5,10 @@ reshape(reshape(x)), also with transposes
 that move nothing between them              ->  reshape(x); nothing where the dims are those of x
 reshape(transpose(reshape(x)))              ->  shuffle(x), where two digits of one dim change places
 conv(pad(x)), pool(pad(x))                  ->  conv(x), pool(x) with wider padding
+    relu(reshape(matmul(x)))                    ->  reshape(relu(matmul(x)))
+    reshape(matmul(x)) + row                    ->  reshape(matmul(x) + row)
+
+The last two let functions and sums go into the product.
 """
 
 from __future__ import annotations
@@ -16,9 +20,13 @@ from math import isinf, prod
 from .graph import Node
 from .graph_draft import GraphDraft
 from .operations import (
+    BinaryOperation,
     ConvolutionOperation,
     DeconvolutionOperation,
     Dims,
+    EltwiseOperation,
+    InnerProductOperation,
+    MatmulOperation,
     PadOperation,
     PoolingOperation,
     ReshapeOperation,
@@ -26,7 +34,7 @@ from .operations import (
     TransposeOperation,
 )
 
-__all__ = ["fuse_moves", "fuse_pads", "fuse_shuffles"]
+__all__ = ["fuse_lifts", "fuse_moves", "fuse_pads", "fuse_shuffles"]
 
 _MOVES = (ReshapeOperation, TransposeOperation)
 
@@ -84,6 +92,54 @@ def fuse_moves(draft: GraphDraft) -> None:
         if isinstance(node.operation, TransposeOperation) and _is_still(draft, node):
             dims = draft.type(node.output).dims
             draft.fuse(place, replace(node, operation=ReshapeOperation(dims)))
+
+
+def fuse_lifts(draft: GraphDraft) -> None:
+    """Functions of a reshaped product, and sums with a row or with what is reshaped alike, before that."""
+    for place, node in draft:
+        source = node.sources[0] if node.sources else ""
+        sides = [(source, "")]
+        if isinstance(node.operation, BinaryOperation) and len(node.sources) == 2:
+            sides = [(node.sources[0], node.sources[1]), (node.sources[1], node.sources[0])]
+        elif not isinstance(node.operation, EltwiseOperation):
+            continue
+        for reshaped, other in sides:
+            if not node.epilogues and _lift(draft, place, node, reshaped, other):
+                break
+
+
+def _lift(draft: GraphDraft, place: int, node: Node, reshaped: str, other: str) -> bool:
+    reshape = draft.private_maker(reshaped)
+    if reshape is None or not isinstance(reshape[1].operation, ReshapeOperation) or reshape[1].epilogues:
+        return False
+    product = draft.private_maker(reshape[1].sources[0])
+    if product is None or not isinstance(product[1].operation, InnerProductOperation | MatmulOperation):
+        return False
+    if draft.type(reshaped) != draft.type(node.output):
+        return False
+    inner = reshape[1].sources[0]
+    operand = _operand(draft, reshape[0], draft.type(inner).dims, draft.type(reshaped).dims, other)
+    if operand is None:
+        return False
+    inputs = tuple(inner if name == reshaped else operand for name in node.inputs)
+    draft.swap(reshape[0], place, replace(node, inputs=inputs))
+    return True
+
+
+def _operand(draft: GraphDraft, before: int, inner: Dims, outer: Dims, name: str) -> str | None:
+    """The other operand in front of a reshape from dims `inner` to `outer`; None where there is none."""
+    if not name:
+        return name
+    values = draft.constant(name)
+    if values is not None:
+        is_row = inner[-1] == outer[-1] and values.size in (1, values.shape[-1] if values.ndim else 1)
+        return draft.new_constant(values.reshape([*[1] * (len(inner) - 1), -1]), name) if is_row else None
+    made = draft.maker(name)
+    if made is None or not isinstance(made[1].operation, ReshapeOperation) or made[1].epilogues:
+        return None
+    alike = draft.type(made[1].sources[0]).dims == inner and draft.type(name).dims == outer
+    earlier = draft.maker(made[1].sources[0])
+    return made[1].sources[0] if alike and (earlier is None or earlier[0] < before) else None
 
 
 def _is_still(draft: GraphDraft, node: Node) -> bool:

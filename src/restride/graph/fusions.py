@@ -6,6 +6,8 @@
 | `constants` | nodes of constants alone are computed once |
 | `moves` | chains of reshapes and transposes become one, or none |
 | `shuffles` | reshape, transpose, reshape become a shuffle of channels |
+| `layer_norm` | layer normalizations that are written as their formula become one node |
+| `lifts` | functions and sums of a reshaped product move in front of the reshape |
 | `functions` | hard swish and its like, and arithmetic with a number, become one function |
 | `pads` | pads go into the padding of windows |
 | `batch_norm` | batch normalizations go into weights and biases |
@@ -27,7 +29,8 @@ from ..errors import InvalidArguments
 from .fuse_constants import fold_constants
 from .fuse_epilogues import fuse_epilogues
 from .fuse_functions import fuse_functions
-from .fuse_moves import fuse_moves, fuse_pads, fuse_shuffles
+from .fuse_moves import fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
+from .fuse_norms import fuse_layer_norm
 from .fuse_weights import fuse_batch_norm, fuse_bias, fuse_scale
 from .graph import Graph
 from .graph_draft import AppliedFusion, GraphDraft
@@ -38,7 +41,9 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "constants": fold_constants,
     "shuffles": fuse_shuffles,
     "moves": fuse_moves,
+    "layer_norm": fuse_layer_norm,
     "functions": fuse_functions,
+    "lifts": fuse_lifts,
     "pads": fuse_pads,
     "batch_norm": fuse_batch_norm,
     "scale": fuse_scale,

@@ -45,6 +45,7 @@ class GraphDraft:
         self._makers: dict[str, int] = {}
         self._readers: dict[str, list[int]] = {}
         self._new: dict[str, Constant] = {}
+        self._types: dict[str, TensorType] = {}
         for place, node in enumerate(graph.nodes):
             self._put(place, node)
 
@@ -62,7 +63,9 @@ class GraphDraft:
 
     def type(self, name: str) -> TensorType:
         """The dims and the type of a tensor."""
-        return self._new[name].type if name in self._new else self.graph.tensors[name]
+        if name in self._new:
+            return self._new[name].type
+        return self._types.get(name) or self.graph.tensors[name]
 
     def constant(self, name: str) -> Array | None:
         """The values of a constant; None for what a run makes."""
@@ -115,11 +118,34 @@ class GraphDraft:
 
     def new_constant(self, values: Array, near: str) -> str:
         """A constant of a name of its own, like that of a tensor."""
-        taken = {*self.graph.tensors, *self._new}
-        names = (f"{near}.{self.fusion}{i or ''}" for i in range(len(taken) + 1))
-        name = next(name for name in names if name not in taken)
+        name = self._new_name(near)
         self._new[name] = Constant(values)
         return name
+
+    def swap(self, first: int, second: int, moved: Node) -> None:
+        """Let the node at `second` work before that at `first`, which it reads: y = f(x), z = g(y).
+
+        `moved` is g, reading x. It writes what was y's name in x's dims; so f comes last, and writes z.
+        """
+        maker, before, after = (
+            self._makers[self._nodes[first].inputs[0]],
+            self._take(first),
+            self._take(second),
+        )
+        main = self._take(maker)
+        source = before.inputs[0]
+        name = self._new_name(source)
+        self._types[name] = self.type(source)
+        self._put(maker, replace(main, outputs=(name,)))
+        inputs = tuple(name if each == source else each for each in moved.inputs)
+        self._put(first, replace(moved, inputs=inputs, outputs=(source,)))
+        self._put(second, replace(before, outputs=after.outputs))
+        self.applied.append(AppliedFusion(self.fusion, (after.name,), main.name))
+
+    def _new_name(self, near: str) -> str:
+        taken = {*self.graph.tensors, *self._new, *self._types}
+        names = (f"{near}.{self.fusion}{i or ''}" for i in range(len(taken) + 1))
+        return next(name for name in names if name not in taken)
 
     def finished(self) -> Graph:
         """The graph of the nodes that are left, in their order."""
