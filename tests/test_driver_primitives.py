@@ -79,6 +79,10 @@ _LINES = (
     "--matmul --dt=u8:s8:f32 --attr-scales=src:common:0.25+wei:per_oc 4x7x16:1x16x8",
     "--matmul --dt=bf16 --attr-fpmath=bf16:true --attr-post-ops=sum+add:u8:per_oc 4x7x16:1x16x8",
     "--matmul --dt=f64 --wtag=acb 1x26x17:5x17x65",
+    "--rnn --prop=FWD_I --alg=VANILLA_LSTM --direction=concat l2t3mb2_sic9",
+    "--rnn --activation=LOGISTIC --trivial-strides=false --mb=3 l1t4_sic8_slc5",
+    "--rnn --prop=BWD_DW --alg=LBR_GRU --cfg=bf16f32 --direction=sum --tag=bac:abdec:bac t3mb2_sic8_slc5",
+    "--rnn --prop=BWD_DW --alg=VANILLA_GRU --direction=right2left l2t3mb2_sic9",
 )
 _INVALID = {
     "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
@@ -114,6 +118,10 @@ _INVALID = {
     "--matmul --runtime-dims-masks=1:0 3x4:4x5": "--runtime-dims-masks",
     "--matmul --attr-scales=wei:per_ocic:f32:3x1 3x4:4x5": "groups of wei:per_ocic:f32:3x1 do not divide",
     "--pool --alg=avg_np ic16_iw13ow14kw3sw1pw3": "windows in the padding alone",
+    "--rnn l2t3mb2_sic8_slc5": "2 layers, of which the first reads 5 channels of 8",
+    "--rnn --alg=VANILLA_GRU t1mb2_sic8_dhc9": "states of 9 channels, of which 8 are read",
+    "--rnn --alg=VANILLA_AUGRU t1mb2_sic8": "--alg=VANILLA_AUGRU",
+    "--rnn --flags=O t1mb2_sic8": "gradients of weights are added",
 }
 _SMOKE = (
     "concat",

@@ -37,11 +37,21 @@ from .frontend.torch_kernels import (
     tag_of,
 )
 from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
+from .frontend.torch_rnn import RNNWeights, rnn_weights, set_rnn_weights
 
 if TYPE_CHECKING:
     from .typing import FormatLike, TypeLike
 
-__all__ = ["ChannelShuffle", "channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
+__all__ = [
+    "ChannelShuffle",
+    "RNNWeights",
+    "channel_shuffle",
+    "reorder",
+    "rnn_weights",
+    "set_rnn_weights",
+    "shuffle",
+    "shuffle_channels",
+]
 
 _TAKES_KEYS = "with_keyset" in signature(torch.library.Library.impl).parameters
 _LIBRARY = torch.library.Library("restride", "DEF")

@@ -17,6 +17,7 @@ from .primitives.prelu import PRELU
 from .primitives.reduction import REDUCTION
 from .primitives.reorder import REORDER
 from .primitives.resampling import RESAMPLING
+from .primitives.rnn import RNN
 from .primitives.shuffle import SHUFFLE
 from .primitives.softmax import SOFTMAX
 from .primitives.sum import SUM
@@ -41,6 +42,7 @@ _ALL = (
     DECONV,
     IP,
     MATMUL,
+    RNN,
 )
 
 DRIVERS: dict[str, Driver] = {each.case.driver: each for each in _ALL}

@@ -189,7 +189,8 @@ class _TestRun:
         return {one.arg: _filled(one) for one in (*self.work.reads, *self.work.scratchpads)}
 
     def _outputs(self, poison: int, inputs: dict[int, GuardedStorage]) -> dict[int, GuardedStorage]:
-        """Storage for what is written: poisoned, or with an old destination to be summed.
+        """Storage for what is written: poisoned, or with an old destination to be summed, or with the values
+        that it has to begin with.
 
         In place it is the storage of what is read there.
         """
@@ -199,7 +200,9 @@ class _TestRun:
         is_dst = operand.arg == self.work.dst.arg
         if is_dst and self.work.in_place:
             return inputs[self.work.in_place]
-        return _filled(self._summed) if is_dst and self.work.sums else _poisoned(operand, poison)
+        if is_dst:
+            return _filled(self._summed) if self.work.sums else _poisoned(operand, poison)
+        return _poisoned(operand, poison) if operand.values is None else _filled(operand)
 
     @property
     def _summed(self) -> CaseOperand:

@@ -1,0 +1,137 @@
+"""Weights of torch's recurrent modules as tensors of the primitives, and back.
+
+torch has for each layer and direction `weight_ih` (gates * C, I), `weight_hh` (gates * C, C) and two biases.
+Gates of an LSTM stand in the order of the primitives; of a GRU the reset comes first. An LSTM and a vanilla
+RNN add both biases at once. A GRU is linear before its reset: its last gate has the bias of the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ..errors import InvalidArguments, Unimplemented
+
+_GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
+
+
+class RNNWeights(NamedTuple):
+    """The weights of one layer: `weights_layer` (1, D, I, gates, C), `weights_iter` (1, D, C, gates, C) and
+    `bias` (1, D, gates, C), of a GRU one gate more; None without biases.
+    """
+
+    weights_layer: Any
+    weights_iter: Any
+    bias: Any
+
+
+def rnn_weights(module: Any) -> list[RNNWeights]:
+    """The weights of a `torch.nn.RNN`, `LSTM` or `GRU`: of each layer those of one primitive, as new tensors.
+
+    A GRU is an `LBRGRUForward`. Layers of one primitive do not mix directions, those of torch do: a module of
+    several layers is one primitive for each, and the destination of one is the source of the next.
+
+    Raises InvalidArguments for another module, Unimplemented for projections.
+    """
+    gates = _gates_of("restride.torch.rnn_weights", module)
+    with torch.no_grad():
+        return [_layer(module, layer, gates) for layer in range(module.num_layers)]
+
+
+def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
+    """Write weights, as `rnn_weights` gives them, into a module of the same kind and shape.
+
+    torch has two biases that are added: the first gets their sum, the second zeros. Nothing is written unless
+    all fits. Raises InvalidArguments for what does not fit, Unimplemented for projections.
+    """
+    what = "restride.torch.set_rnn_weights"
+    gates = _gates_of(what, module)
+    wanted = rnn_weights(module)
+    if len(weights) != len(wanted):
+        raise _unfit(what, f"there are {len(weights)} layers, the module has {len(wanted)}")
+    for layer, (given, own) in enumerate(zip(weights, wanted, strict=True)):
+        for name, one, other in zip(RNNWeights._fields, given, own, strict=True):
+            shapes = [None if each is None else tuple(each.shape) for each in (one, other)]
+            if shapes[0] != shapes[1]:
+                raise _unfit(what, f"{name} of layer {layer} is {shapes[0]}, the module's is {shapes[1]}")
+    with torch.no_grad():
+        for layer, given in enumerate(weights):
+            _set_layer(module, layer, gates, given)
+
+
+def _gates_of(what: str, module: Any) -> int:
+    """The gates of a module. Raises InvalidArguments unless it is recurrent."""
+    if not isinstance(module, torch.nn.RNNBase):
+        raise InvalidArguments(
+            f"{what}: {type(module).__name__} is no recurrent module",
+            code="RS-A17",
+            why="weights are those of torch.nn.RNN, LSTM and GRU",
+            hint="pass such a module; cells, whose names end in Cell, are none",
+        )
+    if getattr(module, "proj_size", 0):
+        raise Unimplemented(
+            f"{what}: the module has projections",
+            code="RS-A17",
+            where=repr(module),
+            why="primitives have no weights for them",
+            hint="leave proj_size out",
+        )
+    return _GATES["RNN" if module.mode.startswith("RNN") else module.mode]
+
+
+def _unfit(what: str, why: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"{what}: weights do not fit",
+        code="RS-A17",
+        why=why,
+        hint="pass what rnn_weights gives for a module of the same kind and shape",
+    )
+
+
+def _names(module: Any, layer: int) -> list[str]:
+    """How the parameters of a layer end, for each direction."""
+    return [f"l{layer}{end}" for end in ("", "_reverse")[: 2 if module.bidirectional else 1]]
+
+
+def _ordered(rows: Any) -> Any:
+    """Rows of gates in the order of the other side: of a GRU the first two are exchanged."""
+    return rows[[1, 0, 2]] if len(rows) == _GATES["GRU"] else rows
+
+
+def _by_gate(weights: Any, gates: int) -> Any:
+    """(gates * C, I) as (I, gates, C)."""
+    return _ordered(weights.reshape(gates, -1, weights.shape[1])).permute(2, 0, 1)
+
+
+def _layer(module: Any, layer: int, gates: int) -> RNNWeights:
+    names = _names(module, layer)
+    pairs = [[getattr(module, f"weight_{kind}_{name}") for name in names] for kind in ("ih", "hh")]
+    inputs, states = (
+        torch.stack([_by_gate(each, gates) for each in row])[None].contiguous() for row in pairs
+    )
+    if not module.bias:
+        return RNNWeights(inputs, states, None)
+    return RNNWeights(inputs, states, torch.stack([_bias(module, name, gates) for name in names])[None])
+
+
+def _bias(module: Any, name: str, gates: int) -> Any:
+    pair = (getattr(module, f"bias_{kind}_{name}").reshape(gates, -1) for kind in ("ih", "hh"))
+    first, second = map(_ordered, pair)
+    if module.mode != "GRU":
+        return first + second
+    return torch.cat([first[:2] + second[:2], first[2:], second[2:]])
+
+
+def _set_layer(module: Any, layer: int, gates: int, given: RNNWeights) -> None:
+    for d, name in enumerate(_names(module, layer)):
+        for kind, weights in (("ih", given.weights_layer), ("hh", given.weights_iter)):
+            target = getattr(module, f"weight_{kind}_{name}")
+            target.copy_(_ordered(weights[0, d].permute(1, 2, 0)).reshape(target.shape))
+        if given.bias is not None:
+            first, second = (getattr(module, f"bias_{kind}_{name}") for kind in ("ih", "hh"))
+            first.copy_(_ordered(given.bias[0, d, :gates]).reshape(-1))
+            second.zero_()
+            if given.bias.shape[2] > gates:
+                second[2 * second.shape[0] // 3 :].copy_(given.bias[0, d, gates])

@@ -1,0 +1,357 @@
+"""Recurrent networks: `--rnn --alg=VANILLA_LSTM --prop=FWD_D --direction=concat l2t3mb4_sic16`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, log2, prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+import restride as rs
+from restride import DataType
+
+from ..attr_text import wrong
+from ..cases import ATTR_KNOB_NAMES, Several
+from ..compare import Tolerance, epsilon
+from ..driver import Driver
+from ..fill import Array, Bytes, whole_numbers
+from ..knobs import ATTR_KNOBS, Knob, caseless, parse_bool, parse_count, parse_tag, several
+from ..rnn_formulas import CELLS, RnnNetwork, gradients_of, states_of
+from ..spatial import SpatialCase, parse_lettered
+from ..work import CaseOperand, CaseWork, Formula, Values, attributes
+
+_LETTERS = ("l", "t", "mb", "sic", "slc", "dhc", "dic", "dlc")
+_DIRECTIONS = {
+    "left2right": "unidirectional_left2right",
+    "right2left": "unidirectional_right2left",
+    "concat": "bidirectional_concat",
+    "sum": "bidirectional_sum",
+}
+# By configuration the types of the source, of the states h and c, and of gradients; of weights where others.
+_CONFIGURATIONS = {
+    "f32": ("f32", "f32", "f32"),
+    "bf16": ("bf16", "bf16", "f32"),
+    "bf16f32": ("bf16", "f32", "f32"),
+    "f16": ("f16", "f16", "f16"),
+}
+_OTHERS = ("u8u8u8u8", "u8u8u8f32", "f32u8f32u8", "f32u8f32f32", "s8s8s8s8", "f32s8f32s8", "f32s8f32f32")
+_NAMES = {
+    "src_layer": rs.ARG_SRC_LAYER,
+    "src_iter": rs.ARG_SRC_ITER,
+    "src_iter_c": rs.ARG_SRC_ITER_C,
+    "weights_layer": rs.ARG_WEIGHTS_LAYER,
+    "weights_iter": rs.ARG_WEIGHTS_ITER,
+    "bias": rs.ARG_BIAS,
+    "dst_layer": rs.ARG_DST_LAYER,
+    "dst_iter": rs.ARG_DST_ITER,
+    "dst_iter_c": rs.ARG_DST_ITER_C,
+}
+_DIFF = rs.ARG_DIFF_SRC - rs.ARG_SRC
+_TAGS = Several(("abc", "any", "abc"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RnnCase(SpatialCase):
+    """A network."""
+
+    driver: ClassVar[str] = "rnn"
+
+    layers: int = 1
+    steps: int = 1
+    states: int = 0
+    prop: str = "FWD_D"
+    alg: str = "VANILLA_RNN"
+    cfg: str = "f32"
+    direction: str = "left2right"
+    activation: str = "RELU"
+    tag: Several = _TAGS
+    trivial_strides: bool = True
+    flags: str = ""
+    scaling: str = "common"
+    skip_nonlinear: bool = False
+    with_peephole: bool = False
+    with_projection: bool = False
+    mb: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mb:
+            object.__setattr__(self, "dims", (self.dims[0], self.mb, *self.dims[2:]))
+
+    @classmethod
+    def order(cls) -> tuple[str, ...]:
+        """Names of the knobs as a reproducer line has them."""
+        own = ("prop", "alg", "cfg", "direction", "activation", "tag", "trivial_strides", "flags", "scaling")
+        return (*own, "skip_nonlinear", "with_peephole", "with_projection", "mb", *ATTR_KNOB_NAMES)
+
+    @property
+    def cell(self) -> str:
+        """The cell as restride's primitives are called."""
+        return CELLS[self.alg]
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The dims of every tensor."""
+        steps, batch, inputs, channels = self.dims
+        gates = {"VanillaRNN": 1, "LSTM": 4}.get(self.cell, 3)
+        runs = self.layers, 2 if self.direction in ("concat", "sum") else 1
+        wide = channels * (2 if self.direction == "concat" else 1)
+        found = {
+            "src_layer": (steps, batch, inputs),
+            "src_iter": (*runs, batch, self.states),
+            "src_iter_c": (*runs, batch, channels),
+            "weights_layer": (*runs, inputs, gates, channels),
+            "weights_iter": (*runs, self.states, gates, channels),
+            "bias": (*runs, gates + (self.cell == "LBRGRU"), channels),
+            "dst_layer": (steps, batch, wide),
+            "dst_iter": (*runs, batch, channels),
+            "dst_iter_c": (*runs, batch, channels),
+        }
+        return {name: dims for name, dims in found.items() if self.cell == "LSTM" or not name.endswith("_c")}
+
+    @property
+    def network(self) -> RnnNetwork:
+        """The network as formulas take it."""
+        return RnnNetwork(self.cell, _DIRECTIONS[self.direction], self.activation.lower())
+
+
+def _parse(text: str) -> dict[str, Any]:
+    found = parse_lettered(text, _LETTERS)
+    states = found.whole("sic")
+    if not states:
+        raise wrong("the problem", text, "sic is needed", "l1t3mb2_sic16")
+    channels = found.whole("dhc", found.whole("dic", states))
+    return {
+        "problem": found.text,
+        "name": found.name,
+        "dims": (found.whole("t", 1), found.whole("mb", 2), found.whole("slc", states), channels),
+        "states": states,
+        "layers": found.whole("l", 1),
+        "steps": found.whole("t", 1),
+    }
+
+
+def _word(_: str, text: str) -> str:
+    return text
+
+
+def _scaling(knob: str, text: str) -> str:
+    if text.lower() in ("", "common", "per_oc"):
+        return text.lower() or "common"
+    raise wrong(knob, text, "there is no such policy", "there are common and per_oc")
+
+
+_KNOBS = {
+    "prop": caseless("prop", "FWD_D", "FWD_I", "BWD_DW"),
+    "alg": caseless("alg", *CELLS, "VANILLA_AUGRU", "LBR_AUGRU"),
+    "cfg": caseless("cfg", *_CONFIGURATIONS, *_OTHERS),
+    "direction": caseless("direction", *_DIRECTIONS),
+    "activation": caseless("activation", "RELU", "TANH", "LOGISTIC"),
+    "tag": several("tag", parse_tag, least=3),
+    "trivial-strides": Knob("trivial_strides", parse_bool),
+    "flags": Knob("flags", _word),
+    "scaling": Knob("scaling", _scaling),
+    "skip-nonlinear": Knob("skip_nonlinear", parse_bool),
+    "with-peephole": Knob("with_peephole", parse_bool),
+    "with-projection": Knob("with_projection", parse_bool),
+    "mb": Knob("mb", parse_count),
+    **ATTR_KNOBS,
+}
+
+
+# --- descriptors and values ---------------------------------------------------------------------------------
+
+
+def _type(case: RnnCase, name: str) -> str:
+    layer, states_c, gradient = _CONFIGURATIONS[case.cfg]
+    if name.startswith("diff_"):
+        return gradient
+    if name == "bias":
+        return "f16" if case.cfg == "f16" else "f32"
+    return states_c if name.endswith("_c") else layer
+
+
+def _format(case: RnnCase, name: str, dims: tuple[int, ...]) -> Any:
+    short = name.removeprefix("diff_")
+    src, weights, dst = case.tag
+    tag = {"src_layer": src, "dst_layer": dst, "weights_layer": weights, "weights_iter": weights}.get(short)
+    if tag == "any" or (tag and short.startswith("weights")):
+        return tag
+    if case.trivial_strides:
+        return tag or "abcd"
+    # Rows that end in gaps, in the order of the tag.
+    order = [ord(letter) - ord("a") for letter in tag or "abcd"]
+    strides, count = [0] * len(dims), 1
+    for place, dim in enumerate(reversed(order)):
+        strides[dim] = count
+        count *= dims[dim] + (4 if place == 0 else 0)
+    return tuple(strides)
+
+
+def _operand(case: RnnCase, name: str, dims: tuple[int, ...], values: Any = None) -> CaseOperand:
+    is_gradient = name.startswith("diff_")
+    arg = _NAMES[name.removeprefix("diff_")] + (_DIFF if is_gradient else 0)
+    format = _format(case, name, dims)
+    return CaseOperand(arg, rs.MemoryDesc(dims, _type(case, name), format), format, values=values)
+
+
+def _values(case: RnnCase, name: str) -> Array:
+    """Eighths about 0; of weights so small that gates are not all 0 or 1."""
+    dims = case.shapes()[name.removeprefix("diff_")]
+    found = whole_numbers(dims, -8, 8, 1 + list(_NAMES).index(name.removeprefix("diff_")))
+    if name.startswith("weights"):
+        return found / 2.0 ** (3 + ceil(log2(dims[2]) / 2))
+    return found / 8
+
+
+def _work(case: RnnCase) -> CaseWork:
+    attr, _ = attributes(case)
+    shapes = case.shapes()
+    mds = {f"{name}_desc": _operand(case, name, dims).md for name, dims in shapes.items()}
+    own: dict[str, Any] = {"direction": _DIRECTIONS[case.direction], "attr": attr}
+    if case.cell == "VanillaRNN":
+        own["activation"] = f"eltwise_{case.activation.lower()}"
+    kind = "forward_inference" if case.prop == "FWD_I" else "forward_training"
+
+    def forward(engine: rs.Engine, _: rs.Engine) -> Any:
+        made = getattr(rs, f"{case.cell}Forward").PrimitiveDesc
+        return made(engine, prop_kind=kind, **{**own, **mds})
+
+    def backward(engine: rs.Engine, other: rs.Engine) -> Any:
+        gradients = {
+            f"diff_{name}_desc": _operand(case, f"diff_{name}", dims).md for name, dims in shapes.items()
+        }
+        made, hint = getattr(rs, f"{case.cell}Backward").PrimitiveDesc, forward(engine, other)
+        return made(engine, prop_kind="backward", hint_pd=hint, **{**own, **mds, **gradients})
+
+    reads = [
+        _operand(case, name, dims, partial(_values, case, name))
+        for name, dims in shapes.items()
+        if not name.startswith("dst")
+    ]
+    if case.prop == "BWD_DW":
+        return _backward_work(case, reads, forward, backward)
+    writes = [_operand(case, name, shapes[name]) for name in shapes if name.startswith("dst")]
+    if kind == "forward_training":
+        writes.append(_workspace())
+    formula = Formula(partial(_forward_values, case, forward), _tolerances(case, [one.arg for one in writes]))
+    primitive = getattr(rs, f"{case.cell}Forward")
+    return CaseWork(
+        forward, primitive, reads[0], writes[0], tuple(reads[1:]), tuple(writes[1:]), formula=formula
+    )
+
+
+def _workspace(data: Any = None) -> CaseOperand:
+    return CaseOperand(rs.ARG_WORKSPACE, rs.MemoryDesc((1,), "u8", "any"), data=data)
+
+
+def _backward_work(case: RnnCase, reads: list[CaseOperand], forward: Any, backward: Any) -> CaseWork:
+    shapes = case.shapes()
+    results = partial(_forward_run, case, reads, forward)
+    for name, dims in shapes.items():
+        if name.startswith("dst"):
+            reads.append(_operand(case, name, dims, partial(_result, case, results, name)))
+            reads.append(_operand(case, f"diff_{name}", dims, partial(_values, case, name)))
+    reads.append(_workspace(lambda _: results()[rs.ARG_WORKSPACE]))
+    # Gradients of weights and bias are added to what is there.
+    sums = ("weights_layer", "weights_iter", "bias")
+    writes = [
+        _operand(case, f"diff_{name}", dims, partial(np.zeros, dims) if name in sums else None)
+        for name, dims in shapes.items()
+        if not name.startswith("dst")
+    ]
+    formula = Formula(partial(_backward_values, case), _tolerances(case, [one.arg for one in writes]))
+    primitive = getattr(rs, f"{case.cell}Backward")
+    return CaseWork(
+        backward, primitive, reads[0], writes[0], tuple(reads[1:]), tuple(writes[1:]), formula=formula
+    )
+
+
+def _forward_run(case: RnnCase, reads: list[CaseOperand], forward: Any) -> dict[int, Bytes]:
+    """The bytes that the forward step writes: what the backward step is passed."""
+    engine = rs.Engine("cpu")
+    pd = forward(engine, engine)
+    written = [_NAMES[name] for name in case.shapes() if name.startswith("dst")]
+    args = {}
+    for one in reads:
+        if one.arg in _NAMES.values() and one.arg not in written:
+            chosen = one.chosen(pd)
+            args[one.arg] = rs.Memory(chosen.md, engine, chosen.filled())
+    for arg in (*written, rs.ARG_WORKSPACE):
+        md = pd.query_md("exec_arg_md", arg)
+        args[arg] = rs.Memory(md, engine, np.zeros(md.size, np.uint8))
+    getattr(rs, f"{case.cell}Forward")(pd).execute(rs.Stream(engine), args)
+    found = {arg: args[arg] for arg in (*written, rs.ARG_WORKSPACE)}
+    return {arg: np.asarray(memory.data).view(np.uint8).copy() for arg, memory in found.items()}
+
+
+def _result(case: RnnCase, results: Any, name: str) -> Array:
+    """A result of the forward step: it is passed, and gradients do not need it."""
+    return np.zeros(case.shapes()[name])
+
+
+# --- what is right ------------------------------------------------------------------------------------------
+
+
+def _named(case: RnnCase, values: Values) -> dict[str, Array]:
+    return {name: values[arg] for name, arg in _NAMES.items() if arg in values and name in case.shapes()}
+
+
+def _forward_values(case: RnnCase, forward: Any, values: Values) -> Values:
+    found = states_of(case.network, _named(case, values))
+    if case.prop == "FWD_D":
+        size = forward(rs.Engine("cpu"), rs.Engine("cpu")).workspace_desc().size
+        found["workspace"] = np.zeros(size)
+    args = {**_NAMES, "workspace": rs.ARG_WORKSPACE}
+    return {args[name]: value for name, value in found.items()}
+
+
+def _backward_values(case: RnnCase, values: Values) -> Values:
+    given = {name: values[_NAMES[name] + _DIFF] for name in case.shapes() if name.startswith("dst")}
+    found = gradients_of(case.network, _named(case, values), given)
+    return {_NAMES[name] + _DIFF: value for name, value in found.items()}
+
+
+def _tolerances(case: RnnCase, args: list[int]) -> dict[int, Tolerance]:
+    """Thresholds grow with the type's precision, the layers, and the logarithm of a value's terms."""
+    kind = DataType.parse(_CONFIGURATIONS[case.cfg][0])
+    steps, batch, _, channels = case.dims
+    terms = channels * steps * (batch if case.prop == "BWD_DW" else 1)
+    threshold = epsilon(kind) * 4 * ceil(log2(max(terms, 2))) * case.layers
+    small = threshold if case.prop == "BWD_DW" else max(threshold / 4, 1e-5)
+    near = Tolerance(threshold, 100.0, allows=lambda points: points.diff <= small)
+    # What a workspace holds is the primitive's own affair.
+    anything = Tolerance(1.0, 100.0, allows=lambda points: np.ones(points.index.shape, np.bool_))
+    return {arg: anything if arg == rs.ARG_WORKSPACE else near for arg in args}
+
+
+def _invalid(case: RnnCase) -> Iterator[str]:
+    if case.alg not in CELLS:
+        yield f"Case not supported: --alg={case.alg}"
+        return
+    if case.cfg not in _CONFIGURATIONS:
+        yield f"Case not supported: --cfg={case.cfg}"
+    if case.flags:
+        yield f"Case not supported: --flags={case.flags}, gradients of weights are added to what is there"
+    for name in ("with_peephole", "with_projection", "skip_nonlinear"):
+        if getattr(case, name):
+            yield f"Case not supported: --{name.replace('_', '-')}"
+    steps, _, inputs, channels = case.dims
+    if not prod((*case.dims, case.layers, case.states)):
+        yield "Invalid case: a network without elements"
+    if case.layers > 1 and inputs != channels:
+        yield f"Invalid case: {case.layers} layers, of which the first reads {inputs} channels of {channels}"
+    if case.states != channels and (steps > 1 or case.cell in ("GRU", "LBRGRU")):
+        yield f"Invalid case: states of {channels} channels, of which {case.states} are read"
+
+
+RNN = Driver(
+    RnnCase,
+    _KNOBS,
+    _work,
+    lambda case: _CONFIGURATIONS.get(case.cfg, ()),
+    "%prop%,%cfg%,%alg%,%DESC%",
+    _invalid,
+    _parse,
+)
