@@ -49,12 +49,23 @@ def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = answered(capsys, "--help")
-    for name in ("demo", "reorder", "show", "explain", "bench", "propagate", "info", "check", "completion"):
+    for name in (
+        "demo",
+        "reorder",
+        "show",
+        "explain",
+        "bench",
+        "run",
+        "propagate",
+        "info",
+        "check",
+        "completion",
+    ):
         assert f"\n  {name} " in text
 
 
 @pytest.mark.parametrize(
-    "name", ["demo", "reorder", "show", "explain", "propagate", "info", "check", "completion"]
+    "name", ["demo", "reorder", "show", "explain", "run", "propagate", "info", "check", "completion"]
 )
 def test_every_command_has_help_and_json(capsys: pytest.CaptureFixture[str], name: str) -> None:
     text = answered(capsys, name, "--help")

@@ -35,6 +35,7 @@ COMMANDS = {
         "restride.cli.explain", "a layout in words, with its offset formula; or the code of an error"
     ),
     "bench": Command("restride_bench.__main__", "speed beside memcpy, NumPy, torch and oneDNN", speaks=True),
+    "run": Command("restride.cli.run", "a network on an array or a picture, with the time of each step"),
     "propagate": Command(
         "restride.cli.propagate", "the formats of a network: its reorders, by three rules, as a picture"
     ),

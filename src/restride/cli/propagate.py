@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from .. import onnx
-from ..dtypes import DataType
 from ..files.whole import shown
 from ..graph.fusions import FUSIONS
 from ..graph.network import Network
@@ -35,8 +34,9 @@ from ..view.network_page import NetworkPicture, network_page
 from ..view.network_rows import MeasuredTimes, network_rows
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_output, write_output
+from .network_inputs import named_dims, random_input
 from .output import Answer
-from .usage import Parser, checked, parse_shape, wrong_usage
+from .usage import Parser, checked, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
@@ -50,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
         "--dims",
         action="append",
         default=[],
-        type=checked(_named_dims),
+        type=checked(named_dims),
         metavar="NAME=DIMS",
         help="extents of an input, as x=1x3x224x224",
     )
@@ -99,7 +99,9 @@ def _compared(net: Network, is_measured: bool) -> _Compared:
     if not is_measured:
         return _Compared(net.rule, net, plan, None, None)
     rng = np.random.default_rng(0)
-    inputs = {each.name: _random(rng, plan.inputs[each.name].dims, each.data_type) for each in net.inputs}
+    inputs = {
+        each.name: random_input(rng, plan.inputs[each.name].dims, each.data_type) for each in net.inputs
+    }
     net(inputs)
     runs = [[step.seconds for step in net.profile(inputs)] for _ in range(_RUNS)]
     best = [min(each) for each in zip(*runs, strict=True)]
@@ -111,13 +113,6 @@ def _compared(net: Network, is_measured: bool) -> _Compared:
         else:
             nodes[step.node] = seconds
     return _Compared(net.rule, net, plan, MeasuredTimes(nodes, reorders), sum(best))
-
-
-def _random(rng: np.random.Generator, dims: tuple[int, ...], data_type: DataType) -> Any:
-    """Normal numbers; of integers zeros, which are places in every table."""
-    if data_type.is_integral:
-        return np.zeros(dims, data_type.numpy)
-    return rng.standard_normal(dims).astype(data_type.numpy)
 
 
 def _picture(found: _Compared) -> NetworkPicture:
@@ -192,15 +187,6 @@ def _values(found: _Compared) -> dict[str, Any]:
 
 
 # --- options ------------------------------------------------------------------------------------------------
-
-
-def _named_dims(text: str) -> tuple[str, tuple[int, ...]]:
-    name, equals, dims = text.rpartition("=")
-    if not equals or not name:
-        raise wrong_usage(
-            f"--dims {text!r} names no input", why="extents belong to an input", hint="write x=1x3x224x224"
-        )
-    return name, parse_shape(dims)
 
 
 def _check_page(options: argparse.Namespace) -> None:

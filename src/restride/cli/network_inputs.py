@@ -1,0 +1,99 @@
+"""What commands bring to networks: extents of inputs, arrays and pictures from files, random numbers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..errors import RuntimeFailure
+from ..files.whole import shown
+from ..graph.build import GraphBuilder
+from ..graph.network import Network, NetworkInput
+from ..graph.operations import Dims, ResamplingOperation
+from ..pixels import normalize
+from .usage import parse_shape, wrong_usage
+
+__all__ = ["named_dims", "random_input", "read_input"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+_IMAGE_RANK = 4
+
+
+def named_dims(text: str) -> tuple[str, Dims]:
+    """`x=1x3x224x224`: an input, and its extents. Raises UsageError."""
+    name, equals, dims = text.rpartition("=")
+    if not equals or not name:
+        raise wrong_usage(
+            f"--dims {text!r} names no input", why="extents belong to an input", hint="write x=1x3x224x224"
+        )
+    return name, parse_shape(dims)
+
+
+def random_input(rng: np.random.Generator, dims: Dims, data_type: DataType) -> Array:
+    """Normal numbers; of integers zeros, which are places in every table."""
+    if data_type.is_integral:
+        return np.zeros(dims, data_type.numpy)
+    return rng.standard_normal(dims).astype(data_type.numpy)
+
+
+def read_input(path: str, wanted: NetworkInput, mean: list[float], std: list[float]) -> Array:
+    """The array of a .npy file; of a picture its channels, (value / 255 - mean) / std, in the input's size.
+
+    Raises RuntimeFailure for a file that cannot be read, and where pictures have no reader.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in _PICTURES:
+        return _resized(_picture(path, mean, std), wanted)
+    if suffix != ".npy":
+        raise wrong_usage(
+            f"--input {shown(path)} is no array and no picture",
+            why=f"its suffix is {suffix!r}",
+            hint=f"bring .npy or one of {', '.join(_PICTURES)}",
+        )
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise _unreadable(path, error, "a .npy file holds one array of numbers") from None
+
+
+def _picture(path: str, mean: list[float], std: list[float]) -> Array:
+    try:
+        from skimage import io
+    except ImportError:
+        raise RuntimeFailure(
+            "pictures cannot be read",
+            code="RS-G04",
+            why="the package scikit-image is not installed",
+            hint="pip install 'restride[demo]', or bring a .npy file",
+        ) from None
+    try:
+        pixels = np.asarray(io.imread(path))
+    except Exception as error:  # readers of pictures raise what they like
+        raise _unreadable(path, error, "bring another picture") from None
+    pixels = np.stack([pixels] * 3, -1) if pixels.ndim == 2 else pixels[..., :3]
+    if pixels.dtype != np.uint8:
+        pixels = (pixels / max(pixels.max(), 1) * 255).astype(np.uint8)
+    return np.asarray(normalize(np.ascontiguousarray(pixels)[None], mean, std))
+
+
+def _resized(image: Array, wanted: NetworkInput) -> Array:
+    """The image in the extents that the network fixes."""
+    dims = wanted.dims
+    if dims is None or len(dims) != _IMAGE_RANK:
+        return image
+    sizes = tuple(own if n is None else n for n, own in zip(dims[2:], image.shape[2:], strict=True))
+    if sizes == image.shape[2:]:
+        return image
+    builder = GraphBuilder()
+    source = builder.input("image", image.shape)
+    net = Network(builder.graph(builder.add(ResamplingOperation("resampling_linear", sizes), source)))
+    return np.asarray(net(image))
+
+
+def _unreadable(path: str, error: Exception, hint: str) -> RuntimeFailure:
+    why = getattr(error, "strerror", None) or str(error)[:200] or type(error).__name__
+    return RuntimeFailure(f"cannot read {shown(path)}", code="RS-F01", why=why, hint=hint)

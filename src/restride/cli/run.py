@@ -1,0 +1,278 @@
+"""Run an ONNX model on arrays, a picture or random numbers; tell what it gives, and how long it takes.
+
+With --profile a row for each step tells its time, what it reaches, the formats that it reads and writes, and
+the kernel. A reorder that propagation put in is marked by *.
+
+  restride run squeezenet.onnx
+  restride run squeezenet.onnx --input photo.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+  restride run detector.onnx --dims x=1x3x640x640 --repeat 20 --profile
+  restride run model.onnx --input a=a.npy --input b=b.npy --output result.npy
+
+The package onnx reads the model. Pictures are read by scikit-image, and brought to the size that the model
+fixes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import onnx
+from ..files.whole import shown
+from ..graph.network import Network
+from ..graph.network_plan import NetworkPlan, NetworkStep
+from ..graph.propagation import RULES
+from ..graph.running import StepTime
+from ..view.units import data_size, duration
+from .named_files import PIPE, add_force, check_output, write_output
+from .network_inputs import Array, named_dims, random_input, read_input
+from .output import Answer
+from .usage import Parser, checked, wrong_usage
+
+__all__ = ["add_arguments", "run"]
+
+_SHOWN = 5
+
+
+def add_arguments(parser: Parser) -> None:
+    """MODEL, what goes in, how formats are chosen, how often it runs, what is told and written."""
+    parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="an array (.npy) or a picture for an input; random numbers where none is given",
+    )
+    parser.add_argument(
+        "--dims",
+        action="append",
+        default=[],
+        type=checked(named_dims),
+        metavar="NAME=DIMS",
+        help="extents of an input, as x=1x3x224x224",
+    )
+    parser.add_argument(
+        "--mean", type=checked(_numbers), default=[0.0], metavar="N,...", help="of pictures, by channel"
+    )
+    parser.add_argument(
+        "--std", type=checked(_numbers), default=[1.0], metavar="N,...", help="of pictures, by channel"
+    )
+    parser.add_argument("--rule", choices=RULES, default="optimal", help="how formats are chosen")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run so often, and tell the best")
+    parser.add_argument("--profile", action="store_true", help="tell the time of each step")
+    parser.add_argument("--output", metavar="FILE.npy", help="write the only output")
+    add_force(parser)
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """What the model gives, and the times; as values the same."""
+    if options.repeat < 1:
+        raise wrong_usage(f"--repeat {options.repeat}", hint="a number from 1 on")
+    if options.output is not None:
+        check_output("restride run", options.output, (".npy",), options.force)
+    net = onnx.load(options.model, dims=dict(options.dims), rule=options.rule)
+    inputs = _inputs(net, options)
+    start = time.perf_counter()
+    results = _named(net, net(inputs))
+    first = time.perf_counter() - start
+    if options.output is not None:
+        _write(options.output, results)
+    best = min(_timed(net, inputs) for _ in range(options.repeat))
+    plan = net.plan(*(each.shape for each in inputs.values()))
+    steps = _steps(net, inputs, plan, options.repeat) if options.profile else []
+    values = {
+        "outputs": {name: _told(each) for name, each in results.items()},
+        "first_seconds": first,
+        "best_seconds": best,
+        "reorders": plan.reorders,
+        "arena_bytes": plan.arena.peak,
+        "steps": [each.values() for each in steps],
+    }
+    text = "" if options.output == PIPE else _text(options, results, first, best, plan, steps)
+    return Answer(text, values)
+
+
+# --- what goes in and comes out -----------------------------------------------------------------------------
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise wrong_usage(f"{text!r} is no list of numbers", hint="write 0.485,0.456,0.406") from None
+
+
+def _inputs(net: Network, options: argparse.Namespace) -> dict[str, Array]:
+    files = dict(_named_file(text, net) for text in options.input)
+    rng, made = np.random.default_rng(0), {}
+    for each in net.inputs:
+        if each.name in files:
+            made[each.name] = read_input(files[each.name], each, options.mean, options.std)
+            continue
+        dims = each.dims
+        if dims is None or None in dims:
+            raise wrong_usage(
+                f"input {each.name!r} has extents that a run brings",
+                why=str(each),
+                hint=f"say --dims {each.name}=1x3x224x224, or bring a file: --input {each.name}=x.npy",
+            )
+        made[each.name] = random_input(rng, tuple(n or 0 for n in dims), each.data_type)
+    return made
+
+
+def _named_file(text: str, net: Network) -> tuple[str, str]:
+    names = [each.name for each in net.inputs]
+    name, equals, path = text.partition("=")
+    if equals and name in names:
+        return name, path
+    if len(names) == 1:
+        return names[0], text
+    raise wrong_usage(
+        f"--input {text!r} names no input",
+        why=f"the inputs are {', '.join(names)}",
+        hint=f"write {names[0]}=FILE" if names else "leave it out",
+    )
+
+
+def _named(net: Network, result: Any) -> dict[str, Array]:
+    return result if isinstance(result, dict) else {net.outputs[0]: result}
+
+
+def _write(path: str, results: Mapping[str, Array]) -> None:
+    if len(results) > 1:
+        raise wrong_usage(
+            "--output takes one output",
+            why=f"the model gives {', '.join(results)}",
+            hint="use rs.onnx.load in a program",
+        )
+    file = io.BytesIO()
+    np.save(file, next(iter(results.values())), allow_pickle=False)
+    write_output(path, file.getvalue())
+
+
+def _timed(net: Network, inputs: Mapping[str, Array]) -> float:
+    start = time.perf_counter()
+    net(inputs)
+    return time.perf_counter() - start
+
+
+# --- steps --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _StepRow:
+    """A step: how long it took at best, and what it had to do."""
+
+    step: NetworkStep
+    time: StepTime
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Operations in a second of what sums products, bytes in a second of all else."""
+        work = 2 * _products(self.step) or self.moved_bytes
+        return work / max(self.seconds, 1e-12)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that it must read and write, each tensor once."""
+        return sum(each.md.size for each in (*self.step.reads, self.step.writes))
+
+    @property
+    def rate_text(self) -> str:
+        """The rate with its unit."""
+        return f"{self.rate / 1e9:.1f} {'GFLOP/s' if _products(self.step) else 'GB/s'}"
+
+    def values(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "node": self.time.node,
+            "operation": self.time.operation,
+            "is_inserted": self.time.is_inserted,
+            "seconds": self.seconds,
+            "products": _products(self.step),
+            "moved_bytes": self.moved_bytes,
+            "formats": self.time.formats,
+            "kernel": self.time.kernel,
+        }
+
+
+def _products(step: NetworkStep) -> int:
+    """How many products a step adds up; 0 for what sums none."""
+    dims = [each.md.dims for each in (*step.reads[:2], step.writes)]
+    if step.operation == "convolution":
+        return prod(dims[1]) * dims[2][0] * prod(dims[2][2:])
+    if step.operation == "deconvolution":
+        return prod(dims[1]) * dims[0][0] * prod(dims[0][2:])
+    if step.operation == "inner_product":
+        return prod(dims[1]) * dims[0][0]
+    return prod(dims[2]) * dims[0][-1] if step.operation == "matmul" else 0
+
+
+def _steps(net: Network, inputs: Mapping[str, Array], plan: NetworkPlan, repeat: int) -> list[_StepRow]:
+    runs = [net.profile(inputs) for _ in range(repeat)]
+    best = [min(each.seconds for each in times) for times in zip(*runs, strict=True)]
+    return [_StepRow(*each) for each in zip(plan.steps, runs[0], best, strict=True)]
+
+
+# --- words --------------------------------------------------------------------------------------------------
+
+
+def _told(result: Array) -> dict[str, Any]:
+    flat = result.reshape(-1).astype(np.float64)
+    largest = np.argsort(flat)[::-1][:_SHOWN]
+    return {
+        "dims": list(result.shape),
+        "type": str(result.dtype),
+        "largest": {int(at): float(flat[at]) for at in largest},
+    }
+
+
+def _text(
+    options: argparse.Namespace,
+    results: Mapping[str, Array],
+    first: float,
+    best: float,
+    plan: NetworkPlan,
+    steps: list[_StepRow],
+) -> str:
+    lines = []
+    for name, result in results.items():
+        told = _told(result)
+        lines.append(f"{name}: {told['type']} {'x'.join(map(str, told['dims'])) or 'scalar'}")
+        lines += [f"  at {at}: {value:.6g}" for at, value in told["largest"].items()]
+    runs = f"best of {options.repeat}" if options.repeat > 1 else "the second"
+    lines += [
+        "",
+        f"first run {duration(first)}, {runs} {duration(best)}; {len(plan.steps)} steps, "
+        f"{plan.reorders} of them reorders; {data_size(plan.arena.peak)} a run",
+    ]
+    if steps:
+        lines += ["", _row("time", "share", "rate", "operation", "formats", "kernel", "node")]
+        total = sum(each.seconds for each in steps)
+        lines += [_step_text(each, total) for each in steps]
+    if options.output is not None:
+        lines += ["", f"wrote {shown(options.output)}"]
+    return "\n".join(lines)
+
+
+def _step_text(each: _StepRow, total: float) -> str:
+    operation = f"{each.time.operation}{'*' if each.time.is_inserted else ''}"
+    share = f"{100 * each.seconds / max(total, 1e-12):.1f} %"
+    kernel = each.time.kernel.removeprefix("jit:")
+    return _row(
+        duration(each.seconds), share, each.rate_text, operation, each.time.formats, kernel, each.time.node
+    )
+
+
+def _row(*cells: str) -> str:
+    time_, share, rate, operation, formats, kernel, node = cells
+    return f"{time_:>9}{share:>8}{rate:>15}  {operation:<20}{formats:<22} {kernel:<20} {node}".rstrip()
