@@ -265,6 +265,21 @@ def test_a_batch_of_nothing_is_nothing_to_do(dims):
     assert made[rs.ARG_DST].desc.dims == case.dims[2]
 
 
+@pytest.mark.parametrize(("inputs", "outputs"), [(3, 16), (20, 30), (32, 20), (64, 64)])
+@pytest.mark.parametrize("data_type", ["f32", "bf16"])
+def test_gradients_of_weights_are_sums_in_registers_whatever_the_channels(inputs, outputs, data_type):
+    case = Case(2, 1, inputs, outputs, (9, 11), (3, 3), (2, 1), (0, 0), (1, 1))
+    src, weights, dst = case.descs(OPEN, data_type)
+    x, y = whole(case.dims[0], 1), whole(case.dims[2], 2)
+    pd = rs.ConvolutionBackwardWeights.PrimitiveDesc(CPU, DIRECT, src, weights, dst, *case.window)
+    assert pd.impl_info_str.endswith("contraction")
+    values = {rs.ARG_SRC: x, rs.ARG_DIFF_DST: y}
+    made = computed(rs.ConvolutionBackwardWeights, pd, CPU, values, rs.ARG_DIFF_WEIGHTS)
+    wanted = backward_weights(case, x, y).astype(rs.DataType.parse(data_type).numpy)
+    np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_WEIGHTS]).astype(float), wanted.astype(float))
+    assert padding_is_zero(made[rs.ARG_DIFF_WEIGHTS])
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 SRC, WEIGHTS, DST = SMALL.descs(OPEN)

@@ -131,9 +131,14 @@ def schedule_contraction(contraction: Contraction, machine: Machine) -> Contract
     if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
         return None
     others = _outer_loops(contraction, lane)
-    rows = [loop for loop in others if contraction.role(loop) == "row" and _can_be_tiled(contraction, loop)]
-    if any(loop.step > 1 or _is_split(loop, others) for loop in rows):
+    # A digit above the first one is a loop around tiles, where each of its positions has all of those below.
+    if any(loop.size % loop.step for loop in others):
         return None
+    rows = [
+        loop
+        for loop in others
+        if contraction.role(loop) == "row" and loop.step == 1 and _can_be_tiled(contraction, loop)
+    ]
     row = max(
         rows, key=lambda loop: (min(loop.extent, 16), -loop.strides[FIRST]), default=_one_row(contraction)
     )
@@ -188,10 +193,6 @@ def _is_padded_along_lanes(contraction: Contraction, lane: ContractionLoop) -> b
         return True
     digits = tensor.digits[padded[0]]
     return len(padded) == 1 and digits[0].stride == 1 and lane.size == tensor.sizes[padded[0]]
-
-
-def _is_split(loop: ContractionLoop, loops: Sequence[ContractionLoop]) -> bool:
-    return sum(other.axis == loop.axis for other in loops) > 1
 
 
 def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:

@@ -5,6 +5,7 @@
 | channels of groups are 1 | `nChw16c` | `Goihw16g` | `nChw16c` |
 | few channels of x, no groups, y is written | plain | `Ohwi16o` | `nChw16c` |
 | the same, in packs of 4 | `nChw4c` | `OIhw16o4i` | `nChw16c` |
+| gradients of weights, blocks do not divide channels of x | channels last | `Ohwi16o` | `nChw16c` |
 | groups that blocks do not divide | channels last | channels of what is written last | channels last |
 | the same, in packs of 4 | channels last | `gOhwI16o4i` | channels last |
 | else | `nChw16c` | `OIhw16i16o` | `nChw16c` |
@@ -42,6 +43,8 @@ def _tags(relation: Relation, written: str, block: int, pack: int) -> tuple[str,
     channels = relation.window_channels, relation.point_channels
     if relation.groups > 1 and any(n % block for n in channels):
         return last, _weights_last(relation, written, block, pack), last
+    if relation.groups == 1 and written == "w" and channels[0] % block:
+        return last, _first_weights(relation, block, 1), blocked
     if relation.groups == 1 and channels[0] < block and written == "y":
         first = plain if pack == 1 else f"aB{plain[2:]}{pack}b"
         return first, _first_weights(relation, block, pack), blocked
