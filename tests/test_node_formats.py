@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.graph.node_formats import VIEWS, format_problem, view_of
+from restride.graph.node_formats import VIEWS, format_problem, is_same_memory, view_of
 from restride.graph.propagation import propagate
 from restride.graph.step_cost import CostModel, order_of_channels
 from restride.primitives.convolution_shapes import kernel_block
@@ -213,6 +213,38 @@ def test_costs_grow_with_the_work_and_prefer_the_formats_of_kernels():
     assert min(ways, key=ways.__getitem__) == (small, small)
     for kind in ("pooling", "eltwise", "concat", "softmax"):
         assert costs.moving(kind, [small], [small]) < costs.moving(kind, [large], [large])
+
+
+@pytest.mark.parametrize(
+    ("dims", "first", "second", "is_same"),
+    [
+        ((1, 32, 1, 1), "abcd", "aBcd16b", True),
+        ((1, 32, 1, 1), "acdb", "aBcd16b", True),
+        ((3, 16, 1, 1), "abcd", "aBcd16b", True),
+        ((1, 24, 1, 1), "abcd", "aBcd16b", False),
+        ((1, 32, 2, 1), "abcd", "aBcd16b", False),
+        ((1, 1, 5, 5), "abcd", "acdb", True),
+        ((2, 16, 3, 1), "acdb", "aBcd16b", True),
+    ],
+)
+def test_formats_that_have_all_elements_in_one_place_are_the_same_memory(dims, first, second, is_same):
+    mds = [rs.MemoryDesc(dims, "f32", tag) for tag in (first, second)]
+    places = [[md.offset(*index) for index in np.ndindex(dims)] for md in mds]
+    assert is_same == (places[0] == places[1] and mds[0].size == mds[1].size)
+    assert is_same_memory(*mds) == is_same_memory(*mds[::-1]) == is_same
+
+
+def test_nothing_is_reordered_between_two_descriptors_of_one_memory():
+    b = rs.graph.GraphBuilder()
+    y = b.add(rs.graph.ReductionOperation("reduction_mean", (2, 3)), b.input("x", (1, 32, 8, 8)))
+    for _ in range(2):
+        y = b.add(_window(1), y, _zeros(b, 32, 32, 1, 1))
+    for rule in ("plain", "greedy", "optimal"):
+        found = propagate(format_problem(b.graph(y), ENGINE), rule)
+        assert not [each for each in found.reorders if not each.is_constant]
+    x = np.random.default_rng(0).standard_normal((1, 32, 8, 8)).astype(np.float32)
+    assert not rs.Network(b.graph(y), rule="greedy")(x).any()
+    assert rs.Network(b.graph(y), rule="greedy").plan().reorders == 0
 
 
 def test_the_order_of_channels_is_read_off_the_descriptor():

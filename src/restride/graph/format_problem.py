@@ -50,7 +50,8 @@ class FormatProblem:
 
     `inputs`: what no step writes, with its format, constants among them. `outputs`: what the network gives
     away, with the format it is to have. `constants`: inputs whose reorders cost nothing, since they are done
-    once. `edge_cost`: what a reorder between two descriptors costs, a pure function.
+    once. `edge_cost`: what a reorder between two descriptors costs, a pure function; one that moves no byte
+    is none, but another descriptor of the same memory.
 
     Raises InvalidArguments for a step that does not fit its alternatives, or reads what is not there yet.
     """

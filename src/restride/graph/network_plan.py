@@ -18,7 +18,7 @@ from .fusions import AppliedFusion, fuse
 from .graph import Constant, Graph, Node
 from .lowering import LoweredNode, lower_node, lower_reorder
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
-from .node_formats import VIEWS, format_problem
+from .node_formats import VIEWS, format_problem, is_same_memory
 from .operations import TensorType
 from .propagation import Propagation, format_name, propagate
 from .runnable import runnable
@@ -169,6 +169,8 @@ class _Planner:
         place = self._places[name]
         if place.md == md:
             return place
+        if is_same_memory(place.md, md):
+            return TensorLocation(place.storage, md)
         return self._copies.get((name, md)) or self._reordered(name, md)
 
     def _reordered(self, name: str, md: MemoryDesc) -> TensorLocation:
@@ -191,11 +193,12 @@ class _Planner:
         """Outputs in memory of their own: what writes one writes it there, or a copy does."""
         made: dict[str, TensorLocation] = {}
         moved: dict[Storage, Storage] = {}
-        writers = {step.writes: step for step in self._steps}
+        written = {step.writes.storage: step.writes.md for step in self._steps}
         for name, place in outputs.items():
             storage = Storage(OUTPUT, name)
             made[name] = TensorLocation(storage, place.md)
-            if place in writers and place.storage.where == ARENA and place.storage not in moved:
+            md, is_free = written.get(place.storage), place.storage not in moved
+            if md is not None and is_free and (md == place.md or is_same_memory(md, place.md)):
                 moved[place.storage] = storage
             else:
                 self._insert(name, place, made[name])

@@ -24,6 +24,8 @@ from ..plan.convolution_problem import ConvolutionProblem
 from ..plan.cost import MEMORY_RATE
 from ..plan.inner_product_problem import InnerProductProblem
 from ..plan.matmul_problem import MatmulProblem
+from ..plan.nest import Compute
+from ..plan.reorder import reorder_nest
 from ..planned import plan
 from ..primitives.any_format import resolved, resolved_operand
 from ..primitives.convolution_shapes import kernel_block
@@ -46,7 +48,7 @@ from .operations import (
 )
 from .step_cost import CostModel
 
-__all__ = ["VIEWS", "format_problem", "host_costs", "view_of"]
+__all__ = ["VIEWS", "format_problem", "host_costs", "is_same_memory", "view_of"]
 
 # Operations whose result is the same memory with another descriptor, wherever a descriptor can say so.
 VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
@@ -91,9 +93,27 @@ def _costs_on(engine: Engine) -> Callable[[MemoryDesc, MemoryDesc], EdgeCost]:
     return lambda src, dst: _edge_cost(engine, threads, src, dst)
 
 
+def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
+    """True where two formats have every element in the same place, and all zeros of padding too.
+
+    As `nChw16c` and `nchw` have it of one pixel with 32 channels: nothing has to move.
+    """
+    if (src.dims, src.data_type) != (dst.dims, dst.data_type):
+        return False
+    nest = reorder_nest(src, dst, Compute())
+    return (
+        src.size == dst.size
+        and src.padded_dims == dst.padded_dims
+        and nest.src_base == nest.dst_base
+        and all(axis.src == axis.dst for axis in nest.axes if axis.extent != 1)
+    )
+
+
 @lru_cache(maxsize=4096)
 def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-    """What `rs.plan` foretells with so many threads; by its bytes where it foretells nothing."""
+    """What `rs.plan` predicts with so many threads; by its bytes where it predicts nothing."""
+    if is_same_memory(src, dst):
+        return EdgeCost(0.0, 0)
     found = plan(src, dst, engine=engine)
     predicted = found.predicted
     return EdgeCost(predicted.seconds if predicted else found.bytes_moved / MEMORY_RATE, found.bytes_moved)

@@ -146,10 +146,14 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
             tensor in problem.constants,
         )
         for (tensor, md), readers in sorted(needed.items(), key=lambda item: places[item[0][0]])
-        if md != formats[tensor]
+        if md != formats[tensor] and _is_moved(problem, tensor, formats[tensor], md)
     )
     seconds = fsum([*(each.seconds for each in steps), *(each.cost.seconds for each in reorders)])
     return Propagation(rule, tuple(choices), steps, MappingProxyType(formats), reorders, seconds, is_exact)
+
+
+def _is_moved(problem: FormatProblem, tensor: str, src: MemoryDesc, dst: MemoryDesc) -> bool:
+    return tensor in problem.constants or problem.reorder_cost(tensor, src, dst).bytes_moved > 0
 
 
 def _optimal(problem: FormatProblem, greedy: Propagation, most_costs: int) -> Propagation:

@@ -74,6 +74,7 @@ class _RowWriter:
         self._graph, self._formats, self._times = graph, formats, times
         moved = (each for each in formats.reorders if not each.is_constant)
         self._waiting: dict[Tensor, InsertedReorder] = {(each.tensor, each.dst): each for each in moved}
+        self._made = frozenset(self._waiting)
         self._found: list[NetworkRow] = []
 
     def rows(self) -> list[NetworkRow]:
@@ -82,7 +83,7 @@ class _RowWriter:
             self._found.append(NetworkRow("input", name, str(self._graph.tensors[name]), (), (tensor,)))
         for node, way in zip(self._graph.nodes, self._formats.steps, strict=True):
             reads = [
-                (name, md)
+                self._tensor(name, md)
                 for name, md in zip(node.inputs, way.inputs, strict=True)
                 if name not in self._graph.constants
             ]
@@ -100,6 +101,10 @@ class _RowWriter:
                 NetworkRow("output", name, str(self._graph.tensors[name]), (self._last(name),), ())
             )
         return self._found
+
+    def _tensor(self, name: str, md: MemoryDesc) -> Tensor:
+        """A tensor as it was written, or as a reorder makes it: other descriptors of its memory are it."""
+        return (name, md) if (name, md) in self._made else (name, self._formats.formats[name])
 
     def _bring(self, wanted: Sequence[Tensor]) -> None:
         """The reorders that nobody has made yet."""
