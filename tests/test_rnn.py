@@ -200,3 +200,22 @@ def test_states_of_another_memory_are_refused_before_anything_is_written():
     with refused("src_1"):
         rs.GRUForward(pd).execute(rs.Stream(CPU), args)
     assert bool((args[rs.ARG_DST_LAYER].data == 7).all())
+
+
+def test_long_sequences_run_in_pieces_with_the_bits_of_short_ones():
+    # So long that all of it is no single native call; the second half of it alone is one.
+    shape, direction = Shape(90, 16, 64, 256, 1), "unidirectional_left2right"
+    values = arguments(shape, "LSTM", direction, 3)
+    found, _, pd = _results(shape, "LSTM", direction, seed=3, weights="any")
+    executable = pd._implementation().executable
+    assert not executable._is_native
+    half = shape._replace(steps=45)
+    first = forward(CPU, half, "LSTM", direction, weights="any")
+    states = {arg: values[arg] for arg in (rs.ARG_SRC_ITER, rs.ARG_SRC_ITER_C)}
+    parts = []
+    for part in (values[rs.ARG_SRC_LAYER][:45], values[rs.ARG_SRC_LAYER][45:]):
+        given = {**values, **states, rs.ARG_SRC_LAYER: part}
+        made = computed(rs.LSTMForward, first, CPU, given, 17, 18, 19)
+        states = {rs.ARG_SRC_ITER: elements(made[18]), rs.ARG_SRC_ITER_C: elements(made[19])}
+        parts.append(elements(made[17]))
+    np.testing.assert_array_equal(np.concatenate(parts), found[rs.ARG_DST_LAYER])

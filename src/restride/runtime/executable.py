@@ -47,7 +47,7 @@ from .result_pool import allocate
 if TYPE_CHECKING:
     from ..plan.staged import StagedNest
     from ..targets.cpu import LoweredNest
-    from .launch_list import LaunchList
+    from .launch_list import LaunchList, RepeatPieces
 
 Call = Callable[[int, int, int], None]
 
@@ -67,6 +67,7 @@ class CpuExecutable:
         "_is_native",
         "_lists",
         "_offsets",
+        "_pieces",
         "call",
         "launches",
         "name",
@@ -83,6 +84,7 @@ class CpuExecutable:
         work = sum(each.work_bytes for each in self.launches if isinstance(each, _NATIVE))
         self._is_native = work < SHORT_BYTES and all(each.is_native for each in self.launches)
         self._lists: dict[tuple[bool, int], LaunchList] = {}
+        self._pieces: dict[RepeatLaunch, RepeatPieces] = {}
         self.call: Call = self._call_first
 
     def __str__(self) -> str:
@@ -175,7 +177,19 @@ class CpuExecutable:
             return
         memory = self._addresses(src, dst, words, scratch)
         for launch in self.launches:
-            launch.run(memory)
+            if isinstance(launch, RepeatLaunch):
+                self._pieces_of(launch).run(launch, memory)
+            else:
+                launch.run(memory)
+
+    def _pieces_of(self, repeat: RepeatLaunch) -> RepeatPieces:
+        found = self._pieces.get(repeat)
+        if found is None:
+            load_whole("restride.runtime.launch_list")
+            from .launch_list import RepeatPieces
+
+            found = self._pieces.setdefault(repeat, RepeatPieces(repeat))
+        return found
 
     def _native_list(self, dst: int, scratch: int) -> LaunchList | None:
         pool = default_pool()

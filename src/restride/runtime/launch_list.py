@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..emit.launches import LAUNCHES, launches_ir
@@ -12,14 +13,16 @@ from ..plan.machine import LINE
 from ..plan.program import DST, SRC, Place
 from ..targets import jit, store
 from ..targets.isa import host_isa
-from .kernel import LOCKED_BYTES, Kernel
-from .launch import InterleavedLaunch, NestLaunch, RepeatLaunch, TreeLaunch
+from .kernel import LOCKED_BYTES, Kernel, KernelWords
+from .launch import Addresses, InterleavedLaunch, NestLaunch, RepeatLaunch, TreeLaunch
 from .native import native_call
 from .pool import default_pool
 
 OneLaunch = NestLaunch | InterleavedLaunch | TreeLaunch
 NativeLaunch = OneLaunch | RepeatLaunch
 _SCRATCH = -1
+# About a millisecond of work.
+_PIECE_BYTES = 1 << 23
 
 
 class LaunchList:
@@ -56,6 +59,52 @@ class LaunchList:
     def alone(self) -> Callable[[int, int, int], None]:
         """`run` without scratch, for launches that one thread always does; good while this object lives."""
         return functools.partial(self._call, 0, 0, 0)
+
+
+class RepeatPieces:
+    """A long repeat in pieces, each a native list of some turns: between two of them Python sees Ctrl-C.
+
+    Every place is a word of its own, so that all pieces of one length share a list.
+    """
+
+    __slots__ = ("_lists", "_repeat", "_strides")
+
+    def __init__(self, repeat: RepeatLaunch) -> None:
+        self._strides = [stride for strides in repeat.strides for stride in strides]
+        self._repeat = _with_own_words(repeat)
+        self._lists: dict[tuple[int, int], LaunchList] = {}
+
+    def run(self, repeat: RepeatLaunch, memory: Addresses) -> None:
+        """Run on checked memory."""
+        pool = default_pool()
+        if pool.native_team() is None:
+            repeat.run(memory)
+            return
+        turns = min(repeat.turns, max(1, _PIECE_BYTES // max(repeat.turn_bytes, 1)))
+        starts = [memory.at(place) for launch in repeat.launches for place in launch.places]
+        for first in range(0, repeat.turns, turns):
+            count = min(turns, repeat.turns - first)
+            places = [start + first * stride for start, stride in zip(starts, self._strides, strict=True)]
+            words = KernelWords(memory.scalars, places)
+            self._list(count, pool.threads).run(0, 0, words.address, 0)
+
+    def _list(self, turns: int, threads: int) -> LaunchList:
+        found = self._lists.get((turns, threads))
+        if found is None:
+            slots = DST + 1 + len(self._strides)
+            repeat = replace(self._repeat, turns=turns)
+            found = self._lists[turns, threads] = LaunchList([repeat], (), slots, is_aligned=False)
+        return found
+
+
+def _with_own_words(repeat: RepeatLaunch) -> RepeatLaunch:
+    """The same, with a slot for every place."""
+    launches, slot = list[TreeLaunch](), DST + 1
+    for launch in repeat.launches:
+        places = tuple(Place(slot + i) for i in range(len(launch.places)))
+        launches.append(TreeLaunch(replace(launch.step, places=places), launch.lowered))
+        slot += len(places)
+    return replace(repeat, launches=tuple(launches))
 
 
 def _launches(launch: NativeLaunch) -> tuple[OneLaunch, ...]:
