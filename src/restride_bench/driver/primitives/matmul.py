@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import restride as rs
+from restride import DataType
 
 from ..attr_text import FactorText, wrong
 from ..cases import ATTR_KNOB_NAMES, Several, SeveralCase
@@ -121,6 +122,9 @@ def _invalid(case: MatmulCase) -> Iterator[str]:
         yield "Invalid case: there are two factors"
         return
     yield from invalid_attributes(case, case.dt[2])
+    for kind, name in ((case.dt[0], "source"), (case.dt[2], "result")):
+        if DataType.parse(kind).bits < 8:
+            yield f"Case not supported: a {name} of {kind}, weights alone have 4 bits"
     src, weights = case.vdims
     if src[-1] != weights[-2]:
         yield f"Invalid case: {src[-1]} columns times {weights[-2]} rows"
