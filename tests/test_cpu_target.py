@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from restride import emit
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
@@ -175,6 +176,14 @@ def test_lanes_of_trees_on_aarch64_are_not_loaded_from_addresses_cut_to_32_bits(
     texts = [jit.assembly(loop.ir(), isa) for loop in lower_tree(tree, isa, COMMON).loops]
     assert [text for text in texts if "ld1" in text or "ldrb" in text or "ldrsb" in text]
     assert not [line for text in texts for line in re.findall(r"\bld1\b.*\], #1$", text, re.MULTILINE)]
+
+
+def test_emitters_move_pointers_by_steps() -> None:
+    """`Builder.step` hides what is far, and a product written beside it would not."""
+    folder = Path(emit.__path__[0])
+    product = re.compile(r"\badvance\((?:[^()]|\([^()]*\))*\bop\(\s*\"mul\"")
+    found = [path.name for path in sorted(folder.glob("*.py")) if product.search(path.read_text("utf-8"))]
+    assert found == ["builder.py"]
 
 
 # --- what is told ------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class ItemWriter:
             place = self.b.advance(pointer, lane * int(stride if isinstance(stride, int) else 0) * size)
             for dim in computed:
                 offset = self._computed(index[dim], tensor.digits[dim], tensor.sizes[dim], cursor, lane)
-                place = self.b.advance(place, self.b.op("mul", offset, i64(size)))
+                place = self.b.step(place, offset, size)
             return place
 
         if is_moved:
