@@ -555,6 +555,18 @@ def test_a_fused_graph_has_nothing_left_to_fuse():
     assert fuse(found.graph) == type(found)(found.graph)
 
 
+@pytest.mark.parametrize("data_type", ["s32", "f64"])
+def test_integers_and_doubles_keep_their_arithmetic(data_type):
+    # 2**24 + 1 is no f32, and a sixth in f32 is none in f64.
+    dtype = {"s32": np.int32, "f64": np.float64}[data_type]
+    b = rs.graph.GraphBuilder()
+    x, z = (b.input(name, (2, 4), data_type) for name in "xz")
+    y = b.add(rs.graph.BinaryOperation("binary_div"), x, b.constant(np.full((1, 1), 6, dtype)))
+    y = b.add(ADD, b.add(MUL, y, b.constant(np.full((1, 1), 6, dtype))), z)
+    graph = b.graph(b.add(RELU, y))
+    assert fuse(graph).applied == ()
+
+
 def test_a_fusion_that_there_is_not_is_refused():
     with pytest.raises(rs.InvalidArguments, match="batch_norm"):
         fuse(_network(), ["batchnorm"])

@@ -52,7 +52,7 @@ _MOST_EPILOGUES = 32
 def fuse_epilogues(draft: GraphDraft) -> None:
     """Bring functions, combinations with another tensor, and sums into the node before them."""
     for place, node in draft:
-        for source in _candidates(draft, node):
+        for source in _candidates(draft, node) if draft.is_computed_as_f32(node) else ():
             added = _epilogues(node, source)
             main = draft.private_maker(source)
             if main is None or len(main[1].epilogues) + len(added) + len(node.epilogues) > _MOST_EPILOGUES:
@@ -80,6 +80,7 @@ def _candidates(draft: GraphDraft, node: Node) -> list[str]:
         if (made := draft.private_maker(source)) is not None
         and isinstance(made[1].operation, (*_PRODUCTS, *_OTHERS))
         and len(made[1].outputs) == 1
+        and draft.is_computed_as_f32(made[1])
         and draft.type(source) == draft.type(node.output)
         and _epilogues(node, source)
     ]

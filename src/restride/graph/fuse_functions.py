@@ -29,7 +29,7 @@ def fuse_functions(draft: GraphDraft) -> None:
     for place, _ in draft:
         for rule in _RULES:
             node = draft.at(place)
-            if node is not None and not node.epilogues:
+            if node is not None and not node.epilogues and draft.is_computed_as_f32(node):
                 rule(draft, place, node)
 
 

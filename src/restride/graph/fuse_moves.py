@@ -97,6 +97,8 @@ def fuse_moves(draft: GraphDraft) -> None:
 def fuse_lifts(draft: GraphDraft) -> None:
     """Functions of a reshaped product, and sums with a row or with what is reshaped alike, before that."""
     for place, node in draft:
+        if not draft.is_computed_as_f32(node):
+            continue
         source = node.sources[0] if node.sources else ""
         sides = [(source, "")]
         if isinstance(node.operation, BinaryOperation) and len(node.sources) == 2:

@@ -38,7 +38,7 @@ class _NormFormula:
 def fuse_layer_norm(draft: GraphDraft) -> None:
     """The formula, from the division on."""
     for place, node in draft:
-        if _is_binary(node, "binary_div"):
+        if _is_binary(node, "binary_div") and draft.is_computed_as_f32(node):
             formula = _formula(draft, node)
             if formula is not None:
                 _fuse_formula(draft, place, node, formula)

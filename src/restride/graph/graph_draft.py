@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DataType
 from .graph import Constant, Graph, Node
 from .operations import TensorType
 
 __all__ = ["AppliedFusion", "GraphDraft"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_AS_F32 = (DataType.f32, DataType.bf16, DataType.f16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class GraphDraft:
         self._readers: dict[str, list[int]] = {}
         self._new: dict[str, Constant] = {}
         self._types: dict[str, TensorType] = {}
+        self._taken_names = set(graph.tensors)
         for place, node in enumerate(graph.nodes):
             self._put(place, node)
 
@@ -66,6 +69,13 @@ class GraphDraft:
         if name in self._new:
             return self._new[name].type
         return self._types.get(name) or self.graph.tensors[name]
+
+    def is_computed_as_f32(self, node: Node) -> bool:
+        """True where all that a node reads and writes is of types whose arithmetic is that of f32.
+
+        Sums of integers are exact, and doubles have more places: neither goes through an f32.
+        """
+        return all(self.type(name).data_type in _AS_F32 for name in (*node.inputs, *node.outputs))
 
     def constant(self, name: str) -> Array | None:
         """The values of a constant; None for what a run makes."""
@@ -143,9 +153,10 @@ class GraphDraft:
         self.applied.append(AppliedFusion(self.fusion, (after.name,), main.name))
 
     def _new_name(self, near: str) -> str:
-        taken = {*self.graph.tensors, *self._new, *self._types}
-        names = (f"{near}.{self.fusion}{i or ''}" for i in range(len(taken) + 1))
-        return next(name for name in names if name not in taken)
+        names = (f"{near}.{self.fusion}{i or ''}" for i in range(len(self._taken_names) + 1))
+        name = next(name for name in names if name not in self._taken_names)
+        self._taken_names.add(name)
+        return name
 
     def finished(self) -> Graph:
         """The graph of the nodes that are left, in their order."""
