@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -260,3 +264,113 @@ def test_torch_packs_int4_for_cpus_in_the_same_order():
     wanted = packed.numpy().view(np.uint8).reshape(-1)
     md = rs.formats.torchao_int4_cpu((192, 32), block).values
     np.testing.assert_array_equal(_packed(md, codes), wanted)
+
+
+def _awq_module(path: str) -> ModuleType:
+    """A file of AutoAWQ by itself: the package wants transformers when it is imported as a whole."""
+    pytest.importorskip("torch")
+    spec = importlib.util.find_spec("awq")
+    if spec is None or spec.origin is None:
+        pytest.skip("no AutoAWQ")
+    file = Path(spec.origin).parent / path
+    with pytest.MonkeyPatch.context() as patch:
+        # The kernels for GPUs, which are not there, and nothing else of the package.
+        stub = ModuleType("awq.utils.module")
+        stub.try_import = lambda name: (None, "")  # type: ignore[attr-defined]
+        for name in ("awq", "awq.utils"):
+            patch.setitem(sys.modules, name, ModuleType(name))
+        patch.setitem(sys.modules, "awq.utils.module", stub)
+        found = importlib.util.spec_from_file_location(f"awq_{file.stem}", file)
+        assert found is not None
+        assert found.loader is not None
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.peer
+def test_autoawq_unpacks_the_columns_of_awq():
+    packing = _awq_module("utils/packing_utils.py")
+    import torch
+
+    codes, zeros = _RNG.integers(0, 16, (128, 64)), _RNG.integers(0, 16, (2, 64))
+    found = rs.formats.awq((128, 64), group=64)
+    assert isinstance(found.zero_point, rs.MemoryDesc)
+    words = [
+        torch.from_numpy(_packed(md, part).view(np.int32).reshape(len(part), 8))
+        for md, part in ((found.values, codes), (found.zero_point, zeros))
+    ]
+    theirs = packing.reverse_awq_order(*packing.unpack_awq(*words, 4), 4)
+    np.testing.assert_array_equal(theirs[0].numpy() & 15, codes)
+    np.testing.assert_array_equal(theirs[1].numpy() & 15, zeros)
+
+
+@pytest.mark.peer
+def test_autoawq_packs_the_rows_of_gptq():
+    packing = _awq_module("utils/packing_utils.py")
+    import torch
+
+    codes, zeros = _RNG.integers(0, 16, (128, 24)), _RNG.integers(0, 16, (4, 24))
+    found = rs.formats.gptq((128, 24), group=32)
+    assert isinstance(found.zero_point, rs.MemoryDesc)
+    weights, points = packing.pack_exllama(*(torch.from_numpy(x.astype(np.int32)) for x in (codes, zeros)), 4)
+    np.testing.assert_array_equal(_packed(found.values, codes), weights.numpy().view(np.uint8).reshape(-1))
+    np.testing.assert_array_equal(_packed(found.zero_point, zeros), points.numpy().view(np.uint8).reshape(-1))
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("group", [128, 256])
+def test_autoawq_packs_the_tiles_of_marlin(group):
+    marlin = _awq_module("modules/linear/marlin.py")
+    import torch
+
+    rows, columns = 256, 192
+    codes = _RNG.integers(0, 16, (rows, columns))
+    linear = torch.nn.Linear(rows, columns, bias=False)
+    linear.weight.data = torch.from_numpy((codes.T - 8).astype(np.float32))
+    scales = torch.ones(columns, rows // group)
+    packed = marlin.WQLinear_Marlin.from_linear(linear, 4, group, scales=scales)
+    wanted = packed.qweight.numpy().view(np.uint8).reshape(-1)
+    np.testing.assert_array_equal(_packed(rs.formats.marlin((rows, columns)).values, codes), wanted)
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["mxfp4", "mxfp8"])
+def test_torchao_makes_the_same_mx_tensors(name):
+    mx = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor")
+    import torch
+
+    x = (_RNG.standard_normal((64, 256)) * np.exp(2 * _RNG.standard_normal((64, 1)))).astype(np.float32)
+    kind = torch.float4_e2m1fn_x2 if name == "mxfp4" else torch.float8_e4m3fn
+    scale, values = mx.to_mx(torch.from_numpy(x), kind, 32)
+    made = rs.quantize(x, name)
+    np.testing.assert_array_equal(made.scale.data.view(np.uint8), scale.view(torch.uint8).numpy().reshape(-1))
+    np.testing.assert_array_equal(
+        made.values.data.view(np.uint8), values.view(torch.uint8).numpy().reshape(-1)
+    )
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", [(128, 4), (256, 16), (200, 7)])
+def test_torchao_swizzles_scales_of_nvfp4_the_same_way(shape):
+    utils = pytest.importorskip("torchao.prototype.mx_formats.utils")
+    import torch
+
+    scales = _RNG.integers(0, 127, shape).astype(np.uint8)
+    wanted = utils.to_blocked(torch.from_numpy(scales)).numpy().reshape(-1)
+    memory = rs.reorder(scales.view(ml_dtypes.float8_e4m3fn), rs.formats.nvfp4_scales_128x4(shape))
+    np.testing.assert_array_equal(memory.data.view(np.uint8), wanted)
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_compressed_tensors_packs_fp4_the_same_way():
+    helpers = pytest.importorskip("compressed_tensors.compressors.nvfp4.helpers", exc_type=ImportError)
+    import torch
+
+    made = rs.quantize(_RNG.standard_normal((32, 128)).astype(np.float32), "nvfp4")
+    numbers = torch.from_numpy(made.values.to_numpy().astype(np.float32)).to(torch.bfloat16)
+    wanted = helpers.pack_fp4_to_uint8(numbers).numpy().reshape(-1)
+    np.testing.assert_array_equal(made.values.data.view(np.uint8), wanted)

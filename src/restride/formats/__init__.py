@@ -2,7 +2,7 @@
 
 Each gives a `TensorFormat`: descriptors of the elements, of their scales and zero points, over one buffer or
 several. All of them are permutations of digits, so that a reorder goes from any one to any other, and reads
-and writes them in place.
+and writes them in place. What is no permutation of whole elements, as the K quants, is unpacked.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from ..errors import InvalidArguments
 from ..grouped import group_extents
 from ..nearest import nearest
 from . import gguf
+from .bit_fields import NF4, unpack, unpack_nf4
+from .ggml_rounding import quantize_blocks
 from .tensor_format import TensorFormat
 
 __all__ = [
+    "NF4",
     "TensorFormat",
     "awq",
     "fp8_blocks",
@@ -31,7 +34,10 @@ __all__ = [
     "names",
     "nvfp4",
     "nvfp4_scales_128x4",
+    "quantize_blocks",
     "torchao_int4_cpu",
+    "unpack",
+    "unpack_nf4",
 ]
 
 Shape = Sequence[int]

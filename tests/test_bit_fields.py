@@ -1,0 +1,178 @@
+"""Formats of bit fields: every element as its bits say, one by one, and as its owner's code says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.errors import refused
+
+_RNG = np.random.default_rng(23)
+# Elements and bytes of a block, and where its f16 numbers are.
+_BLOCKS = {
+    "q5_0": (32, 22, (0,)),
+    "q5_1": (32, 24, (0, 2)),
+    "q2_k": (256, 84, (80, 82)),
+    "q3_k": (256, 110, (108,)),
+    "q4_k": (256, 144, (0, 2)),
+    "q5_k": (256, 176, (0, 2)),
+    "q6_k": (256, 210, (208,)),
+}
+
+
+def _random(name: str, count: int) -> np.ndarray:
+    _, nbytes, floats = _BLOCKS[name]
+    raw = _RNG.integers(0, 256, (count, nbytes), np.uint8)
+    for at in floats:
+        raw[:, at : at + 2] = _RNG.normal(size=count).astype(np.float16).view(np.uint8).reshape(count, 2)
+    return raw
+
+
+def _half(raw: bytes, at: int) -> np.float32:
+    return np.float32(np.frombuffer(raw, np.float16, 1, at)[0])
+
+
+# What an element is, by its number in the block.
+
+
+def _q5_0(raw: bytes, i: int) -> np.float32:
+    low = raw[6 + i % 16] >> 4 * (i // 16) & 15
+    high = raw[2 + i // 8] >> i % 8 & 1
+    return _half(raw, 0) * np.float32((low | high << 4) - 16)
+
+
+def _q5_1(raw: bytes, i: int) -> np.float32:
+    low = raw[8 + i % 16] >> 4 * (i // 16) & 15
+    high = raw[4 + i // 8] >> i % 8 & 1
+    return _half(raw, 0) * np.float32(low | high << 4) + _half(raw, 2)
+
+
+def _q2_k(raw: bytes, i: int) -> np.float32:
+    q = raw[16 + 32 * (i // 128) + i % 32] >> 2 * (i % 128 // 32) & 3
+    scale = raw[i // 16]
+    d, m = _half(raw, 80) * np.float32(scale & 15), _half(raw, 82) * np.float32(scale >> 4)
+    return d * np.float32(q) - m
+
+
+def _q3_k(raw: bytes, i: int) -> np.float32:
+    q = raw[32 + 32 * (i // 128) + i % 32] >> 2 * (i % 128 // 32) & 3
+    q -= 0 if raw[i % 32] >> i // 32 & 1 else 4
+    group = i // 16
+    low = raw[96 + group % 8] >> 4 * (group // 8) & 15
+    high = raw[104 + group % 4] >> 2 * (group // 4) & 3
+    return _half(raw, 108) * np.float32((low | high << 4) - 32) * np.float32(q)
+
+
+def _six_bits(raw: bytes, group: int) -> tuple[int, int]:
+    if group < 4:
+        return raw[4 + group] & 63, raw[8 + group] & 63
+    scale = raw[8 + group] & 15 | raw[group] >> 6 << 4
+    return scale, raw[8 + group] >> 4 | raw[4 + group] >> 6 << 4
+
+
+def _of_six_bits(raw: bytes, i: int, q: int) -> np.float32:
+    scale, least = _six_bits(raw, i // 32)
+    return _half(raw, 0) * np.float32(scale) * np.float32(q) - _half(raw, 2) * np.float32(least)
+
+
+def _q4_k(raw: bytes, i: int) -> np.float32:
+    return _of_six_bits(raw, i, raw[16 + 32 * (i // 64) + i % 32] >> 4 * (i % 64 // 32) & 15)
+
+
+def _q5_k(raw: bytes, i: int) -> np.float32:
+    low = raw[48 + 32 * (i // 64) + i % 32] >> 4 * (i % 64 // 32) & 15
+    return _of_six_bits(raw, i, low | (raw[16 + i % 32] >> i // 32 & 1) << 4)
+
+
+def _q6_k(raw: bytes, i: int) -> np.float32:
+    low = raw[64 * (i // 128) + i % 64] >> 4 * (i % 128 // 64) & 15
+    high = raw[128 + 32 * (i // 128) + i % 32] >> 2 * (i % 128 // 32) & 3
+    scale = np.float32(np.int8(raw[192 + i // 16] - 256 if raw[192 + i // 16] > 127 else raw[192 + i // 16]))
+    return _half(raw, 208) * scale * np.float32((low | high << 4) - 32)
+
+
+_ELEMENT: dict[str, Callable[[bytes, int], np.float32]] = {
+    "q5_0": _q5_0,
+    "q5_1": _q5_1,
+    "q2_k": _q2_k,
+    "q3_k": _q3_k,
+    "q4_k": _q4_k,
+    "q5_k": _q5_k,
+    "q6_k": _q6_k,
+}
+
+
+@pytest.mark.parametrize("name", _BLOCKS)
+def test_each_element_is_what_its_bits_say(name: str) -> None:
+    block = _BLOCKS[name][0]
+    raw = _random(name, 6)
+    found = rs.formats.unpack(name, raw, (3, 2 * block))
+    wanted = [_ELEMENT[name](one.tobytes(), i) for one in raw for i in range(block)]
+    np.testing.assert_array_equal(rs.dequantize(found).reshape(-1), np.array(wanted))
+    assert found.values.desc.dims == (3, 2 * block)
+
+
+def test_many_blocks_are_unpacked_as_few() -> None:
+    raw = _random("q4_k", 5000)
+    found = rs.dequantize(rs.formats.unpack("Q4_K", raw.reshape(-1), (50, 100 * 256))).reshape(-1, 256)
+    for at in (0, 4095, 4096, 4999):
+        one = rs.formats.unpack("q4_k", raw[at], (256,))
+        np.testing.assert_array_equal(rs.dequantize(one), found[at])
+
+
+def test_nf4_is_a_table_and_a_scale() -> None:
+    codes = _RNG.integers(0, 16, (4, 128))
+    packed = (codes[:, ::2] << 4 | codes[:, 1::2]).astype(np.uint8)
+    absmax = _RNG.random(8).astype(np.float32)
+    found = rs.dequantize(rs.formats.unpack_nf4(packed, absmax, (4, 128)))
+    np.testing.assert_array_equal(found, rs.formats.NF4[codes] * absmax.reshape(4, 2).repeat(64, 1))
+    assert rs.formats.NF4[[0, 7, 15]].tolist() == [-1, 0, 1]
+
+
+def test_nothing_is_nothing() -> None:
+    assert rs.dequantize(rs.formats.unpack("q6_k", b"", (0, 256))).shape == (0, 256)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: rs.formats.unpack("q4_0", b"", (1, 256)), "no such format"),
+        (lambda: rs.formats.unpack(4, b"", (1, 256)), "no such format"),  # type: ignore[arg-type]
+        (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), (2, 128)), "no whole blocks of 256"),
+        (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), ()), "no whole blocks of 256"),
+        (lambda: rs.formats.unpack("q4_k", np.zeros(143, np.uint8), (256,)), "144 are needed"),
+        (lambda: rs.formats.unpack("q4_k", np.zeros((144, 2), np.uint8)[:, 0], (256,)), "without gaps"),
+        (lambda: rs.formats.unpack("q4_k", [None] * 18, (256,)), "144 are needed"),
+        (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(2), (64,)), "2 scales for 1 blocks"),
+        (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 48), "blocks of 48"),
+        (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 0), "blocks of 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make: Callable[[], object], why: str) -> None:
+    with refused(why):
+        make()
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", _BLOCKS)
+def test_gguf_reads_the_same_numbers(name: str) -> None:
+    quants = pytest.importorskip("gguf.quants")
+    kind = getattr(pytest.importorskip("gguf").GGMLQuantizationType, name.upper())
+    raw = _random(name, 64)
+    found = rs.dequantize(rs.formats.unpack(name, raw, (8, 8 * _BLOCKS[name][0])))
+    np.testing.assert_array_equal(found, quants.dequantize(raw.reshape(8, -1), kind))
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("block", [64, 128])
+def test_bitsandbytes_reads_the_same_numbers(block: int) -> None:
+    torch = pytest.importorskip("torch")
+    functional = pytest.importorskip("bitsandbytes").functional
+    x = torch.from_numpy(_RNG.normal(size=(32, 256)).astype(np.float32))
+    packed, state = functional.quantize_4bit(x, blocksize=block, quant_type="nf4")
+    found = rs.formats.unpack_nf4(packed.numpy(), state.absmax.numpy(), (32, 256), block)
+    np.testing.assert_array_equal(rs.dequantize(found), functional.dequantize_4bit(packed, state).numpy())
