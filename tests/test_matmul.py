@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from support.computed import computed, elements
+from support.computed import computed, elements, memory_of
 from support.effort import examples
 from support.errors import refused
 
@@ -114,3 +114,63 @@ def test_a_bias_that_does_not_fit_is_refused():
         rs.Matmul.PrimitiveDesc(CPU, md((4, 5)), md((5, 9)), md((9,)), md((4, 9)))
     with refused("wrong arguments"):
         rs.Matmul.PrimitiveDesc(CPU)
+
+
+# --- dims that only an execution knows ----------------------------------------------------------------------
+
+OPEN = rs.RUNTIME_DIM
+
+
+@pytest.mark.parametrize("weights", ["ab", "any"])
+@pytest.mark.parametrize("mode", ["library", "user"])
+@pytest.mark.parametrize("data_type", ["f32", "bf16"])
+def test_dims_may_be_known_only_at_execution(weights, mode, data_type, engine):
+    if engine.is_sycl:
+        pytest.skip("devices have no kernels of loop trees yet")
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_WEIGHTS, 2)
+    attr.set_scratchpad_mode(mode)
+    mds = (
+        md((OPEN, 30), "ab", data_type),
+        md((30, 20), weights, data_type),
+        md((1, 20)),
+        md((OPEN, 20), "ab"),
+    )
+    pd = rs.Matmul.PrimitiveDesc(engine, *mds, attr)
+    product, scales = rs.Matmul(pd), np.linspace(1, 2, 20, dtype=np.float32)
+    w, bias = whole((30, 20), 2), whole((1, 20), 3)
+    shared = {
+        rs.ARG_WEIGHTS: memory_of(pd.weights_desc(), w, engine),
+        rs.ARG_BIAS: memory_of(md((1, 20)), bias, engine),
+        rs.ARG_ATTR_SCALES | rs.ARG_WEIGHTS: memory_of(md((20,)), scales, engine),
+    }
+    for m in (1, 40, 7, 40, 0):
+        x = whole((m, 30), m)
+        own = {rs.ARG_SRC: memory_of(md((m, 30), "ab", data_type), x, engine)}
+        dst = rs.Memory(md((m, 20), "ab"), engine)
+        product.execute(rs.Stream(engine), {**shared, **own, rs.ARG_DST: dst})
+        np.testing.assert_array_equal(elements(dst), (x @ w) * scales + bias)
+    shared[rs.ARG_DST] = rs.Memory(md((8, 20), "ab"), engine)
+    for dims, words in (((40, 30), "40 x 30 times 30 x 20 into 8 x 20"), ((8, 31), "src will not do")):
+        source = memory_of(md(dims, "ab", data_type), whole(dims, 1), engine)
+        with refused(words):
+            product.execute(rs.Stream(engine), {**shared, rs.ARG_SRC: source})
+
+
+def test_strides_and_batches_may_be_known_only_at_execution():
+    whole_md = md((OPEN, OPEN, OPEN), (OPEN, OPEN, OPEN))
+    product = rs.Matmul(rs.Matmul.PrimitiveDesc(CPU, *[whole_md] * 3))
+    for batch, m, k, n, tag in ((2, 3, 4, 5, "abc"), (1, 17, 40, 33, "acb"), (3, 1, 1, 1, "abc")):
+        x, w = whole((batch, m, k), 1), whole((1, k, n), 2)
+        memories = {rs.ARG_SRC: memory_of(md(x.shape, tag), x, CPU)}
+        memories[rs.ARG_WEIGHTS] = memory_of(md(w.shape, tag), w, CPU)
+        memories[rs.ARG_DST] = rs.Memory(md((batch, m, n), tag), CPU)
+        product.execute(rs.Stream(CPU), memories)
+        np.testing.assert_array_equal(elements(memories[rs.ARG_DST]), x @ w)
+
+
+def test_an_open_format_needs_dims():
+    with refused("format 'any' of weights"):
+        rs.Matmul.PrimitiveDesc(CPU, md((4, OPEN), "ab"), md((OPEN, 8), "any"), md((4, 8)))
+    with refused("4 x 5 times 6 x"):
+        rs.Matmul.PrimitiveDesc(CPU, md((4, 5)), md((6, OPEN), "ab"), md((4, OPEN), "ab"))

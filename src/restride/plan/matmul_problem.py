@@ -58,6 +58,22 @@ class MatmulProblem:
         return {}
 
     @property
+    def has_runtime(self) -> bool:
+        """True where dims or strides are known only at execution."""
+        return any(md.layout.has_runtime for md in self.tensors if not md.is_zero())
+
+    @property
+    def tensors(self) -> tuple[MemoryDesc, MemoryDesc, MemoryDesc, MemoryDesc]:
+        """Source, weights, bias and destination."""
+        return self.src, self.weights, self.bias, self.dst
+
+    def slots(self) -> tuple[Slot, ...]:
+        """The arguments of a program, where shapes are not known yet."""
+        bias = () if self.bias.is_zero() else (Slot(ARG_BIAS),)
+        own = Slot(ARG_SRC), Slot(ARG_DST, is_written=True), Slot(ARG_WEIGHTS), *bias
+        return (*own, *self.computation().slots())
+
+    @property
     def moved_bytes(self) -> int:
         """Bytes read and written, each element once."""
         return self.src.size + self.weights.size + self.dst.size
@@ -107,7 +123,8 @@ class MatmulProblem:
 
     def chain(self) -> ProductChain:
         """What attributes do: scales and zero points, bias, post-ops."""
-        bias = None if self.bias.is_zero() else TensorOperand.of_desc(self.bias)
+        is_open = self.bias.is_zero() or self.has_runtime
+        bias = None if is_open else TensorOperand.of_desc(self.bias)
         weights = self.weights if self.decompresses else None
         return product_chain(
             *(self.dst, self.attr, bias, self.dst.ndims - 1),

@@ -31,8 +31,10 @@ def parse_attr(what: str, attr: object) -> Attr:
     raise InvalidArguments(f"{what}: attr is none", code="RS-V08", why=why, hint=hint)
 
 
-def check_described(what: str, name: str, md: object) -> MemoryDesc:
-    """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later (S17)."""
+def check_described(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
+    """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later (S17), unless
+    these need not be known.
+    """
     if not isinstance(md, MemoryDesc):
         why = f"{type(md).__name__} is no rs.MemoryDesc"
         raise InvalidArguments(
@@ -43,12 +45,12 @@ def check_described(what: str, name: str, md: object) -> MemoryDesc:
         raise InvalidArguments(
             f"{what}: {name} is no descriptor of a tensor", code="RS-M03", why="it is empty", hint=hint
         )
-    if md.layout.has_runtime:
+    if is_known and md.layout.has_runtime:
         raise Unimplemented(
             f"{what}: {name} has dims known only at execution",
             code="RS-S17",
             where=str(md),
-            why="such dims are for reorders alone (S17)",
+            why="such dims are for reorders and matmuls alone (S17)",
             hint="make a primitive for each concrete shape",
         )
     return md

@@ -27,6 +27,8 @@ from ..desc.parse import one_of, short_repr
 from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
 from ..plan.conversion import PROVIDED
+from ..runtime.arguments import Executable
+from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .any_format import resolved
 from .base import PrimitiveDescBase
@@ -84,9 +86,13 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
         problem, tensors = self._problem(self.form.what, arguments)
         self._by_arg = tensors
         self._attr = problem.attr
-        impl = find_implementation(problem, engine, self._describe, lambda: compiled(problem, engine))
+        impl = find_implementation(problem, engine, self._describe, lambda: self._executable(problem, engine))
         reads, written = tuple(tensors.values())[:-1], tuple(tensors.values())[-1]
         self._set(impl, reads[0], written, problem.attr)
+
+    def _executable(self, problem: ProblemWithAttr, engine: Engine) -> Executable:
+        """What runs a problem."""
+        return compiled(problem, engine)
 
     def _problem(self, what: str, arguments: CallArguments) -> tuple[ProblemWithAttr, dict[int, MemoryDesc]]:
         """The checked problem, and its tensors by argument, the one that is written last."""
@@ -199,9 +205,9 @@ def check_known(what: str, name: str, md: object) -> MemoryDesc:
     )
 
 
-def check_open(what: str, name: str, md: object) -> MemoryDesc:
-    """The descriptor of a tensor, of any format, whose type is provided."""
-    found = check_described(what, name, md)
+def check_open(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
+    """The descriptor of a tensor, of any format, whose type is provided. `is_known`: its dims are."""
+    found = check_described(what, name, md, is_known=is_known)
     if found.data_type not in PROVIDED:
         raise Unimplemented(
             f"{what}: {found.data_type} is not provided by this version",

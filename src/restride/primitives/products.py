@@ -40,6 +40,8 @@ class ProductPrimitiveDesc(OneStepPrimitiveDesc):
     """A primitive descriptor of source, weights and result, one of which is written."""
 
     _direction: ClassVar[str] = "forward"
+    # False where dims may be known only at execution.
+    _needs_dims: ClassVar[bool] = True
 
     __slots__ = ()
 
@@ -57,11 +59,14 @@ class ProductPrimitiveDesc(OneStepPrimitiveDesc):
     ) -> tuple[dict[str, MemoryDesc], MemoryDesc]:
         """Source, weights and result by name, and the bias: the zero descriptor where there is none."""
         names = _TENSORS[self._direction]
-        found = {name: check_open(what, name, getattr(arguments, name)) for name in names}
+        found = {name: self._described(what, name, getattr(arguments, name)) for name in names}
         name = next((name for name in _BIASES if name in self._names()), "")
         bias = getattr(arguments, name) if name else None
-        md = _NO_DESC if bias is None else check_open(what, name, bias)
+        md = _NO_DESC if bias is None else self._described(what, name, bias)
         return found, MemoryDesc(md.dims, md.data_type) if md.format_kind == "any" else md
+
+    def _described(self, what: str, name: str, md: object) -> MemoryDesc:
+        return check_open(what, name, md, is_known=self._needs_dims)
 
     def _by_argument(self, tensors: Tensors, bias: MemoryDesc) -> dict[int, MemoryDesc]:
         """The tensors of an execution by argument, the one that is written last."""

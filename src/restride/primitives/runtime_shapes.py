@@ -1,4 +1,4 @@
-"""Reorders of dims or strides that only an execution knows: made for each concrete shape (2.4)."""
+"""Primitives of dims or strides that only an execution knows: made for each concrete shape (2.4)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,14 @@ class DeferredExecutable:
 
 def deferred(problem: ReorderProblem, engine: Engine) -> DeferredExecutable:
     """What stands for the executable of a problem whose shapes are not known."""
-    name = "ref:any" if engine.kind == "reference" else "jit:at_execution"
     outputs = (Slot(arg, is_written=True) for arg in problem.outputs())
     slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *problem.computation().slots(), *outputs)
+    return deferred_to_slots(slots, engine)
+
+
+def deferred_to_slots(slots: tuple[Slot, ...], engine: Engine) -> DeferredExecutable:
+    """The same for a problem with these arguments."""
+    name = "ref:any" if engine.kind == "reference" else "jit:at_execution"
     return DeferredExecutable(name, Program(slots, ()))
 
 
