@@ -95,17 +95,34 @@ TREES = {
 # --- without a device ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw16c"])
-def test_items_in_step_have_a_position_each_and_threads_have_many(tag):
+@pytest.mark.parametrize("facts", [GPU, CPU], ids=["GPU", "CPU"])
+@pytest.mark.parametrize(("tag", "last"), [("nchw", 54400), ("nhwc", 54400), ("nChw16c", 16)])
+def test_items_in_step_have_a_position_each(tag, last, facts):
     md = MemoryDesc((8, 17, 20, 20), "f32", tag)
     x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)
     index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(md.dims))
     tree = LoopTree((x, y), (Each(index, (y.store(index, x.load(*index)),)),)).verify()
-    (apart,), (threads,) = plan_trees(tree, GPU), plan_trees(tree, CPU)
-    assert apart.items == md.nelems // 17 * md.padded_dims[1]
-    assert apart.groups == -(-apart.items // 64)
-    assert threads.items == threads.groups <= 1024
-    assert apart.schedule.plan.lanes == 1
+    (plan,) = plan_trees(tree, facts)
+    assert plan.items == md.nelems // 17 * md.padded_dims[1]
+    assert plan.schedule.plan.lanes == 1
+    size = plan.device.group
+    if facts is GPU:
+        assert size == 64
+    else:
+        # The last digit fills groups, so that a vector is of neighbours alone.
+        assert size == min(64, 1 << (last.bit_length() - 1))
+        assert plan.row_groups == -(-last // size)
+    rows = plan.items // last * -(-last // size)
+    assert plan.groups == (rows if plan.row_groups else -(-plan.items // size))
+
+
+def test_threads_have_many_positions_where_they_fold_what_lies_side_by_side():
+    tree, _ = softmax((40, 50, 60), "abc", "abc", axis=2)
+    (threads,), (apart,) = plan_trees(tree, CPU), plan_trees(tree, GPU)
+    assert threads.device.group == 1
+    assert threads.items == threads.groups <= 1024 < apart.items == 2000
+    # An order of sums is that of the loops, which are the same.
+    assert threads.schedule == apart.schedule
 
 
 def test_the_name_says_whether_items_fold():

@@ -121,7 +121,7 @@ class TreeWriter:
 
     def step(self, grid: Sequence[tuple[TreeDigit, int, int]], step: Value, start: TreeCursor) -> None:
         """One step of a grid, and everything inside it."""
-        ranges = []
+        ranges = list(start.ranges)
         for digit, tiles, turns in reversed(grid):
             turn = self.b.op("urem", step, i64(turns))
             step = self.b.op("udiv", step, i64(turns))

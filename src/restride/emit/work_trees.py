@@ -32,12 +32,20 @@ def emit_trees(plan: TreePlan, dialect: Dialect) -> str:
     scalars = [b.broadcast(Value(real, name), 1) for name in names]
     writer = TreeWriter(b, schedule, ItemWriter(b, schedule, ITEM_STYLE, scalars))
     starts = [b.advance(Value(dialect.pointer, f"%t{i}"), Value("i64", f"%t{i}.at")) for i in tensors]
-    size = plan.device.group
-    group, local = dialect.group_id(b), dialect.local_id(b)
-    item = b.op("add", b.op("mul", group, i64(size)), local)
-    with b.when("ult", item, i64(plan.items)):
-        # Edges in code of their own take longer to compile, and items in step would wait for each other.
-        writer.step(plan.grid, item, replace(writer.start(starts), sure=None))
+    # Edges in code of their own take longer to compile, and items in step would wait for each other.
+    start = replace(writer.start(starts), sure=None)
+    size, group, local = plan.device.group, dialect.group_id(b), dialect.local_id(b)
+    if plan.row_groups:
+        *outer, (digit, _, count) = plan.grid
+        first = b.op("mul", b.op("urem", group, i64(plan.row_groups)), i64(size))
+        position = b.op("add", first, local)
+        with b.when("ult", position, i64(count)):
+            own = (digit, position, b.op("add", position, i64(1)))
+            writer.step(outer, b.op("udiv", group, i64(plan.row_groups)), replace(start, ranges=(own,)))
+    else:
+        item = b.op("add", b.op("mul", group, i64(size)), local)
+        with b.when("ult", item, i64(plan.items)):
+            writer.step(plan.grid, item, start)
     places = (f"{dialect.pointer} %t{i}, i64 %t{i}.at" for i in tensors)
     return module_of(b, dialect, ", ".join([*places, *(f"{real} {name}" for name in names)]), size)
 

@@ -455,8 +455,8 @@ class _Scheduler:
 
     def plan(self, each: Each, *, with_vectors: bool) -> EachPlan:
         """The plan of an outermost loop: vectors along one of its digits, or along those of loops inside."""
-        plain = self._plain(each, {})
-        return self._with_vectors(plain, {})[1] if with_vectors else plain
+        plan = self._with_vectors(self._plain(each, {}), {})[1]
+        return plan if with_vectors else _without_vectors(plan)
 
     def uncovered(self) -> tuple[str, ...]:
         """Tensors with padding that some store passes over."""
@@ -639,6 +639,11 @@ class _Scheduler:
         while rows * most * real_bytes > _ROW_BYTES and most > _MASKED_LANES:
             most //= 2
         return most
+
+
+def _without_vectors(plan: EachPlan) -> EachPlan:
+    """The same loops one element at a time."""
+    return replace(plan, lanes=1, inner=tuple(map(_without_vectors, plan.inner)))
 
 
 def _takes_vectors(digit: TreeDigit) -> bool:

@@ -2,8 +2,9 @@
 
 Each outermost loop of a tree is a kernel. An item has positions of that loop to itself, and runs all the
 loops inside, one position after the other: so it folds in the order of the digits, which depends on the tree
-alone. Items that run in step have one position each, the digit that moves least the fastest, so that
-neighbours read and write neighbours; where an item is a thread, it has many.
+alone. Items that run in step have one position each, the digit along which a CPU has vectors the fastest, so
+that neighbours read and write neighbours. Those of a CPU run in step too, as lanes of vectors, where these go
+along the outermost loop; elsewhere an item is a thread, and has many positions.
 
 A row of a tree, a local tensor, is an item's own memory. There is little: `move_rows` gives large ones a
 temporary, with a part for each position.
@@ -24,6 +25,10 @@ from .tree import Each, Fold, Item, LoopTree, Store, TreeTensor, values_of
 from .tree_schedule import EachPlan, TreeDigit, TreeSchedule, grid_of, items_of, schedule_tree
 from .work_items import ItemPlan, SumPlan
 
+# Of so many items of a group one at least has to have something to do.
+_LEAST_USED = 2
+# Items of a group on a CPU, where a device's compiler makes vectors of neighbours.
+_VECTOR_GROUP, _LEAST_GROUP = 64, 8
 # Rows of more bytes would not stay in an item's registers and caches.
 _MOST_ROW_BYTES = 1 << 12
 
@@ -53,12 +58,27 @@ class TreePlan:
 
     @property
     def items(self) -> int:
-        """Number of items."""
+        """Number of items that do something."""
         return prod(count for _, _, count in self.grid)
+
+    @property
+    def row_groups(self) -> int:
+        """How many groups the positions of the last digit are, where a group has positions of it alone.
+
+        Then what differs between the items of a group is that digit, which compilers see. 0 where the digit
+        is short, and groups are of any positions in turn.
+        """
+        size, grid = self.device.group, self.grid
+        if size == 1 or not grid:
+            return 0
+        groups = -(-grid[-1][2] // size)
+        return groups if grid[-1][2] * _LEAST_USED >= groups * size else 0
 
     @property
     def groups(self) -> int:
         """Number of groups in all."""
+        if self.row_groups:
+            return prod(count for _, _, count in self.grid[:-1]) * self.row_groups
         return -(-self.items // self.device.group)
 
     @property
@@ -92,7 +112,18 @@ DevicePlan = ItemPlan | SumPlan | TreePlan
 
 def plan_trees(tree: LoopTree, device: DeviceFacts) -> tuple[TreePlan, ...]:
     """Schedule a tree that is not empty for a device: a plan for each outermost loop."""
-    return tuple(TreePlan(replace(tree, items=(each,)), device) for each in tree.items)
+    return tuple(_planned(replace(tree, items=(each,)), device) for each in tree.items)
+
+
+def _planned(tree: LoopTree, device: DeviceFacts) -> TreePlan:
+    """On a CPU items run in step, as the lanes of vectors, where vectors go along the outermost loop."""
+    plan = TreePlan(tree, device)
+    if not device.vector_bytes or schedule_tree(tree).plan.lanes == 1:
+        return plan
+    apart = TreePlan(tree, DeviceFacts(_VECTOR_GROUP, 1))
+    last = apart.grid[-1][2] if apart.grid else 1
+    size = min(_VECTOR_GROUP, 1 << (last.bit_length() - 1))
+    return plan if size < _LEAST_GROUP else TreePlan(tree, DeviceFacts(size, 1))
 
 
 def _every_position(plan: EachPlan) -> Iterator[tuple[TreeDigit, int, int]]:
@@ -123,7 +154,8 @@ def move_rows(program: Program, device: DeviceFacts) -> Program:
     sizes: list[int] = []
     for step in program.steps:
         if isinstance(step, TreeStep) and _row_bytes(step.tree) > _MOST_ROW_BYTES:
-            rows = _Rows(step.tree, is_outermost=not device.vector_bytes)
+            in_step = not any(plan.device.vector_bytes for plan in plan_trees(step.tree, device))
+            rows = _Rows(step.tree, is_outermost=in_step)
             tree = rows.tree()
             first = len(program.temporaries) + len(sizes)
             places = tuple(Place(~(first + i)) for i in range(len(rows.tensors)))

@@ -56,7 +56,7 @@ class SyclKernel(Generic[_Plan]):
 
     def __init__(self, plan: _Plan, device: SyclDevice) -> None:
         self.plan, self._device = plan, device
-        size = device.facts.group
+        size = plan.device.group
         self._items, self._group = [plan.groups * size], [size]
         self._compiled: object = None
 

@@ -136,8 +136,10 @@ def _compile(text: str, kept: list[object]) -> bytes:
     """SPIR-V as LLVM makes it; what it was made of is `kept`."""
     binding = binding_with_targets()
     try:
-        # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own.
-        machine = binding.Target.from_triple(_TRIPLE).create_target_machine(opt=1)
+        # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own. It
+        # optimises nothing: LLVM 22 makes 4 * x of 4 * (x / 8 * 8 + x % 8) plus 32 * (x / 8), and a device's
+        # compiler optimises anyway.
+        machine = binding.Target.from_triple(_TRIPLE).create_target_machine(opt=0)
         module = inline_module(text, machine)
         kept += [module, machine]
         return bytes(machine.emit_object(module))
