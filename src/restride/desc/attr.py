@@ -7,13 +7,24 @@ Setters mutate, `freeze` makes an `Attr`. What is right alone is checked here; w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
 from .algorithm import ScratchpadMode
-from .attr_value import ARG_SRC, Attr, Compensation, Factor, common_scale, is_neutral, without_neutral
+from .attr_value import (
+    ARG_SRC,
+    Attr,
+    Compensation,
+    Factor,
+    RnnQparams,
+    common_scale,
+    is_neutral,
+    without_neutral,
+)
 from .factor_parse import (
     RUNTIME_F32_VAL,
     RUNTIME_S32_VAL,
@@ -24,7 +35,7 @@ from .factor_parse import (
     parse_shifted,
     parse_zero_points,
 )
-from .parse import one_of, parse_bool, short_repr
+from .parse import one_of, parse_bool, short_repr, to_f32
 from .post_ops import PostOp, PostOps
 
 __all__ = [
@@ -142,7 +153,15 @@ class PrimitiveAttr(ModeAttr):
     A setter called again replaces. One scale of exactly 1, and one zero point of 0, are the same as none.
     """
 
-    __slots__ = ("_compensation", "_output_scales", "_post_ops", "_scales", "_scratchpad", "_zero_points")
+    __slots__ = (
+        "_compensation",
+        "_output_scales",
+        "_post_ops",
+        "_rnn",
+        "_scales",
+        "_scratchpad",
+        "_zero_points",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,6 +172,7 @@ class PrimitiveAttr(ModeAttr):
         self._post_ops: tuple[PostOp, ...] = ()
         self._scratchpad = "library"
         self._compensation: Compensation | None = None
+        self._rnn: RnnQparams | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PrimitiveAttr):
@@ -174,6 +194,7 @@ class PrimitiveAttr(ModeAttr):
             self._post_ops,
             self._scratchpad,
             self._compensation,
+            None if self._rnn == RnnQparams() else self._rnn,
         )
 
     @classmethod
@@ -183,7 +204,7 @@ class PrimitiveAttr(ModeAttr):
         attr._output_scales = frozen.output_scales
         attr._scales, attr._zero_points = dict(frozen.scales), dict(frozen.zero_points)
         attr._post_ops, attr._scratchpad = frozen.post_ops, frozen.scratchpad
-        attr._compensation = frozen.compensation
+        attr._compensation, attr._rnn = frozen.compensation, frozen.rnn
         return attr
 
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:
@@ -284,6 +305,52 @@ class PrimitiveAttr(ModeAttr):
         wanted = self._compensation
         return None if wanted is None else (wanted.mask, wanted.s8s8, wanted.zero_point)
 
+    def set_rnn_data_qparams(self, scale: float, shift: float) -> None:
+        """How a recurrent network of bytes quantises source and states: `q = x * scale + shift`.
+
+        Raises InvalidArguments for a scale that is not above 0, and for what is no finite number.
+        """
+        known = self._rnn or RnnQparams()
+        call = "set_rnn_data_qparams"
+        name = f"{call}: shift"
+        self._rnn = replace(
+            known,
+            data_scale=_parse_positive(f"{call}: scale", scale),
+            data_shift=_parse_finite(name, to_f32(shift, name)),
+        )
+
+    def get_rnn_data_qparams(self) -> tuple[float, float]:
+        """Scale and shift; 1 and 0 at first."""
+        known = self._rnn or RnnQparams()
+        return known.data_scale, known.data_shift
+
+    def set_rnn_weights_qparams(self, mask: int, scales: Sequence[float]) -> None:
+        """How the weights of a recurrent network are quantised: `q = w * scale`.
+
+        `mask`: 0 for one scale, 24 for one for each gate and output, in this order. Raises InvalidArguments
+        for other masks, and for scales that are not above 0.
+        """
+        call = "set_rnn_weights_qparams"
+        bits = parse_mask(call, mask)
+        try:
+            row = list[object](scales)
+        except TypeError:
+            row = [scales]
+        numbers = tuple(_parse_positive(f"{call}: scale", each) for each in row)
+        if bits not in (0, 24) or (bits == 0 and len(numbers) != 1) or not numbers:
+            raise InvalidArguments(
+                f"{call}: mask {bits} and {len(numbers)} scales",
+                code="RS-N10",
+                why="mask 0 has one scale, mask 24 one for each gate and output",
+                hint="give (0, [scale]), or (24, scales of gates * C numbers)",
+            )
+        self._rnn = replace(self._rnn or RnnQparams(), weights_mask=bits, weights_scales=numbers)
+
+    def get_rnn_weights_qparams(self) -> tuple[int, list[float]]:
+        """Mask and scales; 0 and [1.0] at first."""
+        known = self._rnn or RnnQparams()
+        return known.weights_mask, list(known.weights_scales)
+
     def set_scratchpad_mode(self, mode: ScratchpadMode | str) -> None:
         """Who owns the scratchpad: a `ScratchpadMode`, or its word, "library" or "user" (R33)."""
         mode = plain_text(mode)
@@ -295,6 +362,26 @@ class PrimitiveAttr(ModeAttr):
     def get_scratchpad_mode(self) -> ScratchpadMode:
         """What was set, which equals its word; "library" at first."""
         return ScratchpadMode(self._scratchpad)
+
+
+def _parse_finite(name: str, number: float) -> float:
+    if isfinite(number):
+        return number
+    raise InvalidArguments(
+        f"{name} is {number}", code="RS-V02", why="it is not finite", hint="give a number that f32 holds"
+    )
+
+
+def _parse_positive(name: str, value: object) -> float:
+    number = _parse_finite(name, to_f32(value, name))
+    if number > 0:
+        return number
+    raise InvalidArguments(
+        f"{name} is {number:g}",
+        code="RS-V02",
+        why="it is not above 0",
+        hint="scales multiply what is quantised",
+    )
 
 
 def _values_of(factor: Factor) -> list[Any]:

@@ -29,6 +29,8 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
 def check_attr_of(call: str, attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
     """The same for `call`, whose `tensors` may have scales; post-ops are of the one that is `ARG_DST`."""
     try:
+        if attr.rnn is not None:
+            raise _no_network()
         _check_arguments(attr, tensors)
         for name, arg, factor in _factors_with_names(attr):
             dims = tensors[arg].dims
@@ -43,6 +45,15 @@ def check_attr_of(call: str, attr: Attr, tensors: Mapping[int, MemoryDesc]) -> N
     except Error as error:
         where = "; ".join(f"{_NAMES[arg]} {md}" for arg, md in tensors.items())
         raise error.retold(f"{call}: {error.what}", where=where) from None
+
+
+def _no_network() -> Unimplemented:
+    return Unimplemented(
+        "quantisation of a recurrent network",
+        code="RS-R26",
+        why="it is an attribute of the primitives for these",
+        hint="elsewhere use set_scales and set_zero_points",
+    )
 
 
 def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:

@@ -127,6 +127,18 @@ class Compensation:
 
 
 @dataclass(frozen=True, slots=True)
+class RnnQparams:
+    """How a recurrent network of bytes is quantised: data are `x * data_scale + data_shift`, weights are
+    `w * scale`, with one scale, or with one for each gate and output (`weights_mask` 24), row by row.
+    """
+
+    data_scale: float = 1.0
+    data_shift: float = 0.0
+    weights_mask: int = 0
+    weights_scales: tuple[float, ...] = (1.0,)
+
+
+@dataclass(frozen=True, slots=True)
 class Attr:
     """Attributes as a frozen value (N1). `scales` and `zero_points` are sorted by argument number.
 
@@ -139,6 +151,7 @@ class Attr:
     post_ops: tuple[PostOp, ...] = ()
     scratchpad: str = "library"
     compensation: Compensation | None = None
+    rnn: RnnQparams | None = None
 
     @classmethod
     def common(
@@ -168,7 +181,7 @@ class Attr:
     def is_default(self) -> bool:
         """True where values are left as they are; the scratchpad mode does not matter (S14)."""
         has_factors = self.output_scales is not None or self.scales or self.zero_points
-        return not (has_factors or self.post_ops or self.compensation)
+        return not (has_factors or self.post_ops or self.compensation or self.rnn)
 
     @property
     def has_shapes(self) -> bool:
@@ -213,6 +226,7 @@ class Attr:
         parts += [f"attr-zero-points:{_factors_text(self.zero_points)}"] if self.zero_points else []
         parts += [f"attr-post-ops:{chain_str(self.post_ops)}"] if self.post_ops else []
         parts += [_compensation_text(self.compensation)] if self.compensation else []
+        parts += ["attr-rnn-qparams"] if self.rnn else []
         parts += ["attr-scratchpad:user"] if self.scratchpad == "user" else []
         return " ".join(parts)
 
@@ -269,6 +283,7 @@ def structure_of(attr: Attr) -> Attr:
         tuple(map(_post_op_structure, attr.post_ops)),
         attr.scratchpad,
         attr.compensation,
+        None if attr.rnn is None else RnnQparams(weights_mask=attr.rnn.weights_mask),
     )
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .expression import Const, Expr, Load, Ref, TreeAxis, apply, index_of
+from ..dtypes import DataType
+from .expression import Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
 from .tree import Each, Item, Let, TreeTensor, fold_over
 
 GATES = {"vanilla_rnn": 1, "vanilla_lstm": 4, "vanilla_gru": 3, "lbr_gru": 3}
@@ -56,10 +57,21 @@ class RnnCell:
         return apply(f"{self.activation}_single", value)
 
 
+def real_state(value: Expr, data_type: DataType) -> Expr:
+    """A state as it was before it was quantised: scalars are the scale, the shift and 1 / scale."""
+    return (value - Scalar(1)) * Scalar(2) if data_type is DataType.u8 else value
+
+
+def quantised_state(value: Expr, data_type: DataType) -> Expr:
+    """A state as it is stored."""
+    return value * Scalar(0) + Scalar(1) if data_type is DataType.u8 else value
+
+
 @dataclass(frozen=True, slots=True)
 class StepLoops:
     """Writes the loops of one step. `has_state`: there is a state before; `trains`: gates are left behind.
 
+    Bytes are summed as they are: `offsets` (G, O) are added to the sums, and `factors` (G, O) multiply them.
     `tensors`, by name: `gates_in` (N, G, O), `weights` (I, G, O), `h_before` (N, I), `h` (N, O), of an LSTM
     `c_before` and `c`, of GRUs `reset_h` (N, O), `bias` (G + 1, O), and `gates` (N, G, O), `sums` (N, O).
     """
@@ -108,7 +120,7 @@ class StepLoops:
             "h_before",
             (0, 1),
             [self._gate(0, "logistic"), self._gate(1, "logistic")],
-            {"reset_h": Ref("g1") * self._at("h_before")},
+            {"reset_h": Ref("g1") * self._state_before()},
             always=(0,),
         )
         before = Let("g0", gates.load(n, 0, o))
@@ -119,7 +131,7 @@ class StepLoops:
 
     def _lbr_gru(self) -> tuple[Each, ...]:
         _, o = self._axes
-        inner: Expr | None = Ref("s2") if self.has_state else None
+        inner: Expr | None = self._total(2) if self.has_state else None
         if "bias" in self.tensors:
             bias = self.tensors["bias"].load(3, o)
             inner = bias if inner is None else inner + bias
@@ -137,7 +149,7 @@ class StepLoops:
     def _mixed(self) -> Let:
         """The state of a GRU."""
         new = (1.0 - Ref("g0")) * Ref("g2")
-        return Let("h_now", Ref("g0") * self._at("h_before") + new if self.has_state else new)
+        return Let("h_now", Ref("g0") * self._state_before() + new if self.has_state else new)
 
     # --- their parts ----------------------------------------------------------------------------------------
 
@@ -153,7 +165,18 @@ class StepLoops:
 
     def _sum_of_gate(self, gate: int) -> Expr:
         found: Expr = self._at("gates_in", gate)
-        return found + Ref(f"s{gate}") if self.has_state else found
+        return found + self._total(gate) if self.has_state else found
+
+    def _total(self, gate: int) -> Expr:
+        """The sums of a gate, as reals."""
+        _, o = self._axes
+        total: Expr = Ref(f"s{gate}")
+        if "factors" not in self.tensors:
+            return total
+        return (total + self.tensors["offsets"].load(gate, o)) * self.tensors["factors"].load(gate, o)
+
+    def _state_before(self) -> Expr:
+        return real_state(self._at("h_before"), self.tensors["h_before"].data_type)
 
     def _gate(self, gate: int, function: str) -> Let:
         return Let(f"g{gate}", apply(f"{function}_single", self._sum_of_gate(gate)))
@@ -173,7 +196,9 @@ class StepLoops:
         items: list[Item] = list(lets)
         if self.has_state:
             items.insert(0, self._sums(source, gates))
-        items += [self.tensors[name].store((n, o), value) for name, value in stores.items()]
+        for name, value in stores.items():
+            stored = quantised_state(value, self.tensors[name].data_type)
+            items.append(self.tensors[name].store((n, o), stored))
         written = [gate for gate in gates if self.trains or gate in always]
         items += [self.tensors["gates"].store((n, gate, o), Ref(f"g{gate}")) for gate in written]
         return Each((n, o), tuple(items))
@@ -196,15 +221,37 @@ def input_loop(tensors: Mapping[str, TreeTensor]) -> Each:
     i = TreeAxis("i", x.sizes[-1])
     total = fold_over("sum", "s", x.load(t, n, i) * weights.load(i, g, o))
     value: Expr = Ref("s")
+    if "factors" in tensors:
+        value = (value + tensors["offsets"].load(g, o)) * tensors["factors"].load(g, o)
     if "bias" in tensors:
         value = value + tensors["bias"].load(g, o)
     return Each((t, n, g, o), (Each((i,), (total,)), written.store(index_of(t, n, g, o), value)))
 
 
+def offset_loop(tensors: Mapping[str, TreeTensor]) -> Each:
+    """What the shift of bytes adds to their sums with `weights` (I, G, O): the `offsets` (G, O)."""
+    weights, written = tensors["weights"], tensors["offsets"]
+    g, o = (TreeAxis(name, size) for name, size in zip("go", written.sizes, strict=True))
+    i = TreeAxis("i", weights.sizes[0])
+    total = fold_over("sum", "s", weights.load(i, g, o))
+    return Each((g, o), (Each((i,), (total,)), written.store((g, o), Ref("s") * (0.0 - Scalar(1)))))
+
+
 def copy_loop(target: TreeTensor, *sources: TreeTensor) -> Each:
-    """The sum of tensors, element by element; zeros where there are none."""
+    """The sum of tensors, element by element; zeros where there are none.
+
+    Bytes become reals and reals bytes; two bytes are added as bytes, as oneDNN does, and saturate.
+    """
     axes = tuple(TreeAxis(f"d{dim}", size) for dim, size in enumerate(target.sizes))
     value: Expr = sources[0].load(*axes) if sources else Const(0.0)
     for each in sources[1:]:
         value = value + each.load(*axes)
+    types = {each.data_type for each in sources}
+    is_byte = DataType.u8 in types
+    if is_byte and len(sources) > 1:
+        value = apply("min", value, 255.0)
+    if is_byte and target.data_type is not DataType.u8:
+        value = (value - Scalar(1) * float(len(sources))) * Scalar(2)
+    elif not is_byte:
+        value = quantised_state(value, target.data_type)
     return Each(axes, (target.store(axes, value),))

@@ -8,8 +8,12 @@ itself; the others as a repeat.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
+
+import numpy as np
 
 from ..desc.arguments import (
+    ARG_ATTR_SCALES,
     ARG_BIAS,
     ARG_DST_ITER,
     ARG_DST_ITER_C,
@@ -22,11 +26,14 @@ from ..desc.arguments import (
     ARG_WORKSPACE,
 )
 from ..desc.attr import Attr
+from ..desc.attr_value import RnnQparams, structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .computation import NOTHING, Computation
+from .computation import NOTHING, Computation, OperandSource
+from .nest import Compute
 from .program import Program
-from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop
+from .reorder import TensorOperand
+from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop, offset_loop
 from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 from .tree import Each
 
@@ -42,6 +49,8 @@ NAMES = {
     "dst_iter_c": ARG_DST_ITER_C,
 }
 """The tensors of a forward step and their arguments, in the order of slots."""
+FACTORS = ARG_ATTR_SCALES | ARG_WEIGHTS_LAYER
+"""What makes reals of the sums of bytes."""
 OUTPUTS = ("dst_layer", "dst_iter", "dst_iter_c")
 DIRECTIONS = ("left2right", "right2left", "concat", "sum")
 LEAST_STEPS = 4
@@ -151,17 +160,31 @@ class RnnProblem:
     attr: Attr = field(default_factory=Attr)
 
     def structure(self) -> RnnProblem:
-        """The problem itself."""
-        return self
+        """The problem without the values of its attributes."""
+        return replace(self, attr=structure_of(self.attr))
 
     @property
     def dst(self) -> MemoryDesc:
         """What is written."""
         return self.tensors.dst_layer
 
+    @property
+    def is_quantised(self) -> bool:
+        """True for a network of bytes."""
+        return self.tensors.src_layer.data_type is DataType.u8
+
     def computation(self) -> Computation:
-        """There are no attributes."""
-        return NOTHING
+        """Of bytes the scale, the shift, and 1 / scale; and what makes reals of the sums of each gate."""
+        if not self.is_quantised:
+            return NOTHING
+        qparams = self.attr.rnn or RnnQparams()
+        scalars = qparams.data_scale, qparams.data_shift, 1 / qparams.data_scale
+        shape = self.cell.gates, self.tensors.channels
+        scales = np.broadcast_to(np.array(qparams.weights_scales, np.float64), (prod(shape),))
+        values = (1 / (qparams.data_scale * scales)).astype(np.float32)
+        tensor = TensorOperand.of_groups(DataType.f32, shape, shape)
+        operand = OperandSource(tensor, FACTORS, values, None, prod(shape), DataType.f32, shape)
+        return Computation(Compute(), scalars, (operand,), tuple((FACTORS, i) for i in range(3)))
 
     @property
     def workspace(self) -> RnnWorkspace:
@@ -206,7 +229,9 @@ class _ForwardWriter:
         args = {NAMES[name]: name in OUTPUTS for name in found}
         if problem.trains:
             args[ARG_WORKSPACE] = True
-        self.writer = RnnProgramWriter(args)
+        if problem.is_quantised:
+            args[FACTORS] = False
+        self.writer = RnnProgramWriter(args, scalars=len(problem.computation().scalars))
         self.stored = {name: self.writer.argument(NAMES[name], md) for name, md in found.items()}
         self.workspace: dict[str, PlacedTensor] = {}
         if problem.trains:
@@ -217,7 +242,10 @@ class _ForwardWriter:
         """The program."""
         self._pack()
         self._results([self._direction(d) for d in range(self.md.directions)])
-        return self.writer.program({NAMES[name]: md for name, md in self.md.items().items()})
+        spans = {NAMES[name]: md for name, md in self.md.items().items()}
+        if self.problem.is_quantised:
+            spans[FACTORS] = MemoryDesc((self.cell.gates, self.md.channels), "f32")
+        return self.writer.program(spans)
 
     def _pack(self) -> None:
         """Weights in the formats that kernels want, where there are steps enough that read them."""
@@ -246,21 +274,40 @@ class _ForwardWriter:
         """One layer: its states, in the order of steps."""
         md, weights = self.md, self.stored["weights_layer"]
         gates_in = self.writer.temporary((md.steps, md.batch, self.cell.gates, md.channels))
-        own = self._bias(layer, d)
+        own = self._bias(layer, d) | self._factors()
         given = {
             "x": below.slice(),
             "weights": weights.slice(layer, d),
             "gates_in": gates_in.slice(),
             **own,
+            **self._offsets(weights, layer, d),
         }
         self.writer.once(input_loop(named_tensors(given)), given)
         if layer == 0 and self._is_backwards(d):
             gates_in = gates_in.flipped()
-        own |= {"gates_in": gates_in.step(), "weights": self.stored["weights_iter"].slice(layer, d)}
+        states = self.stored["weights_iter"]
+        own |= {"gates_in": gates_in.step(), "weights": states.slice(layer, d)}
+        own |= self._offsets(states, layer, d)
         return self._train(own, layer, d) if self.problem.trains else self._infer(own, layer, d)
 
     def _bias(self, layer: int, d: int) -> dict[str, StepTensor]:
         return {"bias": self.stored["bias"].slice(layer, d)} if "bias" in self.stored else {}
+
+    def _factors(self) -> dict[str, StepTensor]:
+        """What makes reals of the sums of bytes."""
+        if not self.problem.is_quantised:
+            return {}
+        md = MemoryDesc((self.cell.gates, self.md.channels), "f32")
+        return {"factors": self.writer.argument(FACTORS, md).slice()}
+
+    def _offsets(self, weights: PlacedTensor, layer: int, d: int) -> dict[str, StepTensor]:
+        """What the shift of bytes adds to their sums with weights."""
+        if not self.problem.is_quantised:
+            return {}
+        target = self.writer.temporary((self.cell.gates, self.md.channels)).slice()
+        found = {"weights": weights.slice(layer, d), "offsets": target}
+        self.writer.once(offset_loop(named_tensors(found)), found)
+        return {"offsets": target}
 
     def _train(self, own: dict[str, StepTensor], layer: int, d: int) -> PlacedTensor:
         """All steps, which leave everything in the workspace: the state before the first one too."""

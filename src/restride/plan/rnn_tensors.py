@@ -106,7 +106,8 @@ class RnnProgramWriter:
             Slot(arg, is_written, (0, 0) if is_written or arg not in spans else spans[arg].extent_range())
             for arg, is_written in self.args.items()
         )
-        return Program(slots, tuple(self.steps), tuple(self.temporaries), self.scalars).verify()
+        steps, temporaries = tuple(self.steps), tuple(self.temporaries)
+        return Program(slots, steps, temporaries, self.scalars).verify()
 
     def argument(self, arg: int, md: MemoryDesc, offset: int = 0) -> PlacedTensor:
         """The tensor of an argument."""

@@ -273,6 +273,7 @@ def check_attributes(what: str, attr: Attr, *allowed: str) -> Attr:
         ("zero_points", attr.zero_points),
         ("post_ops", attr.post_ops),
         ("compensation", attr.compensation),
+        ("rnn_qparams", attr.rnn),
     )
     wrong = next((name for name, value in parts if value and name not in allowed), None)
     if wrong is None:

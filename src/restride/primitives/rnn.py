@@ -16,6 +16,7 @@ from .rnn_checks import (
     check_dims,
     check_formats,
     check_pairs,
+    check_quantisation,
     check_types,
     parse_direction,
     parse_tensors,
@@ -51,7 +52,8 @@ class RNNForwardPrimitiveDesc(RNNPrimitiveDesc):
         check_dims(what, found, cell, direction)
         check_types(what, found)
         check_formats(what, found, OUTPUTS)
-        attr = check_attributes(what, parse_attr(what, arguments.attr))
+        attr = check_attributes(what, parse_attr(what, arguments.attr), "rnn_qparams")
+        check_quantisation(what, attr, found, is_inference=not trains)
         problem = RnnProblem(cell, direction, trains, tensors_of(found), kernel_block(), attr)
         chosen = formats_of(found, problem.preferred())
         problem = self._rnn = replace(problem, tensors=replace(problem.tensors, **chosen))

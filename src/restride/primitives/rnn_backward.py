@@ -27,6 +27,7 @@ from .rnn_checks import (
     check_formats,
     check_gradients,
     check_pairs,
+    check_quantisation,
     check_types,
     parse_direction,
     parse_tensors,
@@ -84,6 +85,7 @@ class RNNBackwardPrimitiveDesc(RNNPrimitiveDesc):
         check_gradients(what, found, gradients)
         check_formats(what, found | gradients, WRITTEN)
         attr = check_attributes(what, parse_attr(what, arguments.attr))
+        check_quantisation(what, attr, found, is_inference=False)
         every = RnnGradients(**{name: gradients.get(name, _NO_DESC) for name in GRADIENTS})
         problem = RnnGradientProblem(cell, direction, tensors_of(found), every, kernel_block(), attr)
         tensors = replace(problem.tensors, **formats_of(found, problem.preferred()))

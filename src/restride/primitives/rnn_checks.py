@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr, to_f32
 from ..dtypes import DataType
@@ -167,6 +168,9 @@ def check_formats(what: str, found: Mapping[str, MemoryDesc], written: tuple[str
 def check_types(what: str, found: Mapping[str, MemoryDesc]) -> None:
     """Raise Unimplemented for types that are not computed with together."""
     layer = found["src_layer"].data_type
+    if layer is DataType.u8:
+        _check_bytes(what, found)
+        return
     same = ("src_layer", "weights_layer", "weights_iter", "src_iter", "dst_layer", "dst_iter")
     wrong = next((name for name in same if name in found and found[name].data_type is not layer), None)
     others = next(
@@ -183,8 +187,8 @@ def check_types(what: str, found: Mapping[str, MemoryDesc]) -> None:
         f"{what}: types that are not computed with together",
         code="RS-X02",
         where="; ".join(f"{name} {md}" for name, md in found.items()),
-        why="source, weights, states and destination are all f32, all bf16 or all f16; "
-        "the bias and the states c may be f32 beside them",
+        why="source, weights, states and destination are all f32, all bf16 or all f16, where bias and states "
+        "c may be f32 too; of bytes the source is u8 and weights are s8",
         hint="reorder the others into one type first",
     )
 
@@ -205,3 +209,53 @@ def check_gradients(what: str, found: Mapping[str, MemoryDesc], gradients: Mappi
                 why=f"gradients are f32, or {layer} as the source is",
                 hint="reorder it afterwards",
             )
+
+
+_OF_BYTES = {
+    "weights_layer": (DataType.s8,),
+    "weights_iter": (DataType.s8,),
+    "src_iter": (DataType.u8, DataType.f32),
+    "dst_layer": (DataType.u8, DataType.f32),
+    "dst_iter": (DataType.u8, DataType.f32),
+}
+
+
+def _check_bytes(what: str, found: Mapping[str, MemoryDesc]) -> None:
+    """Raise Unimplemented for types that are not computed with where the source is u8."""
+    for name, md in found.items():
+        allowed = _OF_BYTES.get(name, (DataType.f32,))
+        if name != "src_layer" and md.data_type not in allowed:
+            raise Unimplemented(
+                f"{what}: {name}_desc is {md.data_type}, beside a source of u8",
+                code="RS-X02",
+                where=str(md),
+                why=f"it is {' or '.join(map(str, allowed))}",
+                hint="reorder it first",
+            )
+
+
+def check_quantisation(what: str, attr: Attr, found: Mapping[str, MemoryDesc], *, is_inference: bool) -> None:
+    """Raise where attributes quantise what is no network of bytes, or with scales that do not fit."""
+    _, _, _, gates, channels = found["weights_layer"].dims
+    is_byte = found["src_layer"].data_type is DataType.u8
+    if is_byte and not is_inference:
+        raise Unimplemented(
+            f"{what}: training with bytes",
+            code="RS-X02",
+            where=str(found["src_layer"]),
+            why="bytes are for inference",
+            hint='pass "forward_inference", or train with floats',
+        )
+    if attr.rnn is None:
+        return
+    count = len(attr.rnn.weights_scales)
+    if is_byte and (not attr.rnn.weights_mask or count == gates * channels):
+        return
+    why = f"there are {count} scales of weights, for {gates} gates of {channels} outputs"
+    raise InvalidArguments(
+        f"{what}: the quantisation does not fit",
+        code="RS-X04",
+        where=f"attr {attr.verbose_str()}",
+        why=why if is_byte else f"the source is {found['src_layer'].data_type}",
+        hint="quantise networks whose source is u8; scales of mask 24 are one for each gate and output",
+    )
