@@ -29,9 +29,9 @@ _SHARES = {"plain": 0.5, "last": 0.93, "blocked": 0.95}
 _FEW = {"plain": 0.85, "last": 0.5, "blocked": 0.45}
 # Where groups cut blocks, by the orders of source and result.
 _GROUPED = {
-    ("plain", "plain"): 0.55,
-    ("plain", "last"): 0.5,
-    ("plain", "blocked"): 0.38,
+    ("plain", "plain"): 0.3,
+    ("plain", "last"): 0.35,
+    ("plain", "blocked"): 0.3,
     ("last", "plain"): 0.42,
     ("last", "last"): 0.54,
     ("last", "blocked"): 0.43,
