@@ -65,6 +65,7 @@ _LINES = (
     "--conv --dir=FWD_D --dtag=aBx16b g4ic12oc68iw8kw2",
     "--conv --dt=u8:s8:s32 --attr-zero-points=src:per_dim_1+dst:common:1 g2ic6oc4ih8kh3ph1sh2",
     "--matmul --dt=bf16:u4:f32 --attr-scales=wei:per_ocic:bf16:32x1 --attr-zero-points=wei:per_oc 5x64:64x6",
+    "--matmul --dt=s8:s8:f32 --attr-zero-points=src:common:1+wei:common:-1+dst:common:2 5x16:16x6",
     "--deconv --attr-scales=wei:per_oc+dst:common:2 g2oc6ic4_oh9ih5kh3sh2ph1",
     "--deconv --dir=BWD_D --stag=axb oc5ic4_ow9iw5kw3sw2pw1",
     "--deconv --dir=BWD_WB --dt=bf16 oc5ic4_iw5kw3sw2",

@@ -26,8 +26,13 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
     check_attr_of("reorder", attr, {ARG_SRC: src, ARG_DST: dst})
 
 
-def check_attr_of(call: str, attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
-    """The same for `call`, whose `tensors` may have scales; post-ops are of the one that is `ARG_DST`."""
+def check_attr_of(
+    call: str, attr: Attr, tensors: Mapping[int, MemoryDesc], *, shifts_floats: bool = False
+) -> None:
+    """The same for `call`, whose `tensors` may have scales; post-ops are of the one that is `ARG_DST`.
+
+    `shifts_floats`: a destination may have zero points that is no tensor of integers.
+    """
     try:
         if attr.rnn is not None:
             raise _no_network()
@@ -39,7 +44,8 @@ def check_attr_of(call: str, attr: Attr, tensors: Mapping[int, MemoryDesc]) -> N
             _check_count(name, factor, dims)
             _check_shape(name, factor, dims)
         for arg, _ in attr.zero_points:
-            _check_integral(_NAMES[arg], tensors[arg].data_type)
+            if arg != ARG_DST or not shifts_floats:
+                _check_integral(_NAMES[arg], tensors[arg].data_type)
         for i, op in enumerate(attr.post_ops):
             _check_post_op(i, op, tensors[ARG_DST])
     except Error as error:

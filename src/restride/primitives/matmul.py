@@ -94,7 +94,9 @@ def _checked_attr(what: str, given: object, problem: MatmulProblem) -> Attr:
 
 
 def _check_factors(what: str, attr: Attr, problem: MatmulProblem) -> None:
-    check_attr_of(what, attr, {ARG_SRC: problem.src, ARG_WEIGHTS: problem.weights, ARG_DST: problem.dst})
+    tensors = {ARG_SRC: problem.src, ARG_WEIGHTS: problem.weights, ARG_DST: problem.dst}
+    are_whole = all(tensors[arg].data_type.is_integral for arg in (ARG_SRC, ARG_WEIGHTS))
+    check_attr_of(what, attr, tensors, shifts_floats=are_whole)
     check_scale_mask(what, attr, ARG_SRC, (0,))
     if replace(problem, attr=attr).decompresses:
         # What is done to elements of weights may be different for each of them.

@@ -236,11 +236,11 @@ def _formula(case: ProductCase, products: Products, values: Values) -> Values:
     }
 
 
-def invalid_attributes(case: Case, dst_type: str) -> Iterator[str]:
-    """Why attributes make no sense beside a result of this type."""
+def invalid_attributes(case: Case, dst_type: str, *, shifts_floats: bool = False) -> Iterator[str]:
+    """Why attributes make no sense beside a result of this type; `shifts_floats`: floats have zero points."""
     dst = DataType.parse(dst_type)
     for factor in case.attr_zero_points:
-        if factor.arg == "dst" and not dst.is_integral:
+        if factor.arg == "dst" and not dst.is_integral and not shifts_floats:
             yield f"Invalid case: zero points of dst, which is {dst}"
     for op in case.attr_post_ops:
         kind = op.fields[2] if op.kind == "sum" and len(op.fields) > 2 else dst_type

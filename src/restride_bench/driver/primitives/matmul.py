@@ -121,7 +121,8 @@ def _invalid(case: MatmulCase) -> Iterator[str]:
     if len(case.vdims) != 2:
         yield "Invalid case: there are two factors"
         return
-    yield from invalid_attributes(case, case.dt[2])
+    are_whole = all(DataType.parse(kind).is_integral for kind in case.dt[:2])
+    yield from invalid_attributes(case, case.dt[2], shifts_floats=are_whole)
     for kind, name in ((case.dt[0], "source"), (case.dt[2], "result")):
         if DataType.parse(kind).bits < 8:
             yield f"Case not supported: a {name} of {kind}, weights alone have 4 bits"
