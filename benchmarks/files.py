@@ -191,9 +191,11 @@ def main() -> None:
 def run_row(jobs: list[Job], folder: Path, sizes: str, rounds: int) -> dict[str, Measured]:
     """All jobs of a row in turns; the least of each figure."""
     there = [job for job in jobs if all(importlib.util.find_spec(need) for need in job.needs)]
-    idle = {job.who: measure(job._replace(work=""), folder, sizes).cpu for job in there}
+    idle: dict[str, float] = dict.fromkeys((job.who for job in there), float("inf"))
     runs: dict[str, list[Measured]] = {job.who: [] for job in there}
     for number in range(rounds):
+        for job in there:
+            idle[job.who] = min(idle[job.who], measure(job._replace(work=""), folder, sizes).cpu)
         for job in there[number % len(there) :] + there[: number % len(there)]:
             runs[job.who].append(measure(job, folder, sizes))
     return {
