@@ -102,7 +102,7 @@ def _work(case: MatmulCase) -> CaseWork:
         return result_of(case, values, _product, values.get(rs.ARG_BIAS, 0.0))
 
     return CaseWork(
-        lambda engine, _: rs.Matmul.PrimitiveDesc(engine, src, weights, bias, dst, attr),
+        lambda engine, _: rs.Matmul.PrimitiveDesc(engine, *_left_open(case, src, weights, bias, dst), attr),
         rs.Matmul,
         operands[0],
         operands[2],
@@ -110,6 +110,26 @@ def _work(case: MatmulCase) -> CaseWork:
         sums=any(op.kind == "sum" for op in case.attr_post_ops),
         formula=Formula(formula, {rs.ARG_DST: tolerance(case)}),
     )
+
+
+def _left_open(case: MatmulCase, *mds: rs.MemoryDesc | None) -> list[rs.MemoryDesc | None]:
+    """Source, weights, bias and result, with the dims of the masks left to the execution."""
+    if not any(case.runtime_dims_masks):
+        return list(mds)
+    of_src, of_weights = (*case.runtime_dims_masks, 0)[:2]
+    columns = 1 << len(case.dims) - 1
+    batch = (1 << len(case.dims) - 2) - 1
+    of_dst = (of_src | of_weights) & batch | of_src & columns >> 1 | of_weights & columns
+    masks = of_src, of_weights, of_dst & case.bia_mask, of_dst
+    tags = case.stag, case.wtag, "abx", case.dtag
+    return [
+        None if md is None else rs.MemoryDesc(_open_dims(md.dims, mask), md.data_type, tag)
+        for md, mask, tag in zip(mds, masks, tags, strict=True)
+    ]
+
+
+def _open_dims(dims: tuple[int, ...], mask: int) -> tuple[int, ...]:
+    return tuple(rs.RUNTIME_DIM if mask >> i & 1 else n for i, n in enumerate(dims))
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -133,8 +153,8 @@ def _invalid(case: MatmulCase) -> Iterator[str]:
         yield "Invalid case: batch dims that differ, and are not 1"
     if case.bia_dt != "undef" and case.bia_mask >> len(case.dims):
         yield f"Invalid case: the mask {case.bia_mask} of the bias names dims that are not there"
-    if any(case.runtime_dims_masks):
-        yield "Case not supported: --runtime-dims-masks"
+    if any(case.runtime_dims_masks) and "any" in (case.stag, case.wtag, case.dtag):
+        yield "Invalid case: dims that are known only at execution, and a tag that is any"
     for name in ("src", "wei"):
         for factor in (*case.attr_scales, *case.attr_zero_points):
             if factor.arg == name and factor.groups:
