@@ -58,7 +58,6 @@ _ROWS = (
         "activations",
         "pixels",
         "shuffles",
-        "openvino",
         "sycl_interop",
         "torch",
         "jax",
@@ -69,7 +68,7 @@ _ROWS = (
         "files",
         "dask",
     ),
-    ("graph", "onnx"),
+    ("graph", "onnx", "openvino"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "view", "__main__"),
     ("restride_bench",),  # a package of its own: the library knows its name, and imports nothing of it

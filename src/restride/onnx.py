@@ -11,12 +11,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .desc.parse import parse_ints, short_repr
-from .errors import Error, InvalidArguments
-from .graph.network import Network, NetworkInput
-from .graph.onnx_model import OnnxInput, OnnxModel, read_model
+from .errors import Error
+from .graph.network import Network
+from .graph.onnx_model import read_model
 from .graph.onnx_operators import OPERATORS
-from .graph.onnx_reader import check_operators, check_order, data_type_of, translated
+from .graph.onnx_reader import check_operators, check_order, network_inputs, translated
 
 __all__ = ["load", "operators"]
 
@@ -46,7 +45,7 @@ def load(
         found = read_model(model)
         check_operators(found)
         check_order(found)
-        inputs = _inputs(found, {} if dims is None else dims)
+        inputs = network_inputs(found, {} if dims is None else dims)
         return Network.of_source(
             inputs, found.outputs, lambda wanted: translated(found, wanted), rule, without
         )
@@ -58,24 +57,3 @@ def load(
 def operators() -> frozenset[str]:
     """The operators that a model may have. Some are there for the shapes of tensors alone, such as Range."""
     return OPERATORS
-
-
-def _inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
-    unknown = [name for name in dims if name not in {each.name for each in model.inputs}]
-    if unknown:
-        raise InvalidArguments(
-            f"onnx.load: dims of {short_repr(unknown[0])}",
-            code="RS-G03",
-            why="the model has no such input",
-            hint=f"its inputs are {', '.join(each.name for each in model.inputs)}",
-        )
-    return [_input(each, dims.get(each.name)) for each in model.inputs]
-
-
-def _input(each: OnnxInput, wanted: Sequence[int] | None) -> NetworkInput:
-    kind = data_type_of(each.name, each.element)
-    if wanted is not None:
-        return NetworkInput(each.name, tuple(parse_ints(wanted, f"dims of {each.name}")), kind)
-    dims = each.dims
-    open_dims = None if dims is None else tuple(n if isinstance(n, int) else None for n in dims)
-    return NetworkInput(each.name, open_dims, kind)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -32,10 +32,14 @@ from .errors import Error, InvalidArguments
 from .frontend.groups import by_count
 from .frontend.openvino_ir import MOST_AXES, Port, RawLayer, find_layers, to_int
 from .frontend.xml_source import opened
+from .graph.network import Network
+from .graph.onnx_reader import check_order, network_inputs, translated
+from .graph.openvino_model import read_ir_model
+from .graph.openvino_operators import made_of_openvino
 from .runtime.memory import Memory
 from .shuffles import shuffle_channels
 
-__all__ = ["Layers", "ShuffleChannels", "read_ir"]
+__all__ = ["Layers", "ShuffleChannels", "load", "read_ir"]
 
 _TYPE = "ShuffleChannels"
 _LIMIT = 2**63
@@ -148,6 +152,26 @@ class Layers(tuple[ShuffleChannels, ...]):
             why=f"there are {len(self)} {_TYPE} layers; those in bodies of others may share an id",
             hint="the layers are a tuple: go through it to see them",
         )
+
+
+def load(
+    model: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    *,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    rule: str = "optimal",
+    without: Iterable[str] = (),
+) -> Network:
+    """The network of an OpenVINO IR: the path of its .xml file, and of its .bin file where that lies apart.
+
+    `dims`, `rule` and `without` are those of `rs.onnx.load`, and so are the errors.
+    """
+    found = read_ir_model(model, weights)
+    check_order(found)
+    inputs = network_inputs(found, {} if dims is None else dims)
+    return Network.of_source(
+        inputs, found.outputs, lambda wanted: translated(found, wanted, made_of_openvino), rule, without
+    )
 
 
 def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:

@@ -6,16 +6,18 @@ computes shapes leaves nothing in the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from ..desc.parse import parse_ints, short_repr
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, OutOfMemory, Unimplemented
 from .build import GraphBuilder
 from .graph import Graph
+from .network import NetworkInput
 from .onnx_context import OnnxContext, Value
 from .onnx_known import ELEMENTS, KNOWN
-from .onnx_model import OnnxModel, OnnxNode, listed
-from .onnx_operators import OPERATORS, TRANSLATORS, Made
+from .onnx_model import OnnxInput, OnnxModel, listed
+from .onnx_operators import OPERATORS, TRANSLATORS, Made, Translator
 from .operations import Dims
 
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
@@ -77,8 +79,19 @@ def check_order(model: OnnxModel) -> None:
         )
 
 
-def translated(model: OnnxModel, dims: Mapping[str, Dims]) -> Graph:
-    """The graph of the model for inputs of these dims, by name.
+def made_of_onnx(context: OnnxContext) -> Made:
+    """What a node becomes: values where all that it reads is known, else a tensor of the graph."""
+    node, known = context.node, [each for each in context.values if not isinstance(each, str)]
+    if len(known) == len(context.values) and node.operator in KNOWN:
+        return KNOWN[node.operator](node, known)
+    translator = TRANSLATORS.get(node.operator)
+    if translator is None:
+        raise context.unimplemented("it reads what is known only in a run; restride has it for shapes alone")
+    return translator(context)
+
+
+def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = made_of_onnx) -> Graph:
+    """The graph of the model for inputs of these dims, by name; `translate` says what each node becomes.
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
     """
@@ -87,7 +100,8 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims]) -> Graph:
     for each in model.inputs:
         values[each.name] = builder.input(each.name, dims[each.name], data_type_of(each.name, each.element))
     for node in model.nodes:
-        found = _translated(node, [values[name] if name else None for name in node.inputs], builder, model)
+        read = [values[name] if name else None for name in node.inputs]
+        found = _translated(OnnxContext(node, read, builder, model.opset), translate)
         values.update(zip((name for name in node.outputs if name), found, strict=False))
     outputs = [_output(builder, values, name) for name in model.outputs]
     return builder.graph(*outputs)
@@ -121,11 +135,10 @@ def _output(builder: GraphBuilder, values: Mapping[str, Value], name: str) -> st
     return builder.constant(value, name if builder.is_free(name) else "")
 
 
-def _translated(
-    node: OnnxNode, found: list[Value | None], builder: GraphBuilder, model: OnnxModel
-) -> tuple[Value, ...]:
+def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...]:
+    node = context.node
     try:
-        made = _made(node, found, builder, model)
+        made = translate(context)
     except MemoryError:
         raise OutOfMemory(
             f"node {node} makes more than the memory holds",
@@ -148,12 +161,23 @@ def _translated(
     return made if isinstance(made, tuple) else (made,)
 
 
-def _made(node: OnnxNode, found: list[Value | None], builder: GraphBuilder, model: OnnxModel) -> Made:
-    known = [each for each in found if not isinstance(each, str)]
-    if len(known) == len(found) and node.operator in KNOWN:
-        return KNOWN[node.operator](node, known)
-    translator = TRANSLATORS.get(node.operator)
-    context = OnnxContext(node, found, builder, model.opset)
-    if translator is None:
-        raise context.unimplemented("it reads what is known only in a run; restride has it for shapes alone")
-    return translator(context)
+def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
+    """The inputs of a model, some with other dims than it says."""
+    unknown = [name for name in dims if name not in {each.name for each in model.inputs}]
+    if unknown:
+        raise InvalidArguments(
+            f"dims of {short_repr(unknown[0])}",
+            code="RS-G03",
+            why="the model has no such input",
+            hint=f"its inputs are {', '.join(each.name for each in model.inputs)}",
+        )
+    return [_input(each, dims.get(each.name)) for each in model.inputs]
+
+
+def _input(each: OnnxInput, wanted: Sequence[int] | None) -> NetworkInput:
+    kind = data_type_of(each.name, each.element)
+    if wanted is not None:
+        return NetworkInput(each.name, tuple(parse_ints(wanted, f"dims of {each.name}")), kind)
+    dims = each.dims
+    open_dims = None if dims is None else tuple(n if isinstance(n, int) else None for n in dims)
+    return NetworkInput(each.name, open_dims, kind)

@@ -1,0 +1,174 @@
+"""Networks of OpenVINO's files: layers against NumPy, files that do not hold, and OpenVINO beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import restride as rs
+
+Array = np.ndarray
+X = np.random.default_rng(0).standard_normal((1, 4, 5, 6)).astype(np.float32)
+W = np.random.default_rng(1).standard_normal((3, 4, 1, 1)).astype(np.float32)
+PORT = '<output><port id="0" precision="FP32"/></output>'
+
+
+def layer(number: int, name: str, kind: str, data: str, reads: int = 0) -> str:
+    ports = "".join(f'<port id="{at + 1}"/>' for at in range(reads))
+    inside = f"<data {data}/><input>{ports}</input>{PORT}"
+    return f'<layer id="{number}" name="{name}" type="{kind}">{inside}</layer>'
+
+
+def saved(
+    folder: Path, layers: Sequence[tuple[str, str, Sequence[str]]], constants: dict[str, Array]
+) -> Path:
+    """A model of an input "x", constants, and layers (type, attributes, names of inputs).
+
+    Each layer is called by its type, and the last one is the result.
+    """
+    blob, ids, edges = b"", {"x": 0}, []
+    shape = ",".join(map(str, X.shape))
+    parts = [layer(0, "x", "Parameter", f'shape="{shape}" element_type="f32"')]
+    for name, values in constants.items():
+        ids[name] = len(ids)
+        kind, dims = ("f32" if values.dtype == np.float32 else "i64"), ",".join(map(str, values.shape))
+        data = f'element_type="{kind}" shape="{dims}" offset="{len(blob)}" size="{values.nbytes}"'
+        parts.append(layer(ids[name], name, "Const", data))
+        blob += values.tobytes()
+    for kind, attributes, inputs in [*layers, ("Result", "", [layers[-1][0]])]:
+        ids[kind] = len(ids)
+        parts.append(layer(ids[kind], kind, kind, attributes, len(inputs)))
+        for at, name in enumerate(inputs):
+            ends = f'to-layer="{ids[kind]}" to-port="{at + 1}"'
+            edges.append(f'<edge from-layer="{ids[name]}" from-port="0" {ends}/>')
+    inside = f"<layers>{''.join(parts)}</layers><edges>{''.join(edges)}</edges>"
+    (folder / "m.xml").write_text(f'<net name="n" version="11">{inside}</net>')
+    (folder / "m.bin").write_bytes(blob)
+    return folder / "m.xml"
+
+
+WINDOW = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0" auto_pad="explicit"'
+RESIZE = 'mode="nearest" shape_calculation_mode="scales" coordinate_transformation_mode="asymmetric" '
+
+
+def numbers(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def attended() -> Array:
+    powers = np.exp(X @ X.swapaxes(2, 3) / np.sqrt(6))
+    return powers / powers.sum(-1, keepdims=True) @ X
+
+
+HALF = W.reshape(3, 4)[:, :2]
+GROUPS = [np.einsum("nchw,oc->nohw", X[:, i : i + 2], HALF) for i in (0, 2)]
+
+CASES: dict[str, tuple[tuple[str, str, Sequence[str]], dict[str, Array], Array]] = {
+    "convolution": (("Convolution", WINDOW, ["x", "w"]), {"w": W}, np.einsum("nchw,ocij->nohw", X, W)),
+    "groups": (
+        ("GroupConvolution", WINDOW, ["x", "w"]),
+        {"w": HALF.reshape(1, 3, 2, 1, 1).repeat(2, 0)},
+        np.concatenate(GROUPS, 1),
+    ),
+    "pooling": (
+        ("AvgPool", 'kernel="5,6" strides="1,1" pads_begin="0,0" pads_end="0,0" exclude-pad="true"', ["x"]),
+        {},
+        X.mean((2, 3), keepdims=True),
+    ),
+    "clamp": (("Clamp", 'min="-0.5" max="1"', ["x"]), {}, X.clip(-0.5, 1)),
+    "shuffle": (("ShuffleChannels", 'axis="1" group="2"', ["x"]), {}, X[:, [0, 2, 1, 3]]),
+    "mean": (("ReduceMean", 'keep_dims="false"', ["x", "a"]), {"a": numbers(2, 3)}, X.mean((2, 3))),
+    "product": (
+        ("MatMul", 'transpose_a="false" transpose_b="true"', ["x", "w"]),
+        {"w": np.ones((2, 6), np.float32)},
+        X @ np.ones((6, 2), np.float32),
+    ),
+    "turn": (("Transpose", "", ["x", "a"]), {"a": numbers(0, 2, 3, 1)}, X.transpose(0, 2, 3, 1)),
+    "reshape": (("Reshape", 'special_zero="true"', ["x", "a"]), {"a": numbers(0, -1)}, X.reshape(1, -1)),
+    "swish": (("Swish", "", ["x"]), {}, X / (1 + np.exp(-X))),
+    "statistics": (
+        ("MVN", 'eps="0.001" normalize_variance="true" eps_mode="INSIDE_SQRT"', ["x", "a"]),
+        {"a": numbers(-1)},
+        (X - X.mean(-1, keepdims=True)) / np.sqrt(X.var(-1, keepdims=True) + 0.001),
+    ),
+    "resize": (
+        ("Interpolate", f'{RESIZE} nearest_mode="floor"', ["x", "s", "a"]),
+        {"s": np.array([2, 3], np.float32), "a": numbers(2, 3)},
+        X.repeat(2, 2).repeat(3, 3),
+    ),
+    "resize of all dims": (
+        ("Interpolate", f'{RESIZE} nearest_mode="floor"', ["x", "s"]),
+        {"s": np.array([1, 1, 2, 2], np.float32)},
+        X.repeat(2, 2).repeat(2, 3),
+    ),
+    "attention": (("ScaledDotProductAttention", 'causal="false"', ["x", "x", "x"]), {}, attended()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_gives_what_numpy_does(tmp_path: Path, name: str) -> None:
+    one, constants, wanted = CASES[name]
+    made = rs.openvino.load(saved(tmp_path, [one], constants))(X)
+    assert made.shape == wanted.shape
+    assert np.allclose(made, wanted, atol=2e-5)
+
+
+def test_missing_layers_are_listed_at_once(tmp_path: Path) -> None:
+    path = saved(tmp_path, [("NonZero", "", ["x"]), ("Unique", "", ["NonZero"])], {})
+    with pytest.raises(rs.Unimplemented, match=r"NonZero: 'NonZero'; Unique: 'Unique'"):
+        rs.openvino.load(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('offset="0"', 'offset="9999"'),
+        ('offset="0"', 'offset="-8"'),
+        ('size="48"', 'size="44"'),
+        ('shape="3,4,1,1"', 'shape="3,5,1,1"'),
+        ('element_type="f32" shape="3', 'element_type="string" shape="3'),
+        ('from-layer="1"', 'from-layer="2"'),
+        ('from-layer="1"', 'from-layer="7"'),
+        ('id="1" name="w"', 'id="0" name="w"'),
+        ('strides="1,1"', 'strides="1,far"'),
+        ('strides="1,1"', 'strides="0,1"'),
+        ('strides="1,1"', 'strides="1"'),
+        ("<net", '<!DOCTYPE n [<!ENTITY a "b">]><net'),
+        ("</net>", ""),
+        ("<layers>", "<layer>"),
+    ],
+)
+def test_files_that_do_not_hold_are_refused(tmp_path: Path, old: str, new: str) -> None:
+    one, constants, _ = CASES["convolution"]
+    path = saved(tmp_path, [one], constants)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(rs.Error):
+        rs.openvino.load(path)(X)
+
+
+def test_weights_may_lie_apart_and_must_be_there(tmp_path: Path) -> None:
+    one, constants, wanted = CASES["convolution"]
+    path = saved(tmp_path, [one], constants)
+    (tmp_path / "m.bin").rename(tmp_path / "other.bin")
+    assert np.allclose(rs.openvino.load(path, tmp_path / "other.bin")(X), wanted, atol=2e-5)
+    with pytest.raises(rs.RuntimeFailure, match=r"m\.bin"):
+        rs.openvino.load(path)
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2"])
+def test_light_networks_give_what_openvino_does(tmp_path: Path, name: str) -> None:
+    openvino, onnx = pytest.importorskip("openvino"), pytest.importorskip("onnx")
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    model = openvino.convert_model(folder / f"light_{name}.onnx")
+    openvino.save_model(model, tmp_path / "m.xml", compress_to_fp16=False)
+    x = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32)
+    config = {"INFERENCE_PRECISION_HINT": "f32"}
+    wanted = openvino.Core().compile_model(tmp_path / "m.xml", "CPU", config)(x)[0]
+    assert np.abs(rs.openvino.load(tmp_path / "m.xml")(x) - wanted).max() <= 1e-4 * np.abs(wanted).max()
