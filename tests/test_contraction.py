@@ -108,7 +108,7 @@ def test_tiles_hold_no_more_sums_than_there_are_registers() -> None:
         lowered = lower_contraction(tree, Isa.for_name(name), CacheSizes())
         assert lowered is not None
         plan = lowered.plan
-        rows = max(kind.rows for kind in plan.kinds)
+        rows = max(kind.rows for kind in plan.tiling.kinds)
         assert rows * plan.vectors + plan.vectors + 1 <= registers
         assert rows * plan.vectors >= registers // 2
 

@@ -48,11 +48,11 @@ class ContractionWriter:
         plan, b = self.plan, self.b
         counts = [loop.extent for loop in plan.grid]
         counts.insert(plan.columns_at, plan.groups)
-        *positions, tile = self._decoded(step, [*counts, len(plan.tiles)])
+        *positions, tile = self._decoded(step, [*counts, plan.tiling.count])
         group = positions.pop(plan.columns_at)
         at = [self._moved(i, pointers[i], positions, group, tile) for i in range(len(pointers))]
         indices = {loop.axis: position for loop, position in zip(plan.grid, positions, strict=True)}
-        indices[plan.row.axis] = b.op("mul", tile, i64(plan.starts[1] if len(plan.starts) > 1 else 0))
+        indices[plan.row.axis] = b.op("mul", tile, i64(plan.tiling.rows))
         for last, (vectors, valid) in enumerate(self._column_kinds()):
             wanted = plan.groups - 1 if last else plan.groups - 2
             chosen = ("eq" if last else "sle", group, i64(wanted))
@@ -82,14 +82,15 @@ class ContractionWriter:
         valid: tuple[int, ...],
     ) -> None:
         plan, b = self.plan, self.b
-        kind = tile
-        if len(plan.kinds) > 1:
-            table = b.table(plan.tiles)
-            kind = b.value("i64", f"load i64, {b.advance(table, b.op('shl', tile, i64(3)))}, align 8")
-        for number, each in enumerate(plan.kinds):
+        *runs, (number, _) = plan.tiling.runs
+        kind = i64(number)
+        for number, end in reversed(runs):
+            is_before = b.value("i1", f"icmp slt {tile}, {end}")
+            kind = b.value("i64", f"select {is_before}, {i64(number)}, {kind}")
+        for number, each in enumerate(plan.tiling.kinds):
             place = ContractionTile(tuple(at), indices, each, vectors, valid)
             self._when(
-                len(plan.kinds) > 1,
+                len(plan.tiling.kinds) > 1,
                 ("eq", kind, i64(number)),
                 lambda place=place: self._microkernel(place),  # type: ignore[misc]
             )
@@ -119,7 +120,7 @@ class ContractionWriter:
     ) -> Value:
         """The pointer of an access at a tile."""
         plan, b = self.plan, self.b
-        row = plan.row.strides[access] * (plan.starts[1] if len(plan.starts) > 1 else 0)
+        row = plan.row.strides[access] * plan.tiling.rows
         columns = plan.column_offset(access, plan.lanes * plan.vectors) if plan.groups > 1 else 0
         strides = [*(loop.strides[access] for loop in plan.grid), columns, row]
         for position, stride in zip((*positions, group, tile), strides, strict=True):

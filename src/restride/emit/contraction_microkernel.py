@@ -96,7 +96,7 @@ class SumLoops:
         if level == len(self.loops):
             return self._step(at, rows, sums, count)
         loop, is_last = self.loops[level], level == len(self.loops) - 1
-        if loop.axis == self.plan.tap and self.kind.taps:
+        if loop.axis == self.plan.tiling.tap and self.kind.taps:
             return self._taps(level, at, sums, count)
         unroll = self.plan.unroll if is_last else 1
         has_rest = self._has_rest(loop)
@@ -148,7 +148,7 @@ class SumLoops:
         """From where to where a loop goes here, in steps of `unroll` positions."""
         b = self.b
         limit = next((each for each in self.contraction.limits if each.coefficient(loop.axis)), None)
-        if limit is None or loop.axis == self.plan.tap:
+        if limit is None or loop.axis == self.plan.tiling.tap:
             return i64(0), self._stop(loop, unroll)
         at = i64(limit.constant)
         for axis, factor in limit.terms:
@@ -183,7 +183,7 @@ class SumLoops:
         return self.pack is not None and self.pack.rest > 0 and loop == self._pack_loop()
 
     def _may_be_empty(self, loop: ContractionLoop) -> bool:
-        return self._is_limited(loop) and loop.axis != self.plan.tap
+        return self._is_limited(loop) and loop.axis != self.plan.tiling.tap
 
     def _is_limited(self, loop: ContractionLoop) -> bool:
         return any(limit.coefficient(loop.axis) for limit in self.contraction.limits)

@@ -27,7 +27,15 @@ from .contraction import (
 )
 from .contraction_pack import Pack, find_pack, has_one_instruction, is_moved
 from .contraction_parts import ROW_SUMS
-from .contraction_tiles import IN_HALVES, MOVED, ONE_OPERATION, RowTile, best_tile, row_tiles, tap_of
+from .contraction_tiles import (
+    IN_HALVES,
+    MOVED,
+    ONE_OPERATION,
+    RowTiling,
+    best_tile,
+    row_tiling,
+    tap_of,
+)
 from .machine import Machine
 
 # Row tiles of more kinds than this, as edges of windows make them, would be too much code.
@@ -43,8 +51,7 @@ _UNROLLED = 128
 class ContractionPlan:
     """A schedule. `row` is the loop that tiles cut, `lane` the axis of columns; `grid` the other outer loops.
 
-    `kinds[tiles[i]]` is row tile i, which begins at row `starts[i]`. `tap` is the summed axis that the taps
-    of the tiles count. `groups` tiles of `vectors` vectors of `lanes` columns cover them; `columns` are
+    `tiling` says how. `groups` tiles of `vectors` vectors of `lanes` columns cover them; `columns` are
     written with padding, `size` without. `pack`: what is multiplied at once, by one instruction if `is_dot`.
     """
 
@@ -52,10 +59,7 @@ class ContractionPlan:
     lanes: int
     vectors: int
     row: ContractionLoop
-    kinds: tuple[RowTile, ...]
-    tiles: tuple[int, ...]
-    starts: tuple[int, ...]
-    tap: str
+    tiling: RowTiling
     grid: tuple[ContractionLoop, ...]
     columns_at: int
     unroll: int
@@ -82,7 +86,7 @@ class ContractionPlan:
     @property
     def steps(self) -> int:
         """Tiles that threads can share."""
-        return prod(loop.extent for loop in self.grid) * self.groups * len(self.tiles)
+        return prod(loop.extent for loop in self.grid) * self.groups * self.tiling.count
 
     @property
     def lane_digits(self) -> tuple[ContractionLoop, ...]:
@@ -107,11 +111,11 @@ class ContractionPlan:
         return self.contraction.role(self.lane_digits[-1]) == "batch"
 
     def __str__(self) -> str:
-        shape = f"{max(kind.rows for kind in self.kinds)} x {self.vectors} vectors of {self.lanes}"
+        shape = f"{max(kind.rows for kind in self.tiling.kinds)} x {self.vectors} vectors of {self.lanes}"
         packs = "" if self.pack is None else f"; {self.pack.count} products at once"
         if packs and not self.is_dot:
             packs += ", in halves"
-        return f"tiles of {shape}, {len(self.tiles)} x {self.groups} of them; unrolled {self.unroll}{packs}"
+        return f"tiles of {shape}, {self.tiling.count} x {self.groups} of them; unrolled {self.unroll}{packs}"
 
 
 def schedule_contraction(contraction: Contraction, machine: Machine) -> ContractionPlan | None:
@@ -232,12 +236,12 @@ def _with_tiles(
         cost = MOVED
     cost = replace(cost, parts=len(contraction.parts))
     shape = best_tile(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
-    kinds, tiles, starts, tap = row_tiles(contraction, row, shape[0])
-    if len(kinds) > _MOST_KINDS:
+    tiling = row_tiling(contraction, row, shape[0])
+    if len(tiling.kinds) > _MOST_KINDS:
         return None
     ordered, at = _order(contraction, others)
     plan = ContractionPlan(
-        *(contraction, lanes, shape[1], row, kinds, tiles, starts, tap, ordered, at, 1, columns, size),
+        *(contraction, lanes, shape[1], row, tiling, ordered, at, 1, columns, size),
         pack=pack,
         is_dot=is_dot,
     )
@@ -267,7 +271,7 @@ def _order(
 
 def _unroll(plan: ContractionPlan, operations: int) -> int:
     """How many steps of the innermost summed loop are written out: a divisor of what every run of it has."""
-    contraction, tap = plan.contraction, plan.tap
+    contraction, tap = plan.contraction, plan.tiling.tap
     inner = next(reversed(plan.loops), None)
     if inner is None:
         return 1
@@ -278,7 +282,7 @@ def _unroll(plan: ContractionPlan, operations: int) -> int:
     size = inner.size // inner.step if counts_packs else inner.size
     is_alone = inner.extent * inner.step >= inner.size if counts_packs else inner.extent == inner.size
     whole = size if is_alone else gcd(inner.extent, size)
-    area = max(kind.rows for kind in plan.kinds) * plan.vectors * operations
+    area = max(kind.rows for kind in plan.tiling.kinds) * plan.vectors * operations
     most = max(1, min(16, _UNROLLED // max(area, 1)))
     return max(n for n in range(1, most + 1) if whole % n == 0)
 

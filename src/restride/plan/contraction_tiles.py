@@ -76,20 +76,60 @@ def best_tile(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: 
     return -area // count, count
 
 
-def row_tiles(
-    contraction: Contraction, row: ContractionLoop, rows: int
-) -> tuple[tuple[RowTile, ...], tuple[int, ...], tuple[int, ...], str]:
-    """The kinds of tiles, the kind of each, where each begins, and the axis that their taps count."""
+@dataclass(frozen=True, slots=True)
+class RowTiling:
+    """Tiles of so many rows, the last one of what is left: the `kinds` of them, and `runs` of one kind.
+
+    A run is its kind, and the number of tiles up to its end. `tap` is the summed axis that the taps count.
+    """
+
+    rows: int
+    kinds: tuple[RowTile, ...]
+    runs: tuple[tuple[int, int], ...]
+    tap: str
+
+    @property
+    def count(self) -> int:
+        """How many tiles there are."""
+        return self.runs[-1][1]
+
+
+def row_tiling(contraction: Contraction, row: ContractionLoop, rows: int) -> RowTiling:
+    """The rows in tiles. Of those inside of a window, however many, nothing is looked at one by one."""
     limit = next((limit for limit in contraction.limits if limit.coefficient(row.axis)), None)
     tap = None if limit is None else tap_of(contraction, limit, row)
-    found: list[RowTile] = []
-    starts = tuple(range(0, row.extent, rows))
-    for start in starts:
-        count = min(rows, row.extent - start)
-        taps = () if limit is None or tap is None else tuple(_taps(limit, row, tap, start, count))
-        found.append(RowTile(count, () if all(each == (0, count) for each in taps) else taps))
-    kinds = tuple(dict.fromkeys(found))
-    return kinds, tuple(map(kinds.index, found)), starts, tap.axis if tap is not None else ""
+    count = -(-row.extent // rows)
+    low, high = 0, row.extent // rows
+    if limit is not None and tap is not None:
+        first, end = _rows_inside(limit, row, tap)
+        low = min(-(-max(first, 0) // rows), count)
+        high = max(min(end // rows, high), low)
+    found: list[tuple[RowTile, int]] = []
+    for place in (*range(low), *([high - 1] if high > low else []), *range(high, count)):
+        tile = RowTile(rows) if low <= place < high else _edge_tile(limit, row, tap, place * rows, rows)
+        if found and found[-1][0] == tile:
+            found.pop()
+        found.append((tile, place + 1))
+    kinds = tuple(dict.fromkeys(tile for tile, _ in found))
+    runs = tuple((kinds.index(tile), end) for tile, end in found)
+    return RowTiling(rows, kinds, runs, tap.axis if tap is not None else "")
+
+
+def _edge_tile(
+    limit: Limit | None, row: ContractionLoop, tap: ContractionLoop | None, start: int, rows: int
+) -> RowTile:
+    count = min(rows, row.extent - start)
+    taps = () if limit is None or tap is None else tuple(_taps(limit, row, tap, start, count))
+    return RowTile(count, () if all(each == (0, count) for each in taps) else taps)
+
+
+def _rows_inside(limit: Limit, row: ContractionLoop, tap: ContractionLoop) -> tuple[int, int]:
+    """The first row, and one past the last, of which all taps are inside; rows move the index up."""
+    factor, last = limit.coefficient(row.axis), limit.coefficient(tap.axis) * (tap.size - 1)
+    least, most = limit.constant + min(last, 0), limit.constant + max(last, 0)
+    if factor < 1:
+        return row.extent, row.extent
+    return -(least // factor), (limit.size - 1 - most) // factor + 1
 
 
 def _taps(limit: Limit, row: ContractionLoop, tap: ContractionLoop, start: int, count: int) -> Iterator[Rows]:
