@@ -289,8 +289,8 @@ def test_memories_by_argument_are_those_that_execute_takes():
     pd = PD(CPU, NCHW, CPU, BLOCKED)
     names = [name for name in rs.__all__ if name.startswith("ARG_")]
     there = {name: pd.query_md("exec_arg_md", getattr(rs, name)) for name in names}
-    wanted = dict.fromkeys(("ARG_FROM", "ARG_SRC", "ARG_SRC_0"), NCHW)
-    wanted |= dict.fromkeys(("ARG_TO", "ARG_DST", "ARG_DST_0"), BLOCKED)
+    wanted = dict.fromkeys(("ARG_FROM", "ARG_SRC", "ARG_SRC_0", "ARG_SRC_LAYER"), NCHW)
+    wanted |= dict.fromkeys(("ARG_TO", "ARG_DST", "ARG_DST_0", "ARG_DST_LAYER"), BLOCKED)
     assert {name: md for name, md in there.items() if md} == wanted
 
 
