@@ -324,7 +324,7 @@ def test_greedy_moves_at_the_edges_alone() -> None:
     plan = rs.Network(residual(), rule="greedy").plan()
     assert plan.reorders == 2
     assert [step.operation for step in plan.steps] == ["reorder", *["convolution"] * 4, "reorder"]
-    assert {step.writes.md.tag for step in plan.steps[:-1]} <= {"aBcd16b", "aBcd8b"}
+    assert {step.writes[0].md.tag for step in plan.steps[:-1]} <= {"aBcd16b", "aBcd8b"}
 
 
 def test_fusions_can_be_left_out() -> None:
@@ -341,7 +341,7 @@ def test_fusions_can_be_left_out() -> None:
 def test_plain_inserts_nothing() -> None:
     plan = rs.Network(residual(), rule="plain").plan()
     assert plan.reorders == 0
-    assert {step.writes.md.tag for step in plan.steps} == {"abcd"}
+    assert {step.writes[0].md.tag for step in plan.steps} == {"abcd"}
 
 
 def test_all_rules_give_the_same_values() -> None:
@@ -354,7 +354,7 @@ def test_the_plan_tells_steps_and_memory() -> None:
     plan = rs.Network(residual()).plan()
     text = str(plan)
     assert f"{len(plan.steps)} steps, 2 reorders, {plan.arena.peak} bytes" in text
-    assert plan.arena.peak < sum(step.writes.md.size for step in plan.steps)
+    assert plan.arena.peak < sum(step.writes[0].md.size for step in plan.steps)
 
 
 # --- inputs and outputs -------------------------------------------------------------------------------------

@@ -59,6 +59,28 @@ def test_an_array_goes_in_and_one_comes_out(here: Path, capsys: pytest.CaptureFi
     assert np.allclose(np.load("y.npy"), wanted, atol=1e-6)
 
 
+def test_an_input_that_is_known_needs_no_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    helper = onnx.helper
+    inputs = [helper.make_tensor_value_info(name, 1, [1, "n"]) for name in ("x", "by")]
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "by"], ["y"])],
+        "graph",
+        inputs,
+        [helper.make_tensor_value_info("y", 1, None)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "mul.onnx")
+    np.save("row.npy", np.ones((1, 3), np.float32))
+    said(capsys, "mul.onnx", "--value", "by=2.5", "--input", "row.npy", "--output", "y.npy")
+    assert np.load("y.npy").tolist() == [[2.5] * 3]
+    for text, why in (
+        ("by", "no input with numbers"),
+        ("by=two", "no input"),
+        ("by=", "no input"),
+        ("z=1", "no such"),
+    ):
+        assert why in refused(capsys, "mul.onnx", "--value", text)
+
+
 def test_random_numbers_go_in_where_no_file_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = json.loads(said(capsys, "mix.onnx", "--dims", "x=1x3x5x6", "--json"))
     assert values["outputs"]["y"]["dims"] == [1, 4, 5, 6]

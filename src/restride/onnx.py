@@ -15,7 +15,7 @@ from .errors import Error
 from .graph.network import Network
 from .graph.onnx_model import read_model
 from .graph.onnx_operators import OPERATORS
-from .graph.onnx_reader import check_operators, check_order, network_inputs, translated
+from .graph.onnx_reader import check_operators, check_order, network_inputs, translated, with_values
 
 __all__ = ["load", "operators"]
 
@@ -24,6 +24,7 @@ def load(
     model: str | os.PathLike[str] | bytes | Any,
     *,
     dims: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
     rule: str = "optimal",
     without: Iterable[str] = (),
 ) -> Network:
@@ -31,6 +32,8 @@ def load(
 
     model  the path of an .onnx file, its bytes, or an `onnx.ModelProto`
     dims   other dims for inputs, by name, than the model says: what was saved for one image runs on 16
+    values what inputs always are, by name: constants, which no call brings. Which branch of an `If` is taken
+           may follow from them, and from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
     without  names of fusions that are off, of `rs.graph.FUSIONS`
 
@@ -42,7 +45,7 @@ def load(
     refuses the file, or the package onnx is missing.
     """
     try:
-        found = read_model(model)
+        found = with_values(read_model(model), values or {})
         check_operators(found)
         check_order(found)
         inputs = network_inputs(found, {} if dims is None else dims)

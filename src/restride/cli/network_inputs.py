@@ -16,7 +16,7 @@ from ..graph.operations import Dims, ResamplingOperation
 from ..pixels import normalize
 from .usage import parse_shape, wrong_usage
 
-__all__ = ["named_dims", "random_input", "read_input"]
+__all__ = ["named_dims", "named_value", "random_input", "read_input"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
@@ -31,6 +31,22 @@ def named_dims(text: str) -> tuple[str, Dims]:
             f"--dims {text!r} names no input", why="extents belong to an input", hint="write x=1x3x224x224"
         )
     return name, parse_shape(dims)
+
+
+def named_value(text: str) -> tuple[str, float | int | list[float | int]]:
+    """`sr=16000` or `x=1,2.5`: an input, and what it always is. Raises UsageError."""
+    name, equals, numbers = text.partition("=")
+    try:
+        found = [float(part) if set(part) & set(".eEn") else int(part) for part in numbers.split(",")]
+    except ValueError:
+        found = []
+    if not equals or not name or not found:
+        raise wrong_usage(
+            f"--value {text!r} is no input with numbers",
+            why="a value belongs to an input",
+            hint="write sr=16000",
+        )
+    return name, found if "," in numbers else found[0]
 
 
 def random_input(rng: np.random.Generator, dims: Dims, data_type: DataType) -> Array:

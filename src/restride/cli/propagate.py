@@ -34,7 +34,7 @@ from ..view.network_page import NetworkPicture, network_page
 from ..view.network_rows import MeasuredTimes, network_rows
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_output, write_output
-from .network_inputs import named_dims, random_input
+from .network_inputs import named_dims, named_value, random_input
 from .output import Answer
 from .usage import Parser, checked, wrong_usage
 
@@ -55,6 +55,14 @@ def add_arguments(parser: Parser) -> None:
         help="extents of an input, as x=1x3x224x224",
     )
     parser.add_argument(
+        "--value",
+        action="append",
+        default=[],
+        type=checked(named_value),
+        metavar="NAME=NUMBERS",
+        help="what an input always is, as sr=16000",
+    )
+    parser.add_argument(
         "--without",
         action="append",
         default=[],
@@ -73,7 +81,8 @@ def run(options: argparse.Namespace) -> Answer:
     if options.html is not None:
         _check_page(options)
     dims = dict(options.dims)
-    net = onnx.load(options.model, dims=dims, without=options.without)
+    values = dict(options.value)
+    net = onnx.load(options.model, dims=dims, values=values, without=options.without)
     found = {rule: _compared(net.with_rule(rule), options.measure) for rule in RULES}
     name = os.path.basename(options.model)
     if options.html is not None:
@@ -109,7 +118,7 @@ def _compared(net: Network, is_measured: bool) -> _Compared:
     reorders: dict[tuple[str, str], float] = {}
     for step, seconds in zip(plan.steps, best, strict=True):
         if step.is_inserted:
-            reorders[step.node, str(step.writes.md)] = seconds
+            reorders[step.node, str(step.writes[0].md)] = seconds
         else:
             nodes[step.node] = seconds
     return _Compared(net.rule, net, plan, MeasuredTimes(nodes, reorders), sum(best))

@@ -6,6 +6,7 @@ the kernel. A reorder that propagation put in is marked by *.
   restride run squeezenet.onnx
   restride run squeezenet.onnx --input photo.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
   restride run detector.onnx --dims x=1x3x640x640 --repeat 20 --profile
+  restride run silero_vad.onnx --value sr=16000 --dims input=1x576 --dims state=2x1x128
   restride run model.onnx --input a=a.npy --input b=b.npy --output result.npy
 
 The package onnx reads the model. Pictures are read by scikit-image, and brought to the size that the model
@@ -32,7 +33,7 @@ from ..graph.propagation import RULES
 from ..graph.running import StepTime
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_output, write_output
-from .network_inputs import Array, named_dims, random_input, read_input
+from .network_inputs import Array, named_dims, named_value, random_input, read_input
 from .output import Answer
 from .usage import Parser, checked, wrong_usage
 
@@ -60,6 +61,14 @@ def add_arguments(parser: Parser) -> None:
         help="extents of an input, as x=1x3x224x224",
     )
     parser.add_argument(
+        "--value",
+        action="append",
+        default=[],
+        type=checked(named_value),
+        metavar="NAME=NUMBERS",
+        help="what an input always is: sr=16000; branches may follow from it",
+    )
+    parser.add_argument(
         "--mean", type=checked(_numbers), default=[0.0], metavar="N,...", help="of pictures, by channel"
     )
     parser.add_argument(
@@ -78,7 +87,7 @@ def run(options: argparse.Namespace) -> Answer:
         raise wrong_usage(f"--repeat {options.repeat}", hint="a number from 1 on")
     if options.output is not None:
         check_output("restride run", options.output, (".npy",), options.force)
-    net = onnx.load(options.model, dims=dict(options.dims), rule=options.rule)
+    net = onnx.load(options.model, dims=dict(options.dims), values=dict(options.value), rule=options.rule)
     inputs = _inputs(net, options)
     start = time.perf_counter()
     results = _named(net, net(inputs))
@@ -184,7 +193,7 @@ class _StepRow:
     @property
     def moved_bytes(self) -> int:
         """Bytes that it must read and write, each tensor once."""
-        return sum(each.md.size for each in (*self.step.reads, self.step.writes))
+        return sum(each.md.size for each in (*self.step.reads, *self.step.writes))
 
     @property
     def rate_text(self) -> str:
@@ -207,7 +216,7 @@ class _StepRow:
 
 def _products(step: NetworkStep) -> int:
     """How many products a step adds up; 0 for what sums none."""
-    dims = [each.md.dims for each in (*step.reads[:2], step.writes)]
+    dims = [each.md.dims for each in (*step.reads[:2], step.writes[0])]
     if step.operation == "convolution":
         return prod(dims[1]) * dims[2][0] * prod(dims[2][2:])
     if step.operation == "deconvolution":

@@ -41,6 +41,7 @@ from .operations import (
     TensorType,
     TransposeOperation,
 )
+from .recurrent import RecurrentOperation
 
 __all__ = [
     "FUSIONS",
@@ -65,6 +66,7 @@ __all__ = [
     "PReluOperation",
     "PadOperation",
     "PoolingOperation",
+    "RecurrentOperation",
     "ReductionOperation",
     "ReorderOperation",
     "ResamplingOperation",

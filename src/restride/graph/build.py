@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,11 +65,49 @@ class GraphBuilder:
         `inputs` are those of the operation, then the operands of the epilogues. Raises InvalidArguments,
         which names the node, where they do not fit.
         """
+        return self._added(operation, inputs, name, tuple(epilogues))[0]
+
+    def add_all(self, operation: Operation, *inputs: str, name: str = "") -> tuple[str, ...]:
+        """A node, and the names of all its outputs: those behind the first end in `.1`, `.2`.
+
+        Raises as `add` does.
+        """
+        return self._added(operation, inputs, name, ())
+
+    def _added(
+        self, operation: Operation, inputs: tuple[str, ...], name: str, epilogues: tuple[Epilogue, ...]
+    ) -> tuple[str, ...]:
         name = self._new(name) if name else self._free(operation.kind)
-        node = Node(name, operation, inputs, (name,), tuple(epilogues))
+        count = operation.count_of_results
+        more = tuple(self._new(f"{name}.{number}") for number in range(1, count))
+        node = Node(name, operation, inputs, (name, *more), epilogues)
         self._types |= node.results(self._types)
         self._nodes.append(node)
-        return name
+        return node.outputs
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Call tensors that nodes make by other names, `{old: new}`; what is called so gets a free name."""
+        taken = [new for new in names.values() if new in self._types and new not in names]
+        all_names = {**names, **{name: self._free(f"{name}.inner") for name in taken}}
+
+        def new(name: str) -> str:
+            return all_names.get(name, name)
+
+        self._types = {new(name): each for name, each in self._types.items()}
+        self._constants = {new(name): each for name, each in self._constants.items()}
+        self._nodes = [
+            replace(
+                node,
+                name=new(node.name),
+                inputs=tuple(map(new, node.inputs)),
+                outputs=tuple(map(new, node.outputs)),
+            )
+            for node in self._nodes
+        ]
+
+    def is_made(self, name: str) -> bool:
+        """True for a tensor that a node makes."""
+        return name in self._types and name not in self._constants and name not in self._inputs
 
     def type(self, name: str) -> TensorType:
         """The dims and the data type of a tensor."""

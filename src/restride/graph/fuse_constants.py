@@ -74,7 +74,8 @@ def _computed(operation: Operation, sources: list[Array]) -> Array | None:
         return np.concatenate(sources, operation.axis)
     if isinstance(operation, SliceOperation):
         spans = zip(operation.starts, operation.sizes, operation.steps, strict=True)
-        return first[tuple(slice(at, at + size * step, step) for at, size, step in spans)]
+        ends = [(at, at + size * step, step) for at, size, step in spans]
+        return first[tuple(slice(at, None if end < 0 else end, step) for at, end, step in ends)]
     if isinstance(operation, PadOperation):
         pads = list(zip(operation.low, operation.high, strict=True))
         return np.pad(first, pads, constant_values=operation.value)

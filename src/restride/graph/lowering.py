@@ -23,6 +23,7 @@ from ..desc.attr import PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import PostOps
 from ..errors import Error
+from ..plan.rnn_problem import NAMES
 from ..primitives.base import PrimitiveDescBase
 from ..primitives.batch_normalization import BatchNormalizationForward
 from ..primitives.binary import Binary
@@ -40,6 +41,8 @@ from ..primitives.primitive import Primitive
 from ..primitives.reduction import Reduction
 from ..primitives.reorder import Reorder
 from ..primitives.resampling import ResamplingForward
+from ..primitives.rnn import GRUForward, LBRGRUForward, LSTMForward, VanillaRNNForward
+from ..primitives.rnn_checks import DIRECTIONS
 from ..primitives.shuffle import ShuffleForward
 from ..primitives.softmax import SoftmaxForward
 from ..primitives.sum import Sum
@@ -66,32 +69,42 @@ from .operations import (
     SoftmaxOperation,
     SumOperation,
 )
+from .recurrent import RNN_READS, RNN_WRITES, RecurrentOperation
 
 Descs = Sequence[MemoryDesc]
 _INFERENCE = "forward_inference"
 _GLOBAL = NormalizationFlags.use_global_stats
 _AFFINE = NormalizationFlags.use_scale | NormalizationFlags.use_shift
+_RNN_PRIMITIVES: Mapping[str, type[Primitive]] = {
+    "vanilla_rnn": VanillaRNNForward,
+    "vanilla_lstm": LSTMForward,
+    "vanilla_gru": GRUForward,
+    "lbr_gru": LBRGRUForward,
+}
+_RNN_DIRECTIONS = {name: word for word, name in DIRECTIONS.items()}
 
 
 @dataclass(frozen=True)
 class LoweredNode:
     """A primitive descriptor, the class of its primitive, and the argument of each tensor in order.
 
-    `reads`: the arguments of the node's inputs, operands of epilogues last; `writes`: that of the output.
+    `reads`: the arguments of the node's inputs, operands of epilogues last; `writes`: those of its outputs.
     """
 
     kind: type[Primitive]
     pd: PrimitiveDescBase
     reads: tuple[int, ...]
-    writes: int = ARG_DST
+    writes: tuple[int, ...] = (ARG_DST,)
 
 
-def lower_node(node: Node, inputs: Descs, output: MemoryDesc, engine: Engine) -> LoweredNode:
+def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> LoweredNode:
     """The primitive of a node that reads and writes these formats. Errors name the node."""
     sources, operands = inputs[: len(node.sources)], inputs[len(node.sources) :]
     try:
         attr, operand_args = _attributes(node.epilogues, operands)
-        made = _LOWERINGS[type(node.operation)](node.operation, sources, output, engine, attr)
+        if isinstance(node.operation, RecurrentOperation):
+            return _recurrent(node.operation, sources, outputs, engine)
+        made = _LOWERINGS[type(node.operation)](node.operation, sources, outputs[0], engine, attr)
     except Error as error:
         raise error.retold(f"node {node.name!r} ({node.kind}): {error.what}") from None
     return LoweredNode(made.kind, made.pd, (*made.reads, *operand_args))
@@ -281,6 +294,20 @@ def _shuffle(
     size = dst.dims[operation.axis] // operation.groups
     pd = ShuffleForward.PrimitiveDesc(engine, _INFERENCE, sources[0], dst, operation.axis, size, attr=attr)
     return LoweredNode(ShuffleForward, pd, (ARG_SRC,))
+
+
+def _recurrent(operation: RecurrentOperation, sources: Descs, results: Descs, engine: Engine) -> LoweredNode:
+    kind = _RNN_PRIMITIVES[operation.cell]
+    states = operation.count_of_results - 1
+    reads, writes = RNN_READS[: len(sources)], RNN_WRITES[: len(results)]
+    found = dict(zip((*reads, *writes), (*sources, *results), strict=True))
+    names = {arg: name for name, arg in NAMES.items()}
+    wanted = (*RNN_READS[: 4 + states], *writes)
+    named: dict[str, object] = {f"{names[arg]}_desc": found.get(arg) for arg in wanted}
+    if operation.activation:
+        named["activation"] = f"eltwise_{operation.activation}"
+    pd = kind.PrimitiveDesc(engine, _INFERENCE, direction=_RNN_DIRECTIONS[operation.direction], **named)
+    return LoweredNode(kind, pd, reads, writes)
 
 
 def _reorder(

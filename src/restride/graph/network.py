@@ -246,7 +246,7 @@ def _dense(wanted: NetworkInput, x: Any) -> Array:
             why=f"it is {found.dtype}, the network takes {wanted.data_type}",
             hint=f"convert it first: x.astype({str(wanted.data_type.numpy)!r})",
         )
-    return np.ascontiguousarray(found)
+    return np.asarray(found, order="C")
 
 
 def _returned(x: Any, made: Array) -> Any:

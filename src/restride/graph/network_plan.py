@@ -57,12 +57,13 @@ class NetworkStep:
     operation: str
     lowered: LoweredNode
     reads: tuple[TensorLocation, ...]
-    writes: TensorLocation
+    writes: tuple[TensorLocation, ...]
     is_inserted: bool = False
 
     def __str__(self) -> str:
         names = ", ".join(f"{each.storage.name} {format_name(each.md)}" for each in self.reads)
-        return f"{self.node}: {self.operation} of {names} -> {format_name(self.writes.md)}"
+        results = ", ".join(format_name(each.md) for each in self.writes)
+        return f"{self.node}: {self.operation} of {names} -> {results}"
 
 
 @dataclass(frozen=True)
@@ -150,14 +151,15 @@ class _Planner:
 
     def _plan_node(self, node: Node, wanted: Sequence[MemoryDesc]) -> None:
         reads = tuple(self._read(name, md) for name, md in zip(node.inputs, wanted, strict=True))
-        made = self._formats.formats[node.output]
+        made = [self._formats.formats[name] for name in node.outputs]
         if isinstance(node.operation, VIEWS):
-            self._places[node.output] = TensorLocation(reads[0].storage, made)
+            self._places[node.output] = TensorLocation(reads[0].storage, made[0])
             return
         lowered = lower_node(node, [each.md for each in reads], made, self._engine)
-        place = TensorLocation(Storage(ARENA, node.output), made)
-        self._places[node.output] = place
-        self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, place))
+        pairs = zip(node.outputs, made, strict=True)
+        places = {name: TensorLocation(Storage(ARENA, name), md) for name, md in pairs}
+        self._places |= places
+        self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, tuple(places.values())))
 
     def _read(self, name: str, md: MemoryDesc) -> TensorLocation:
         """A tensor in a format, from a reorder where it is in another."""
@@ -182,7 +184,7 @@ class _Planner:
 
     def _insert(self, name: str, source: TensorLocation, place: TensorLocation) -> None:
         lowered = lower_reorder(source.md, place.md, self._engine)
-        self._steps.append(NetworkStep(name, "reorder", lowered, (source,), place, is_inserted=True))
+        self._steps.append(NetworkStep(name, "reorder", lowered, (source,), (place,), is_inserted=True))
 
     # --- outputs --------------------------------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class _Planner:
         """Outputs in memory of their own: what writes one writes it there, or a copy does."""
         made: dict[str, TensorLocation] = {}
         moved: dict[Storage, Storage] = {}
-        written = {step.writes.storage: step.writes.md for step in self._steps}
+        written = {each.storage: each.md for step in self._steps for each in step.writes}
         for name, place in outputs.items():
             storage = Storage(OUTPUT, name)
             made[name] = TensorLocation(storage, place.md)
@@ -208,13 +210,13 @@ class _Planner:
     # --- memory ---------------------------------------------------------------------------------------------
 
     def _arena(self) -> ArenaPlan:
-        steps, sizes = [], {}
+        steps: list[MemoryStep] = []
+        sizes: dict[str, int] = {}
         for step in self._steps:
             reads = tuple(each.storage.name for each in step.reads if each.storage.where == ARENA)
-            writes: tuple[str, ...] = ()
-            if step.writes.storage.where == ARENA:
-                writes = (step.writes.storage.name,)
-                sizes[writes[0]] = max(step.writes.md.size, 1)
+            made = [each for each in step.writes if each.storage.where == ARENA]
+            writes = tuple(each.storage.name for each in made)
+            sizes |= {each.storage.name: max(each.md.size, 1) for each in made}
             scratch = step.lowered.pd._scratch_bytes()
             steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
         return plan_memory(lifetimes(steps, sizes))
@@ -222,14 +224,12 @@ class _Planner:
 
 def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
     """What a step may write over: a source of its format, each element read before it is written."""
-    source = step.reads[0]
+    source, result = step.reads[0], step.writes[0]
     is_safe = step.operation in ("eltwise", "batch_normalization", "softmax")
-    is_arena = source.storage.where == ARENA == step.writes.storage.where
-    if not (
-        is_safe and is_arena and source.md == step.writes.md and len(step.lowered.reads) == len(step.reads)
-    ):
+    is_arena = source.storage.where == ARENA == result.storage.where
+    if not (is_safe and is_arena and source.md == result.md and len(step.lowered.reads) == len(step.reads)):
         return ()
-    return ((step.writes.storage.name, source.storage.name),)
+    return ((result.storage.name, source.storage.name),)
 
 
 def _with_storages(step: NetworkStep, moved: Mapping[Storage, Storage]) -> NetworkStep:
@@ -239,4 +239,4 @@ def _with_storages(step: NetworkStep, moved: Mapping[Storage, Storage]) -> Netwo
     def there(place: TensorLocation) -> TensorLocation:
         return TensorLocation(moved.get(place.storage, place.storage), place.md)
 
-    return replace(step, reads=tuple(map(there, step.reads)), writes=there(step.writes))
+    return replace(step, reads=tuple(map(there, step.reads)), writes=tuple(map(there, step.writes)))

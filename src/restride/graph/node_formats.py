@@ -4,6 +4,7 @@
 | --- | --- |
 | convolution, deconvolution | the formats that "any" gives; every pair of row-major, channels last, blocked |
 | inner product, matmul | row-major, with weights as "any" gives them; and what comes |
+| recurrent layers | row-major, and any strides of the source; weights as "any" gives them |
 | reshape, transpose, slice | what comes, where its result is the same memory with another descriptor |
 | all others | what comes, and the result like it, as "any" gives it |
 
@@ -46,6 +47,7 @@ from .operations import (
     TensorType,
     TransposeOperation,
 )
+from .recurrent import RecurrentOperation, preferred_weights
 from .step_cost import CostModel
 
 __all__ = ["VIEWS", "format_problem", "host_costs", "is_same_memory", "view_of"]
@@ -132,19 +134,24 @@ def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> Mem
 
 
 def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
-    """A window; with longer strides where elements are left out, which blocks cannot say."""
-    counted = zip(operation.sizes, operation.steps, strict=True)
-    spans = tuple((n - 1) * step + 1 if n else 0 for n, step in counted)
+    """A window; with longer or negative strides where elements are left out or go backwards, which blocks
+    cannot say.
+    """
+    counted = list(zip(operation.starts, operation.sizes, operation.steps, strict=True))
+    spans = tuple((n - 1) * abs(step) + 1 if n else 0 for _, n, step in counted)
+    lows = tuple(start + min((n - 1) * step, 0) if n else 0 for start, n, step in counted)
     try:
-        window = source.submemory_desc(spans, operation.starts)
+        window = source.submemory_desc(spans, lows)
     except Error:
         return None
-    if spans == operation.sizes:
+    if set(operation.steps) <= {1}:
         return window
     if window.inner_blks:
         return None
     strides = tuple(stride * step for stride, step in zip(window.strides, operation.steps, strict=True))
-    return MemoryDesc.from_strides(operation.sizes, window.data_type, strides, window.offset0)
+    firsts = zip(operation.starts, lows, window.strides, strict=True)
+    start = window.offset0 + sum((first - low) * stride for first, low, stride in firsts)
+    return MemoryDesc.from_strides(operation.sizes, window.data_type, strides, start)
 
 
 def _row_major(tensor: TensorType) -> MemoryDesc:
@@ -186,6 +193,8 @@ class _AlternativesWriter:
             return self._convolution(node, node.operation)
         if isinstance(node.operation, InnerProductOperation | MatmulOperation):
             return self._product(node)
+        if isinstance(node.operation, RecurrentOperation):
+            return self._recurrent(node, node.operation)
         if isinstance(node.operation, VIEWS):
             return self._view(node)
         return self._following(node)
@@ -246,6 +255,18 @@ class _AlternativesWriter:
             inputs = (src, weights, *map(self._plain, bias), *self._operands(node, wanted["dst"]))
             yield Alternative(inputs, (wanted["dst"],), seconds)
 
+    def _recurrent(self, node: Node, operation: RecurrentOperation) -> Iterator[Alternative]:
+        sources, results = ([*map(self._plain, names)] for names in (node.sources, node.outputs))
+        weights = preferred_weights(operation, sources, results)
+        packed = [name in self._graph.constants for name in node.sources[1:3]]
+        for place, (md, is_packed) in enumerate(zip(weights, packed, strict=True), 1):
+            sources[place] = md if is_packed else sources[place]
+        terms = sources[0].dims[0] * sources[0].dims[1] * sum(prod(md.dims) for md in sources[1:3])
+        for source in self._products_of(node.sources[0]):
+            inputs = (source, *sources[1:])
+            seconds = self._costs.product(terms, source, sources[1], results[0], all(packed))
+            yield Alternative(inputs, tuple(results), seconds)
+
     def _products_of(self, name: str) -> list[MemoryDesc]:
         """Row-major, and what comes without blocks."""
         made = [self._plain(name), *(md for md in self._homes[name] if not md.inner_blks)]
@@ -293,4 +314,4 @@ class _AlternativesWriter:
         return like
 
 
-_CHOOSERS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
+_CHOOSERS = (ConvolutionOperation, InnerProductOperation, MatmulOperation, RecurrentOperation)

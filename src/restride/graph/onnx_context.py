@@ -19,12 +19,16 @@ Value = Array | str
 
 @dataclass(frozen=True, slots=True)
 class OnnxContext:
-    """A node, the values that it reads, None for those left out, and where its operations go."""
+    """A node, the values that it reads, None for those left out, and where its operations go.
+
+    `origins`: the inputs of the model that these values follow from, where only a run knows them.
+    """
 
     node: OnnxNode
     values: Sequence[Value | None]
     builder: GraphBuilder
     opset: int
+    origins: frozenset[str] = frozenset()
 
     # --- what is read ---------------------------------------------------------------------------------------
 
@@ -116,6 +120,19 @@ class OnnxContext:
 
     def _rank(self, value: Value) -> int:
         return len(self.builder.type(value).dims) if isinstance(value, str) else value.ndim
+
+    def known_later(self, why: str) -> Unimplemented:
+        """The error of what must be known before a run, and follows from inputs."""
+        names = sorted(self.origins)
+        values = ", ".join(f'"{name}": ...' for name in names)
+        return Unimplemented(
+            f"node {self.node}",
+            code="RS-G02",
+            where=f"it follows from {', '.join(map(repr, names))}" if names else "",
+            why=why,
+            hint=f"say what inputs always are: rs.onnx.load(model, values={{{values}}}); dims are "
+            "known, and what follows from them",
+        )
 
     def unimplemented(self, why: str, hint: str = "") -> Unimplemented:
         """The error of a form of the operator that restride has not."""

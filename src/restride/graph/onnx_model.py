@@ -36,6 +36,15 @@ class OnnxNode:
 
 
 @dataclass(frozen=True, slots=True)
+class OnnxBranch:
+    """A graph that is an attribute of a node: a branch of an `If`. It sees the tensors around the node."""
+
+    nodes: tuple[OnnxNode, ...]
+    tensors: Mapping[str, Array]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OnnxInput:
     """What a run brings: extents are numbers, or names of what is known only then, or None."""
 
@@ -155,11 +164,11 @@ def _node(proto: Any, folder: Path | None) -> OnnxNode:
 
 
 # The kinds of attributes by their number: what a field holds, and how it becomes a value.
-_FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS = 1, 2, 3, 4, 6, 7, 8
+_FLOAT, _INT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS = range(1, 9)
 
 
 def _attribute(proto: Any, folder: Path | None, node: str) -> Any:
-    """An attribute's value; None for those that only operators have that restride has not, such as graphs."""
+    """An attribute's value; None for those that only operators have that restride has not."""
     if proto.type == _FLOAT:
         return float(proto.f)
     if proto.type == _INT:
@@ -168,6 +177,8 @@ def _attribute(proto: Any, folder: Path | None, node: str) -> Any:
         return proto.s.decode("utf-8", "replace")
     if proto.type == _TENSOR:
         return _array(proto.t, folder, f"attribute {proto.name!r} of node {node!r}")
+    if proto.type == _GRAPH:
+        return _branch(proto.g, folder, node)
     if proto.type == _FLOATS:
         return tuple(map(float, proto.floats))
     if proto.type == _INTS:
@@ -175,6 +186,15 @@ def _attribute(proto: Any, folder: Path | None, node: str) -> Any:
     if proto.type == _STRINGS:
         return tuple(each.decode("utf-8", "replace") for each in proto.strings)
     return None
+
+
+def _branch(graph: Any, folder: Path | None, node: str) -> OnnxBranch:
+    if graph.sparse_initializer:
+        raise _no_model("sparse tensors are not read")
+    owner = f"of node {node!r}"
+    tensors = {each.name: _array(each, folder, f"tensor {each.name!r} {owner}") for each in graph.initializer}
+    nodes = tuple(_node(each, folder) for each in graph.node)
+    return OnnxBranch(nodes, tensors, tuple(each.name for each in graph.output))
 
 
 # --- tensors ------------------------------------------------------------------------------------------------

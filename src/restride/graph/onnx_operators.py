@@ -11,6 +11,7 @@ from ..dtypes import DataType
 from .onnx_context import OnnxContext, Value
 from .onnx_known import ELEMENTS, KNOWN, axis_of, listed_input, new_dims, slices, squeezed, unsqueezed
 from .onnx_model import Array
+from .onnx_recurrent import gru, lstm, vanilla_rnn
 from .onnx_windows import (
     average_pooling,
     convolution,
@@ -318,8 +319,6 @@ def _slice(context: OnnxContext) -> Value:
     dims = context.dims(0)
     known: list[Array | None] = [None, *(context.known(at) for at in range(1, len(context.values)))]
     ranges = [each.indices(n) for each, n in zip(slices(context.node, known, len(dims)), dims, strict=True)]
-    if any(step < 0 for _, _, step in ranges):
-        raise context.unimplemented("it goes backwards")
     sizes = tuple(len(range(*each)) for each in ranges)
     if sizes == dims:
         return context.tensor(0)
@@ -369,20 +368,55 @@ def _unsqueeze(context: OnnxContext) -> Value:
 
 
 def _pad(context: OnnxContext) -> Value:
-    if context.attribute("mode", "constant") != "constant":
-        raise context.unimplemented("it pads with other than a constant")
+    mode = context.attribute("mode", "constant")
     if context.has(1):
         context.needed(1, "the padding")
     pads = listed_input(context.node, [None, context.known(1)], 1, "pads") or []
-    value = context.needed(2, "the value") if context.has(2) else np.array(context.attribute("value", 0.0))
     rank = len(context.dims(0))
-    operation = PadOperation(tuple(pads[:rank]), tuple(pads[rank:]), float(value.reshape(())))
-    return context.add(operation, context.tensor(0))
+    low, high = tuple(pads[:rank]), tuple(pads[rank:])
+    if mode == "reflect":
+        return _reflected(context, low, high)
+    if mode != "constant":
+        raise context.unimplemented("it pads with other than a constant or a reflection")
+    value = context.needed(2, "the value") if context.has(2) else np.array(context.attribute("value", 0.0))
+    return context.add(PadOperation(low, high, float(value.reshape(()))), context.tensor(0))
+
+
+def _reflected(context: OnnxContext, low: tuple[int, ...], high: tuple[int, ...]) -> Value:
+    """Dim by dim the elements beside the first one and the last one, backwards, around the tensor."""
+    name = context.tensor(0)
+    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
+        dims = context.builder.type(name).dims
+        if not 0 <= min(before, behind) <= max(before, behind) < max(dims[axis], 1):
+            raise ValueError(f"{before} and {behind} elements are reflected of {dims[axis]}")
+        parts = [
+            _backwards(context, name, axis, before, before),
+            name,
+            _backwards(context, name, axis, dims[axis] - 2, behind),
+        ]
+        found = [part for part in parts if part]
+        if len(found) > 1:
+            name = context.builder.add(ConcatOperation(axis), *found)
+    return name
+
+
+def _backwards(context: OnnxContext, name: str, axis: int, start: int, size: int) -> str:
+    """`size` elements of an axis from `start` on, one after the other towards the first; "" of none."""
+    if not size:
+        return ""
+    dims = context.builder.type(name).dims
+    starts, sizes, steps = [0] * len(dims), list(dims), [1] * len(dims)
+    starts[axis], sizes[axis], steps[axis] = start, size, -1
+    return context.builder.add(SliceOperation(tuple(starts), tuple(sizes), tuple(steps)), name)
 
 
 def _shape(context: OnnxContext) -> Value:
     dims = context.dims(0)[context.attribute("start", 0) : context.attribute("end")]
     return np.array(dims, np.int64)
+
+
+def _size(context: OnnxContext) -> Value:
+    return np.array(prod(context.dims(0)), np.int64)
 
 
 def _same(context: OnnxContext) -> Value:
@@ -410,6 +444,7 @@ TRANSLATORS: dict[str, Translator] = {
     "Elu": _eltwise("elu", 1.0, 0.0, "alpha"),
     "Exp": _eltwise("exp"),
     "Flatten": _flatten,
+    "GRU": gru,
     "Gather": _gather,
     "Gelu": _gelu,
     "Gemm": _product,
@@ -419,6 +454,7 @@ TRANSLATORS: dict[str, Translator] = {
     "HardSwish": _eltwise("hardswish", 1 / 6, 0.5),
     "Identity": _same,
     "LRN": _lrn,
+    "LSTM": lstm,
     "LayerNormalization": _layer_normalization,
     "LeakyRelu": _eltwise("relu", 0.01, 0.0, "alpha"),
     "Log": _eltwise("log"),
@@ -431,6 +467,7 @@ TRANSLATORS: dict[str, Translator] = {
     "Mul": _multiply,
     "Neg": _eltwise("linear", -1.0),
     "PRelu": _prelu,
+    "RNN": vanilla_rnn,
     "Pad": _pad,
     "Pow": _power,
     "Reciprocal": _eltwise("pow", 1.0, -1.0),
@@ -446,6 +483,7 @@ TRANSLATORS: dict[str, Translator] = {
     "Round": _eltwise("round"),
     "Shape": _shape,
     "Sigmoid": _eltwise("logistic"),
+    "Size": _size,
     "Slice": _slice,
     "Softmax": _softmax("softmax_accurate"),
     "Softplus": _eltwise("soft_relu", 1.0),
@@ -462,5 +500,8 @@ TRANSLATORS: dict[str, Translator] = {
 }
 """What each operator becomes where some of its inputs are known only in a run."""
 
-OPERATORS = frozenset((*TRANSLATORS, *KNOWN))
+CONDITIONAL = "If"
+"""The operator whose branches are graphs: the one that a known condition takes is translated in its place."""
+
+OPERATORS = frozenset((*TRANSLATORS, *KNOWN, CONDITIONAL))
 """All operators that a model may have; those of `KNOWN` alone only on known values."""

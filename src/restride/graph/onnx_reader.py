@@ -6,7 +6,10 @@ computes shapes leaves nothing in the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from ..desc.parse import parse_ints, short_repr
 from ..dtypes import DataType
@@ -16,18 +19,25 @@ from .graph import Graph
 from .network import NetworkInput
 from .onnx_context import OnnxContext, Value
 from .onnx_known import ELEMENTS, KNOWN
-from .onnx_model import OnnxInput, OnnxModel, listed
-from .onnx_operators import OPERATORS, TRANSLATORS, Made, Translator
-from .operations import Dims
+from .onnx_model import Array, OnnxBranch, OnnxInput, OnnxModel, OnnxNode, listed
+from .onnx_operators import CONDITIONAL, OPERATORS, TRANSLATORS, Made, Translator
+from .operations import Dims, ReshapeOperation
 
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
 _MOST_SHOWN = 32
 
 
 def check_operators(model: OnnxModel) -> None:
-    """Raise Unimplemented for operators that there are not: all at once, with the names of their nodes."""
+    """Raise Unimplemented for operators that there are not: all at once, with the names of their nodes.
+
+    Of branches only those are looked at that are taken, when they are.
+    """
+    _check_known(model.nodes)
+
+
+def _check_known(nodes: Sequence[OnnxNode]) -> None:
     missing: dict[str, list[str]] = {}
-    for node in model.nodes:
+    for node in nodes:
         if node.operator not in OPERATORS:
             missing.setdefault(node.operator, []).append(node.name)
     if not missing:
@@ -47,8 +57,16 @@ def check_operators(model: OnnxModel) -> None:
 
 def check_order(model: OnnxModel) -> None:
     """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice."""
-    made = {"", *model.tensors, *(each.name for each in model.inputs)}
-    for node in model.nodes:
+    _check_nodes(model, {"", *model.tensors, *(each.name for each in model.inputs)})
+    if not model.outputs:
+        raise _unmade([])
+
+
+def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
+    own: set[str] = set(graph.tensors)
+    if isinstance(graph, OnnxModel):
+        own |= {each.name for each in graph.inputs}
+    for node in graph.nodes:
         missing = [name for name in node.inputs if name not in made]
         if missing:
             raise InvalidArguments(
@@ -58,7 +76,7 @@ def check_order(model: OnnxModel) -> None:
                 why="nodes stand in the order in which they run; a cycle has none",
                 hint="save the model again",
             )
-        twice = [name for name in node.outputs if name and name in made]
+        twice = [name for name in node.outputs if name and name in own]
         if twice:
             raise InvalidArguments(
                 f"node {node} makes a tensor that there is already",
@@ -67,16 +85,24 @@ def check_order(model: OnnxModel) -> None:
                 why="every tensor has one origin",
                 hint="save the model again",
             )
+        for branch in node.attributes.values():
+            if isinstance(branch, OnnxBranch):
+                _check_nodes(branch, made | set(branch.tensors))
+        own.update(node.outputs)
         made.update(node.outputs)
-    unmade = [name for name in model.outputs if name not in made]
-    if unmade or not model.outputs:
-        raise InvalidArguments(
-            "no node makes an output of the model",
-            code="RS-G01",
-            where=listed(unmade),
-            why="an output is an input, or what a node makes",
-            hint="save the model again",
-        )
+    unmade = [name for name in graph.outputs if name not in made]
+    if unmade:
+        raise _unmade(unmade)
+
+
+def _unmade(names: list[str]) -> InvalidArguments:
+    return InvalidArguments(
+        "no node makes an output of the model",
+        code="RS-G01",
+        where=listed(names),
+        why="an output is an input, or what a node makes",
+        hint="save the model again",
+    )
 
 
 def made_of_onnx(context: OnnxContext) -> Made:
@@ -86,7 +112,7 @@ def made_of_onnx(context: OnnxContext) -> Made:
         return KNOWN[node.operator](node, known)
     translator = TRANSLATORS.get(node.operator)
     if translator is None:
-        raise context.unimplemented("it reads what is known only in a run; restride has it for shapes alone")
+        raise context.known_later("it reads what is known only in a run; restride has it for shapes alone")
     return translator(context)
 
 
@@ -95,16 +121,88 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
     """
-    builder = GraphBuilder()
+    writer = _GraphWriter(GraphBuilder(), model.opset, translate)
     values: dict[str, Value] = dict(model.tensors)
     for each in model.inputs:
-        values[each.name] = builder.input(each.name, dims[each.name], data_type_of(each.name, each.element))
-    for node in model.nodes:
+        kind = data_type_of(each.name, each.element)
+        values[each.name] = writer.builder.input(each.name, dims[each.name], kind)
+        writer.origins[each.name] = frozenset((each.name,))
+    writer.run(model.nodes, values)
+    writer.name_outputs(model.outputs, values)
+    return writer.builder.graph(*model.outputs)
+
+
+@dataclass(frozen=True)
+class _GraphWriter:
+    """Translates nodes in their order. `origins`: of each tensor that only a run knows, the inputs of the
+    model that it follows from.
+    """
+
+    builder: GraphBuilder
+    opset: int
+    translate: Translator
+    origins: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
+        """Add what the nodes make to `values`."""
+        for node in nodes:
+            found = self._branch(node, values) if node.operator == CONDITIONAL else self._made(node, values)
+            inputs = self._origins(node)
+            for name, value in zip(node.outputs, found, strict=False):
+                if name:
+                    values[name] = value
+                    self.origins.setdefault(name, inputs)
+
+    def _made(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
         read = [values[name] if name else None for name in node.inputs]
-        found = _translated(OnnxContext(node, read, builder, model.opset), translate)
-        values.update(zip((name for name in node.outputs if name), found, strict=False))
-    outputs = [_output(builder, values, name) for name in model.outputs]
-    return builder.graph(*outputs)
+        context = OnnxContext(node, read, self.builder, self.opset, self._origins(node))
+        return _translated(context, self.translate)
+
+    def _origins(self, node: OnnxNode) -> frozenset[str]:
+        return frozenset(name for each in node.inputs for name in self.origins.get(each, ()))
+
+    def _branch(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
+        """What the branch makes that a known condition takes; the other one leaves nothing."""
+        condition = values[node.inputs[0]] if node.inputs else None
+        if not isinstance(condition, np.ndarray):
+            context = OnnxContext(node, [condition], self.builder, self.opset, self._origins(node))
+            raise context.known_later("which branch is taken is known only in a run, and a graph has one way")
+        branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
+        if condition.size != 1 or not isinstance(branch, OnnxBranch):
+            raise InvalidArguments(
+                f"node {node} cannot be translated",
+                code="RS-G01",
+                why=f"its condition has {condition.size} values, or the branch is missing",
+                hint="save the model again",
+            )
+        _check_known(branch.nodes)
+        inner: dict[str, Value] = {**values, **branch.tensors}
+        self.run(branch.nodes, inner)
+        found = tuple(inner[name] for name in branch.outputs)
+        for outer, name in zip(node.outputs, branch.outputs, strict=False):
+            self.origins[outer] = self.origins.get(name, frozenset())
+        return found
+
+    def name_outputs(self, names: Sequence[str], values: Mapping[str, Value]) -> None:
+        """Make tensors of the graph that are called as the outputs of the model are."""
+        found: dict[str, str] = {}
+        for name in names:
+            value = values.get(name)
+            if value is None:
+                raise InvalidArguments(
+                    f"output {name!r} is one that its node does not give",
+                    code="RS-G01",
+                    why="restride computes the first outputs of operators",
+                    hint="leave the output out of the model",
+                )
+            made = value if isinstance(value, str) else self.builder.constant(value)
+            if made == name:
+                continue
+            if made in found or made in names or not self.builder.is_made(made):
+                # Another output, an input or a constant keeps its name: the output is a copy.
+                made = self.builder.add(ReshapeOperation(self.builder.type(made).dims), made)
+            found[made] = name
+        self.builder.rename(found)
 
 
 def data_type_of(name: str, element: int) -> DataType:
@@ -117,22 +215,8 @@ def data_type_of(name: str, element: int) -> DataType:
             f"input {name!r} is of a type that restride has not",
             code="RS-G02",
             why=f"it is {twin or f'element type {element}'}",
-            hint="cast it before, and save the model with an input of f32",
+            hint="say what it always is: rs.onnx.load(model, values={...}); or save the model with f32 there",
         ) from None
-
-
-def _output(builder: GraphBuilder, values: Mapping[str, Value], name: str) -> str:
-    value = values.get(name)
-    if isinstance(value, str):
-        return value
-    if value is None:
-        raise InvalidArguments(
-            f"output {name!r} is one that its node does not give",
-            code="RS-G01",
-            why="restride computes the first outputs of operators",
-            hint="leave the output out of the model",
-        )
-    return builder.constant(value, name if builder.is_free(name) else "")
 
 
 def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...]:
@@ -161,16 +245,63 @@ def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...
     return made if isinstance(made, tuple) else (made,)
 
 
-def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
-    """The inputs of a model, some with other dims than it says."""
-    unknown = [name for name in dims if name not in {each.name for each in model.inputs}]
+def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
+    """The model with inputs that are known: constants, which no call brings.
+
+    Raises InvalidArguments for an input that is not there, and values that do not fit.
+    """
+    by_name = {each.name: each for each in model.inputs}
+    _check_names("values", values, list(by_name))
+    known = {name: _known_input(by_name[name], value) for name, value in values.items()}
+    inputs = tuple(each for each in model.inputs if each.name not in known)
+    return replace(model, inputs=inputs, tensors={**model.tensors, **known})
+
+
+def _known_input(wanted: OnnxInput, value: object) -> Array:
+    """The values of an input, in its type and dims; one value serves for any dims of 1."""
+    try:
+        found = np.asarray(value)
+        made = found.astype(ELEMENTS[wanted.element])
+        is_same = bool(np.all((made == found) | (found != found)))
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise _no_value(wanted, f"{type(error).__name__}: {str(error)[:200]}") from None
+    if not is_same:
+        raise _no_value(wanted, f"{short_repr(value)} is no {made.dtype}")
+    dims = wanted.dims
+    if dims is None:
+        return made
+    if made.size == 1 and all(n in (None, 1) or isinstance(n, str) for n in dims):
+        return made.reshape((1,) * len(dims))
+    if len(dims) != made.ndim or any(
+        isinstance(n, int) and n != m for n, m in zip(dims, made.shape, strict=True)
+    ):
+        raise _no_value(wanted, f"its dims are {made.shape}, the model has {dims}")
+    return made
+
+
+def _no_value(wanted: OnnxInput, why: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"value of input {wanted.name!r} does not fit",
+        code="RS-G03",
+        why=why,
+        hint="pass what the model takes there, in its type and dims",
+    )
+
+
+def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in inputs]
     if unknown:
         raise InvalidArguments(
-            f"dims of {short_repr(unknown[0])}",
+            f"{what} of {short_repr(unknown[0])}",
             code="RS-G03",
             why="the model has no such input",
-            hint=f"its inputs are {', '.join(each.name for each in model.inputs)}",
+            hint=f"its inputs are {', '.join(inputs)}",
         )
+
+
+def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
+    """The inputs of a model, some with other dims than it says."""
+    _check_names("dims", dims, [each.name for each in model.inputs])
     return [_input(each, dims.get(each.name)) for each in model.inputs]
 
 

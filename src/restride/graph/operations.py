@@ -54,8 +54,13 @@ class Operation:
     kind: ClassVar[str] = ""
     inputs: ClassVar[tuple[int, int]] = (1, 1)
 
+    @property
+    def count_of_results(self) -> int:
+        """How many tensors it makes."""
+        return 1
+
     def result(self, *tensors: TensorType) -> TensorType:
-        """The tensor that it makes of these. Raises InvalidArguments where they do not fit."""
+        """The first tensor that it makes of these. Raises InvalidArguments where they do not fit."""
         raise NotImplementedError
 
     def results(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
@@ -461,7 +466,7 @@ class TransposeOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SliceOperation(Operation):
-    """`sizes` elements from `starts` on, every `steps`-th, of each dim."""
+    """`sizes` elements from `starts` on, every `steps`-th, of each dim; backwards of negative steps."""
 
     starts: Dims
     sizes: Dims
@@ -475,8 +480,8 @@ class SliceOperation(Operation):
         if not len(self.starts) == len(self.sizes) == len(self.steps) == len(source.dims):
             raise unfit("starts, sizes and steps are for other dims", tensors)
         for n, start, size, step in zip(source.dims, self.starts, self.sizes, self.steps, strict=True):
-            last = start + (size - 1) * step
-            if size < 0 or step < 1 or start < 0 or (size and last >= n):
+            ends = start, start + (size - 1) * step
+            if size < 0 or step == 0 or start < 0 or (size and not 0 <= min(ends) <= max(ends) < n):
                 raise unfit(f"{size} elements from {start} by {step} do not lie in {n}", tensors)
         return TensorType(self.sizes, source.data_type)
 

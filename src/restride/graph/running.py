@@ -88,11 +88,11 @@ class PreparedStep:
         executable.prepare()
         self._run: Run = executable.run
         places = dict(zip(step.lowered.reads, step.reads, strict=True))
-        places[step.lowered.writes] = step.writes
+        places |= zip(step.lowered.writes, step.writes, strict=True)
         self._rules = [self._rule(places, at, arg) for at, arg in enumerate(implementation.args)]
         self._scalars = implementation.computation.scalars
         self._pack = packer(max(len(self._rules) - 2, 0), len(self._scalars))
-        wheres = {each.storage.where for each in (*step.reads, step.writes)}
+        wheres = {each.storage.where for each in (*step.reads, *step.writes)}
         self.is_open = not wheres.isdisjoint((INPUT, OUTPUT))
 
     def _rule(self, places: Mapping[int, TensorLocation], at: int, arg: int | None) -> _SlotRule:
@@ -222,7 +222,7 @@ class Runner:
 
 def _told(prepared: PreparedStep, seconds: float) -> StepTime:
     step = prepared.step
-    formats = [format_name(each.md) for each in (*step.reads[:1], step.writes)]
+    formats = [format_name(each.md) for each in (*step.reads[:1], *step.writes[:1])]
     kernel = prepared.implementation.name
     return StepTime(step.node, step.operation, seconds, " -> ".join(formats), kernel, step.is_inserted)
 
