@@ -42,6 +42,8 @@ _GROUPS = {
     "folds": "softmax normalization reduction_primitive lrn",
     "windows": "pooling resampling",
     "products": "matmul inner_product convolution",
+    "recurrent": "rnn rnn_bytes",
+    "formats": "block_scales formats stored_formats",
 }
 # Of these the slow tests too.
 _WITH_SLOW = ("far",)

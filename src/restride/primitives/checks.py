@@ -99,8 +99,8 @@ def check_destination(call: str, memory: Memory, name: str = "the destination") 
         )
 
 
-def check_stream(kind: str, stream: object, engine: Engine) -> None:
-    """Raise InvalidArguments unless `stream` belongs to `engine` (R05)."""
+def checked_stream(kind: str, stream: object, engine: Engine) -> Stream:
+    """A stream of `engine`. Raises InvalidArguments for anything else (R05)."""
     if not isinstance(stream, Stream):
         why = f"{type(stream).__name__} is no rs.Stream"
         raise InvalidArguments(
@@ -113,6 +113,7 @@ def check_stream(kind: str, stream: object, engine: Engine) -> None:
             why=f"the stream is on {stream.engine}, the primitive on {engine}",
             hint=f'use rs.Stream(rs.Engine("{engine.name}", {engine.index}))',
         )
+    return stream
 
 
 def check_operand(call: str, operand: OperandSource, memory: Memory, engine: Engine, dst: Memory) -> None:

@@ -30,7 +30,7 @@ from .checks import (
     check_operand,
     check_outputs,
     check_scratchpad,
-    check_stream,
+    checked_stream,
     share_bytes,
 )
 from .forms import own
@@ -214,14 +214,16 @@ class Primitive:
             call = found
         return call.run(stream, memories, deps)
 
-    def _execute_checked(self, stream: Any, src: Any, dst: Any, deps: Sequence[Waitable] = ()) -> Waitable:
+    def _execute_checked(
+        self, stream: object, src: object, dst: object, deps: Sequence[Waitable] = ()
+    ) -> Waitable:
         """Check everything, run, and give the event; `src` and `dst` as `execute` takes them."""
         impl, memories = self._check_usable(), self._parsed(src, dst)
-        check_stream(self.kind, stream, impl.engine)
+        on = checked_stream(self.kind, stream, impl.engine)
         impl = self._checked(impl, memories)
         impl.executable.prepare()
         start = time.perf_counter()
-        event = self._launched(impl, memories, stream, deps)
+        event = self._launched(impl, memories, on, deps)
         if flags.profile_exec:
             event.wait()
             write(self._pd._describe("exec", impl, (time.perf_counter() - start) * 1e3))
@@ -230,7 +232,7 @@ class Primitive:
             self._remember(impl, {arg: memory.desc for arg, memory in memories.items()})
         return event
 
-    def _parsed(self, src: Any, dst: Any) -> Memories:
+    def _parsed(self, src: object, dst: object) -> Memories:
         """The memories of a call by argument."""
         pd, impl = self._pd, self._check_usable()
         reads, writes = pd._reads(), pd._writes()
@@ -240,7 +242,7 @@ class Primitive:
         found = parse_args(pd, args, inputs, outputs)
         return dict(zip((*inputs, *outputs), found, strict=True))
 
-    def _numbered(self, src: object, dst: Memory) -> dict[int, Any]:
+    def _numbered(self, src: object, dst: object) -> dict[int, object]:
         """What is passed by place as arguments."""
         return {self._pd._reads()[0]: src, self._pd._writes(): dst}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..desc.arguments import ARG_FROM, ARG_TO
 from ..desc.attr import Attr, Compensation, PrimitiveAttr
@@ -296,19 +296,18 @@ class Reorder(Primitive):
     __slots__ = ()
 
     def __init__(
-        self, *args: Any, src: Any = None, dst: Any = None, attr: PrimitiveAttr | None = None, pd: Any = None
+        self, *args: object, src: object = None, dst: object = None, attr: object = None, pd: object = None
     ) -> None:
         args = args if pd is None else (pd, *args)
-        is_made = len(args) == 1 and isinstance(args[0], ReorderPrimitiveDesc)
-        if is_made and src is dst is attr is None:
-            self._take(args[0], is_empty=False)
+        ends = {"src_mem": src, "dst_mem": dst, "attr": attr}
+        named = {name: value for name, value in ends.items() if value is not None}
+        made = args[0] if len(args) == 1 else None
+        if not isinstance(made, ReorderPrimitiveDesc):
+            self._take(ReorderPrimitiveDesc(*args, **named), is_empty=not (args or named))
             return
-        brought = {"src_mem": src, "dst_mem": dst, "attr": attr}
-        named = {name: value for name, value in brought.items() if value is not None}
-        if is_made and named:
+        if named:
             raise _usage("a primitive descriptor has its attributes already")
-        made = args[0] if is_made else ReorderPrimitiveDesc(*args, **named)
-        self._take(made, is_empty=not (args or named))
+        self._take(made, is_empty=False)
 
     def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
         problem = impl.problem

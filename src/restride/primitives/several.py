@@ -147,7 +147,7 @@ class SeveralPrimitive(Primitive):
         elif self._repeated(call, stream, (srcs[0], dst, *srcs[1:]), ()) is None:
             self._execute_checked(stream, srcs, dst)
 
-    def _numbered(self, src: object, dst: Memory) -> dict[int, object]:
+    def _numbered(self, src: object, dst: object) -> dict[int, object]:
         """Sources in order as arguments."""
         wanted = len(self._pd._reads())
         memories = _listed(src)

@@ -59,5 +59,5 @@ class Executable(Protocol):
     def lowered(self) -> Any:
         """What the nest that does the work was lowered to; None where there is none."""
 
-    def prepare(self) -> Any:
+    def prepare(self) -> object:
         """Compile."""
