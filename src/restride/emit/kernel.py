@@ -307,7 +307,5 @@ class NestWriter:
 def _tile_axis(axis: Axis, chunk: int, span: tuple[int, int]) -> TileAxis:
     count, valid = span
     template = count if count == chunk else min(chunk, 1 << (count - 1).bit_length())
-    assert isinstance(axis.src, int)
-    assert isinstance(axis.dst, int)
-    more = tuple(stride for stride in axis.more if isinstance(stride, int))
-    return TileAxis(template, count, valid, axis.src, axis.dst, more)
+    assert axis.is_linear or template == axis.extent
+    return TileAxis(template, count, valid, axis.src, axis.dst, axis.more)

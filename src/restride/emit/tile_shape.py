@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+from ..plan.nest import Stride, as_int
 from .network import NOTHING, Lanes, RegisterPermutation, exchange, merge, ordered_after
 from .pack import packed_order
 
@@ -17,15 +18,21 @@ _MERGE_REGISTERS = 4
 class TileAxis:
     """One axis of a tile: positions in the template, how many are written, how many read, and the strides.
 
-    `more` are the strides of the operands of the computation.
+    A table of offsets may stand for a stride, where the tile has all of an axis. `more` are the strides of
+    the operands of the computation.
     """
 
     template: int
     count: int
     valid: int
-    src: int
-    dst: int
-    more: tuple[int, ...] = ()
+    src: Stride
+    dst: Stride
+    more: tuple[Stride, ...] = ()
+
+    @property
+    def is_linear(self) -> bool:
+        """True when every operand moves by a stride."""
+        return all(isinstance(stride, int) for stride in (self.src, self.dst, *self.more))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,12 @@ def tile_layout(axes: tuple[TileAxis, ...], operands: int = 0) -> TileLayout:
     )
 
 
-def _offsets(axes: tuple[TileAxis, ...], strides: list[int]) -> tuple[int, ...]:
+def _offsets(axes: tuple[TileAxis, ...], strides: list[Stride]) -> tuple[int, ...]:
     """The offset of each element, axis by axis: a tile has thousands of elements, and few axes."""
     offsets = [0]
     for axis, stride in zip(axes, strides, strict=True):
-        offsets = [i * stride + offset for i in range(axis.template) for offset in offsets]
+        steps = [i * stride for i in range(axis.template)] if isinstance(stride, int) else stride
+        offsets = [step + offset for step in steps for offset in offsets]
     return tuple(offsets)
 
 
@@ -78,7 +86,7 @@ def recipe(
     size = prod(a.template for a in axes)
     width = min(lanes, 1 << (size - 1).bit_length())
     packs = packs and width == lanes
-    is_power = all(a.template & (a.template - 1) == 0 for a in axes)
+    is_power = all(a.template & (a.template - 1) == 0 and a.is_linear for a in axes)
     if not is_power:
         return _merge(axes, width, packs)
     swapped = _exchange(axes, width, quarter_lanes, packs)
@@ -118,8 +126,8 @@ def _bit_strides(axes: tuple[TileAxis, ...]) -> tuple[list[int], list[int]]:
     src, dst = [], []
     for axis in axes:
         for bit in range(axis.template.bit_length() - 1):
-            src.append(axis.src << bit)
-            dst.append(axis.dst << bit)
+            src.append(as_int(axis.src) << bit)
+            dst.append(as_int(axis.dst) << bit)
     return src, dst
 
 

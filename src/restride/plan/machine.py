@@ -36,6 +36,9 @@ class Machine:
 
     `adds_pairs`: an instruction multiplies 16-bit integers and adds neighbours. `dots`: the types of factors
     of which another one multiplies what 32 bits hold, and adds it all to a sum of 32 bits.
+
+    `permuted_bits`: elements of so many bits, or more, can be put in any order from two registers by one
+    instruction; 128 where there is none of the kind.
     """
 
     vector_bytes: int = 16
@@ -49,6 +52,7 @@ class Machine:
     l2_ways: int = 16
     adds_pairs: bool = False
     dots: tuple[tuple[DataType, DataType], ...] = ()
+    permuted_bits: int = 128
 
     @property
     def first_cache(self) -> Cache:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ..dtypes import DataType
+from .gather import fills_lines
 from .loop_order import Grid, order_loops
 from .machine import DeviceFacts, Machine
 from .nest import LoopNest, Stride
@@ -306,6 +307,8 @@ def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
     nest = plan.nest
     if nest.compute.reads_destination or plan.kind == "strided":
         return False
+    if plan.kind == "gather":
+        return fills_lines(nest, plan.chunks, machine.line)
     line, width = machine.line * 8, nest.dst_type.bits
     run, last = _run_axes(plan)
     steps = [nest.dst_base]

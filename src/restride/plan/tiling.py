@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..dtypes import DataType
+from .gather import gather_chunks
 from .machine import Machine
 from .nest import LoopNest, Stride
 
@@ -42,15 +43,25 @@ def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
         return Tile(_copy_chunks(nest, along_dst, lanes), "zero", "padding")
     if not nest.axes:
         return Tile((), "copy", "there is one element")
+    if _is_copy(nest, along_dst, along_src, mid, machine):
+        return Tile(_copy_chunks(nest, along_dst, lanes), "copy", "one axis is contiguous on both sides")
+    gathered = gather_chunks(nest, lanes, machine)
+    if gathered is not None:
+        return Tile(gathered, "gather", "an axis moves by a table, from few registers to each")
     if not along_dst or not along_src:
         return _strided(nest, along_dst, along_src, lanes)
-    first = along_dst[0]
-    shared = nest.axes[first].extent * mid.bits // 8
-    is_shared = first == along_src[0]
-    if is_shared and (shared >= min(32, machine.vector_bytes) or len(along_dst) == len(along_src) == 1):
-        return Tile(_copy_chunks(nest, along_dst, lanes), "copy", "one axis is contiguous on both sides")
     chunks = _permute_chunks(nest, along_dst, along_src, lanes, mid, machine)
     return Tile(chunks, "transpose", "the contiguous axes of the two sides differ")
+
+
+def _is_copy(
+    nest: LoopNest, along_dst: list[int], along_src: list[int], mid: DataType, machine: Machine
+) -> bool:
+    """True where one axis is contiguous on both sides, and long enough or all there is."""
+    if not along_dst or along_dst[:1] != along_src[:1]:
+        return False
+    shared = nest.axes[along_dst[0]].extent * mid.bits // 8
+    return shared >= min(32, machine.vector_bytes) or len(along_dst) == len(along_src) == 1
 
 
 def contiguous(nest: LoopNest, side: str) -> list[int]:
