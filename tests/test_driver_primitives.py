@@ -87,6 +87,8 @@ _LINES = (
     "--rnn --activation=LOGISTIC --trivial-strides=false --mb=3 l1t4_sic8_slc5",
     "--rnn --prop=BWD_DW --alg=LBR_GRU --cfg=bf16f32 --direction=sum --tag=bac:abdec:bac t3mb2_sic8_slc5",
     "--rnn --prop=BWD_DW --alg=VANILLA_GRU --direction=right2left l2t3mb2_sic9",
+    "--rnn --prop=BWD_DW --alg=LBR_GRU --flags=O t3mb2_sic9",
+    "--rnn --prop=FWD_I --alg=VANILLA_GRU --cfg=f32u8f32u8 --direction=sum --scaling=per_oc l2t4mb3_sic20",
 )
 _INVALID = {
     "--concat --axis=3 2x3x4:2x5x4": "axis 3 of 3 dims",
@@ -126,7 +128,8 @@ _INVALID = {
     "--rnn l2t3mb2_sic8_slc5": "2 layers, of which the first reads 5 channels of 8",
     "--rnn --alg=VANILLA_GRU t1mb2_sic8_dhc9": "states of 9 channels, of which 8 are read",
     "--rnn --alg=VANILLA_AUGRU t1mb2_sic8": "--alg=VANILLA_AUGRU",
-    "--rnn --flags=O t1mb2_sic8": "gradients of weights are added",
+    "--rnn --cfg=u8u8u8u8 --prop=FWD_D t1mb2_sic8": "bytes are for inference",
+    "--rnn --cfg=s8s8s8s8 --prop=FWD_I t1mb2_sic8": "bytes of a source are u8",
 }
 _SMOKE = (
     "concat",

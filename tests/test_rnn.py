@@ -105,18 +105,19 @@ def test_steps_of_one_network_are_one_native_call():
     assert all(len(each.steps) == 1 for each in repeats)
 
 
-def test_large_networks_give_the_bits_of_one_thread(monkeypatch):
-    shape = Shape(12, 32, 96, 256, 1)
+@pytest.mark.parametrize("cell", CELLS)
+def test_large_networks_give_the_bits_of_one_thread(cell):
+    shape = Shape(6, 32, 96, 160, 1)
     found = []
     before = rs.get_num_threads()
     try:
-        for threads in (1, 3):
+        for threads in (1, 2, 5):
             rs.set_num_threads(threads)
-            found.append(_results(shape, "LSTM", "unidirectional_left2right", weights="any")[0])
+            found.append(_results(shape, cell, "unidirectional_right2left", weights="any")[0])
     finally:
         rs.set_num_threads(before)
     for arg, value in found[0].items():
-        assert value.tobytes() == found[1][arg].tobytes()
+        assert {each[arg].tobytes() for each in found} == {value.tobytes()}
 
 
 def test_descriptors_tell_what_was_chosen():
@@ -152,6 +153,21 @@ def test_a_vanilla_cell_has_an_activation():
         ({"prop_kind": "backward"}, ("prop_kind is backward",)),
         ({"src_layer_desc": rs.MemoryDesc((3, 5), "f32")}, ("src_layer_desc has 2 dims",)),
         ({"src_layer_desc": rs.MemoryDesc((0, 2, 5), "f32")}, ("src_layer_desc has a dim of 0",)),
+        ({"src_layer_desc": rs.MemoryDesc((3, 0, 5), "f32")}, ("src_layer_desc has a dim of 0",)),
+        (
+            {"weights_layer_desc": rs.MemoryDesc((1, 1, 5, 4, 0), "f32")},
+            ("weights_layer_desc has a dim of 0",),
+        ),
+        (
+            {"weights_layer_desc": rs.MemoryDesc((0, 1, 5, 4, 7), "f32")},
+            ("weights_layer_desc has a dim of 0",),
+        ),
+        ({"weights_layer_desc": rs.MemoryDesc((1, 1, 5, 3, 7), "f32")}, ("weights_layer_desc is",)),
+        ({"weights_layer_desc": rs.MemoryDesc((2, 1, 5, 4, 7), "f32")}, ("src_iter_desc is (1, 1, 2, 7)",)),
+        ({"weights_iter_desc": rs.MemoryDesc((2, 1, 7, 4, 7), "f32")}, ("weights_iter_desc is",)),
+        ({"direction": "bidirectional_sum"}, ("should be (1, 2, 2, 7)",)),
+        ({"src_iter_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("src_iter_desc is",)),
+        ({"dst_iter_c_desc": rs.MemoryDesc((1, 1, 2, 8), "f32")}, ("dst_iter_c_desc is",)),
         ({"src_layer_desc": None}, ("src_layer_desc is missing",)),
         ({"src_iter_c_desc": None}, ("src_iter_desc without src_iter_c_desc",)),
         ({"dst_iter_desc": None}, ("dst_iter_desc without dst_iter_c_desc",)),
@@ -188,18 +204,36 @@ def test_the_layers_of_one_network_have_one_width():
         forward(CPU, Shape(3, 2, 5, 7, 2), "GRU", "unidirectional")
 
 
-def test_states_of_another_memory_are_refused_before_anything_is_written():
+@pytest.mark.parametrize(
+    ("arg", "memory", "text"),
+    [
+        (rs.ARG_SRC_ITER, rs.MemoryDesc((1, 1, 3, 7), "f32"), "src_1"),
+        (rs.ARG_SRC_ITER, None, "ARG_SRC_1"),
+        (rs.ARG_SRC_LAYER, rs.MemoryDesc((4, 2, 5), "f32"), "src"),
+        (rs.ARG_WEIGHTS_LAYER, rs.MemoryDesc((1, 1, 5, 3, 7), "f32", "ldgoi"), "weights"),
+        (rs.ARG_WEIGHTS_ITER, rs.MemoryDesc((1, 1, 7, 3, 7), "bf16"), "weights"),
+        (rs.ARG_BIAS, rs.MemoryDesc((1, 2, 3, 7), "f32"), "bias"),
+        (rs.ARG_DST_ITER, rs.MemoryDesc((1, 1, 2, 8), "f32"), "ARG_DST_1"),
+        (rs.ARG_DST_ITER_C, rs.MemoryDesc((1, 1, 2, 7), "f32"), "DST_ITER_C|19"),
+    ],
+)
+def test_other_memories_are_refused_before_anything_is_written(arg, memory, text):
     shape = Shape(3, 2, 5, 7, 1)
     pd = forward(CPU, shape, "GRU", "unidirectional")
     values = arguments(shape, "GRU", "unidirectional", 0)
-    values[rs.ARG_SRC_ITER] = np.zeros((1, 1, 3, 7), np.float32)
-    args = {arg: rs.Memory(rs.MemoryDesc(each.shape, "f32"), CPU, each) for arg, each in values.items()}
-    for arg in (rs.ARG_DST_LAYER, rs.ARG_DST_ITER):
-        args[arg] = rs.Memory(pd.query_md("exec_arg_md", arg), CPU)
-    args[rs.ARG_DST_LAYER].data.fill(7)
-    with refused("src_1"):
+    args = {each: rs.Memory(rs.MemoryDesc(x.shape, "f32"), CPU, x) for each, x in values.items()}
+    for each in (rs.ARG_DST_LAYER, rs.ARG_DST_ITER):
+        args[each] = rs.Memory(pd.query_md("exec_arg_md", each), CPU)
+    if memory is None:
+        del args[arg]
+    else:
+        args[arg] = rs.Memory(memory, CPU)
+    for each in (rs.ARG_DST_LAYER, rs.ARG_DST_ITER):
+        args[each].data.fill(7)
+    with pytest.raises(rs.InvalidArguments, match=text):
         rs.GRUForward(pd).execute(rs.Stream(CPU), args)
-    assert bool((args[rs.ARG_DST_LAYER].data == 7).all())
+    for each in (rs.ARG_DST_LAYER, rs.ARG_DST_ITER):
+        assert bool((args[each].data == 7).all())
 
 
 def test_long_sequences_run_in_pieces_with_the_bits_of_short_ones():

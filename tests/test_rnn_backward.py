@@ -30,10 +30,11 @@ def _gradients(engine: rs.Engine, shape: Shape, cell: str, direction: str, **opt
     without = options.pop("without", ())
     for arg in without:
         values.pop(arg, None)
+    flags = options.pop("flags", "undef")
     changes = {"states": None} if rs.ARG_SRC_ITER in without else {}
     changes |= {"bias": None} if rs.ARG_BIAS in without else {}
     hint = forward(engine, shape, cell, direction, "forward_training", **options, **changes)
-    back = backward(engine, hint, shape, cell, direction)
+    back = backward(engine, hint, shape, cell, direction, flags=flags)
     memories = {
         arg: memory_of(hint.query_md("exec_arg_md", arg), each, engine) for arg, each in values.items()
     }
@@ -132,6 +133,38 @@ def test_every_activation_has_a_derivative(activation):
     run(rs.VanillaRNNBackward(back), CPU, memories)
     along = float((elements(memories[rs.ARG_DIFF_SRC_LAYER]) * step).sum())
     assert along == pytest.approx((ahead - behind) / 2, rel=2e-2, abs=1e-4)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_of_weights_are_written_over_what_is_there_if_flags_say_so(cell):
+    shape, direction = Shape(3, 2, 5, 5, 2), "bidirectional_concat"
+    found = {}
+    for flags in (rs.RNNFlags.undef, "diff_weights_overwrite"):
+        *_, found[flags] = _gradients(CPU, shape, cell, direction, flags=flags)
+    for arg, value in found[rs.RNNFlags.undef].items():
+        # What is there before is 1, and has been taken away: of sums the gradient is left, else it less 1.
+        other = found["diff_weights_overwrite"][arg] + (arg in (33, 34, 41))
+        np.testing.assert_allclose(other, value, atol=1e-5)
+
+
+def test_flags_that_are_not_there_are_refused():
+    hint = forward(CPU, _SHAPE, "GRU", "unidirectional_left2right", "forward_training")
+    for flags in ("overwrite", 1, None):
+        with refused("flags are"):
+            backward(CPU, hint, _SHAPE, "GRU", "unidirectional_left2right", flags=flags)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_have_the_bits_of_one_thread(cell):
+    found, before = [], rs.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            rs.set_num_threads(threads)
+            found.append(_gradients(CPU, Shape(4, 16, 64, 96, 1), cell, "unidirectional_left2right")[2])
+    finally:
+        rs.set_num_threads(before)
+    for arg, value in found[0].items():
+        assert {each[arg].tobytes() for each in found} == {value.tobytes()}
 
 
 def test_descriptors_tell_their_gradients():

@@ -142,6 +142,7 @@ if _typing.TYPE_CHECKING:
         VanillaRNNForward,
     )
     from .primitives.rnn_backward import GRUBackward, LBRGRUBackward, LSTMBackward, VanillaRNNBackward
+    from .primitives.rnn_checks import RNNFlags
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
@@ -283,6 +284,7 @@ __all__ = [
     "QuantizedTensor",
     "Query",
     "RNNDirection",
+    "RNNFlags",
     "Reduction",
     "Reorder",
     "ResamplingBackward",
@@ -407,6 +409,7 @@ _LATER = {
     "LSTMBackward": "primitives.rnn_backward",
     "LSTMForward": "primitives.rnn",
     "RNNDirection": "primitives.rnn",
+    "RNNFlags": "primitives.rnn_checks",
     "VanillaRNNBackward": "primitives.rnn_backward",
     "VanillaRNNForward": "primitives.rnn",
     "ShuffleBackward": "primitives.shuffle",

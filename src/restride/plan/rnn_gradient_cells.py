@@ -174,22 +174,25 @@ def source_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
     return Each((t, n, i), (Each((g, k), (total,)), target.store((t, n, i), value)))
 
 
-def weight_gradient(tensors: Mapping[str, TreeTensor]) -> Each:
-    """What is added to the gradient of weights: `x` (T, N, I) times `diff_gates` (T, N, G, C), into
+def weight_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
+    """The gradient of weights, or what is added to it: `x` (T, N, I) times `diff_gates` (T, N, G, C), into
     `diff_weights` (I, G, C).
     """
     x, gates, target = (tensors[name] for name in ("x", "diff_gates", "diff_weights"))
     i, g, c = (TreeAxis(name, size) for name, size in zip("igc", target.sizes, strict=True))
     t, n = TreeAxis("t", x.sizes[0]), TreeAxis("n", x.sizes[1])
     total = fold_over("sum", "total", x.load(t, n, i) * gates.load(t, n, g, c))
-    value = target.load(i, g, c) + Ref("total")
+    value: Expr = target.load(i, g, c) + Ref("total") if adds else Ref("total")
     return Each((i, g, c), (Each((t, n), (total,)), target.store((i, g, c), value)))
 
 
-def bias_gradient(tensors: Mapping[str, TreeTensor]) -> Each:
-    """What is added to the gradient of a bias: sums of `diff_gates` (T, N, G, C), into `diff_bias` (G, C)."""
+def bias_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
+    """The gradient of a bias, or what is added to it: sums of `diff_gates` (T, N, G, C), into
+    `diff_bias` (G, C).
+    """
     gates, target = tensors["diff_gates"], tensors["diff_bias"]
     g, c = (TreeAxis(name, size) for name, size in zip("gc", target.sizes, strict=True))
     t, n = TreeAxis("t", gates.sizes[0]), TreeAxis("n", gates.sizes[1])
     total = fold_over("sum", "total", gates.load(t, n, g, c))
-    return Each((g, c), (Each((t, n), (total,)), target.store((g, c), target.load(g, c) + Ref("total"))))
+    value: Expr = target.load(g, c) + Ref("total") if adds else Ref("total")
+    return Each((g, c), (Each((t, n), (total,)), target.store((g, c), value)))

@@ -2,7 +2,7 @@
 
 Layers go from the last to the first, and the steps of each from the last to the first: a repeat, which leaves
 the gradients of all gates. Then those of weights, bias and of what the layer read are products of matrices.
-The gradients of weights and bias are added to what is there.
+The gradients of weights and bias are added to what is there, unless they are to be written over it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class RnnGradients:
 
 @dataclass(frozen=True, slots=True)
 class RnnGradientProblem:
-    """What to compute: equal problems share an executable. `tensors` are those of the forward step."""
+    """What to compute: equal problems share an executable. `tensors` are those of the forward step.
+
+    `adds`: gradients of weights and bias are added to what is there.
+    """
 
     cell: RnnCell
     direction: str
@@ -77,6 +80,7 @@ class RnnGradientProblem:
     gradients: RnnGradients
     block: int
     attr: Attr = field(default_factory=Attr)
+    adds: bool = True
 
     def structure(self) -> RnnGradientProblem:
         """The problem itself."""
@@ -238,7 +242,7 @@ class _BackwardWriter:
         self, x: PlacedTensor, gates: PlacedTensor, target: PlacedTensor, layer: int, d: int
     ) -> None:
         found = {"x": x.slice(), "diff_gates": gates.slice(), "diff_weights": target.slice(layer, d)}
-        self.writer.once(weight_gradient(named_tensors(found)), found)
+        self.writer.once(weight_gradient(named_tensors(found), adds=self.problem.adds), found)
 
     def _bias(self, diff_gates: PlacedTensor, inner: PlacedTensor, layer: int, d: int) -> None:
         if "diff_bias" not in self.stored:
@@ -249,7 +253,7 @@ class _BackwardWriter:
             parts.append((inner.part(2, 2, 1), target.part(2, gates, 1)))
         for source, part in parts:
             found = {"diff_gates": source.slice(), "diff_bias": part.slice(layer, d)}
-            self.writer.once(bias_gradient(named_tensors(found)), found)
+            self.writer.once(bias_gradient(named_tensors(found), adds=self.problem.adds), found)
 
     def _source(self, diff_gates: PlacedTensor, layer: int, d: int) -> PlacedTensor:
         """The gradients of what a layer has read, and of its weights."""

@@ -23,6 +23,7 @@ from .rnn import (
     VanillaRNNForwardPrimitiveDesc,
 )
 from .rnn_checks import (
+    RNNFlags,
     check_dims,
     check_formats,
     check_gradients,
@@ -30,6 +31,7 @@ from .rnn_checks import (
     check_quantisation,
     check_types,
     parse_direction,
+    parse_flags,
     parse_tensors,
 )
 from .rnn_desc import (
@@ -87,7 +89,8 @@ class RNNBackwardPrimitiveDesc(RNNPrimitiveDesc):
         attr = check_attributes(what, parse_attr(what, arguments.attr))
         check_quantisation(what, attr, found, is_inference=False)
         every = RnnGradients(**{name: gradients.get(name, _NO_DESC) for name in GRADIENTS})
-        problem = RnnGradientProblem(cell, direction, tensors_of(found), every, kernel_block(), attr)
+        adds = parse_flags(what, arguments.flags) is RNNFlags.undef
+        problem = RnnGradientProblem(cell, direction, tensors_of(found), every, kernel_block(), attr, adds)
         tensors = replace(problem.tensors, **formats_of(found, problem.preferred()))
         every = replace(every, **formats_of(gradients, {}))
         problem = self._rnn = replace(problem, tensors=tensors, gradients=every)
@@ -178,6 +181,7 @@ class VanillaRNNBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
         *(*BEFORE, "activation", *GRU_NAMES, *_gradient_names(GRU_NAMES)),
         alpha=0.0,
         hint_pd=None,
+        flags="undef",
         attr=None,
         allow_empty=False,
     )
@@ -190,9 +194,10 @@ class LSTMBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
 
     `PrimitiveDesc(engine, "backward", ...)`: the arguments of the forward descriptor up to its destinations,
     then the gradients of all tensors among them, in the same order, with `diff_` before their names; then
-    `hint_pd`, `attr` and `allow_empty`. `hint_pd`: the forward descriptor, in training, or None.
+    `hint_pd`, `flags`, `attr` and `allow_empty`. `hint_pd`: the forward descriptor, in training, or None.
 
-    The gradients of weights and bias are added to what is there, as oneDNN does: begin with zeros.
+    The gradients of weights and bias are added to what is there, as oneDNN does: begin with zeros. With
+    `flags="diff_weights_overwrite"` they are written over it.
     """
 
     kind, _cell_kind, _forward = "LSTMBackward", "vanilla_lstm", LSTMForwardPrimitiveDesc
@@ -200,6 +205,7 @@ class LSTMBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
         "LSTMBackward.PrimitiveDesc",
         *(*BEFORE, *LSTM_NAMES, *_gradient_names(LSTM_NAMES)),
         hint_pd=None,
+        flags="undef",
         attr=None,
         allow_empty=False,
     )
@@ -218,6 +224,7 @@ class GRUBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
         "GRUBackward.PrimitiveDesc",
         *(*BEFORE, *GRU_NAMES, *_gradient_names(GRU_NAMES)),
         hint_pd=None,
+        flags="undef",
         attr=None,
         allow_empty=False,
     )
@@ -236,6 +243,7 @@ class LBRGRUBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
         "LBRGRUBackward.PrimitiveDesc",
         *(*BEFORE, *GRU_NAMES, *_gradient_names(GRU_NAMES)),
         hint_pd=None,
+        flags="undef",
         attr=None,
         allow_empty=False,
     )

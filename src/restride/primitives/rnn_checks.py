@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 
 from ..desc.attr import Attr
@@ -40,6 +41,27 @@ def parse_direction(what: str, direction: object) -> str:
         code="RS-V04",
         why="there is no such direction",
         hint=one_of(DIRECTIONS, word),
+    )
+
+
+class RNNFlags(enum.StrEnum):
+    """What becomes of gradients of weights (`dnnl::rnn_flags`). Members equal their words, which serve."""
+
+    undef = "undef"
+    diff_weights_overwrite = "diff_weights_overwrite"
+
+
+def parse_flags(what: str, flags: object) -> RNNFlags:
+    """The flags that a word names. Raises InvalidArguments."""
+    word = plain_text(flags)
+    name = getattr(word, "name", word)
+    if isinstance(name, str) and name in RNNFlags.__members__:
+        return RNNFlags[name]
+    raise InvalidArguments(
+        f"{what}: flags are {short_repr(flags)}",
+        code="RS-V04",
+        why="there are no such flags",
+        hint=one_of(RNNFlags.__members__, word),
     )
 
 

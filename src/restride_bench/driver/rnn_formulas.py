@@ -15,11 +15,24 @@ Named = Mapping[str, Array]
 
 
 class RnnNetwork(NamedTuple):
-    """A cell, a direction, and the function of a vanilla cell; a relu is 0 below 0."""
+    """A cell, a direction, and the function of a vanilla cell; a relu is 0 below 0.
+
+    States are stored as bytes, value * `scale` + `shift`, unless the scale is 0.
+    """
 
     cell: str
     direction: str
     activation: str
+    scale: float = 0.0
+    shift: float = 0.0
+
+    def byte(self, value: Array) -> Array:
+        """A state as a byte, which saturates."""
+        return np.clip(np.rint(value * self.scale + self.shift), 0, 255)
+
+    def stored(self, value: Array) -> Array:
+        """A state as the next step reads it."""
+        return (self.byte(value) - self.shift) / self.scale if self.scale else value
 
     def is_backwards(self, d: int) -> bool:
         """True where direction `d` reads from the last step."""
@@ -62,7 +75,7 @@ def _gates(network: RnnNetwork, given: Array, h: Array, u: Array, bias: Array) -
     gates = _logistic(given + sums)
     inner = sums[:, 2]
     if network.cell == "GRU":
-        inner = (gates[:, 1] * h) @ u[:, 2]
+        inner = network.stored(gates[:, 1] * h) @ u[:, 2]
     elif network.cell == "LBRGRU":
         inner = gates[:, 1] * (inner + bias[3])
     gates[:, 2] = np.tanh(given[:, 2] + inner)
@@ -70,16 +83,17 @@ def _gates(network: RnnNetwork, given: Array, h: Array, u: Array, bias: Array) -
 
 
 def _layer(network: RnnNetwork, x: Array, w: Array, u: Array, bias: Array, h: Array, c: Array) -> _LayerRun:
-    hs, cs, every = [h], [c], []
+    hs, cs, every = [network.stored(h)], [c], []
     for step in x:
         gates = _gates(network, np.einsum("ni,igo->ngo", step, w) + bias[: w.shape[1]], hs[-1], u, bias)
         if network.cell == "LSTM":
             cs.append(gates[:, 1] * cs[-1] + gates[:, 0] * gates[:, 2])
-            hs.append(gates[:, 3] * np.tanh(cs[-1]))
+            made = gates[:, 3] * np.tanh(cs[-1])
         elif network.cell == "VanillaRNN":
-            hs.append(gates[:, 0])
+            made = gates[:, 0]
         else:
-            hs.append(gates[:, 0] * hs[-1] + (1 - gates[:, 0]) * gates[:, 2])
+            made = gates[:, 0] * hs[-1] + (1 - gates[:, 0]) * gates[:, 2]
+        hs.append(network.stored(made))
         every.append(gates)
     # With one step the first state may have other channels than the others.
     first = np.zeros_like(hs[-1])
@@ -109,12 +123,20 @@ def states_of(network: RnnNetwork, values: Named) -> dict[str, Array]:
     is_wide = network.direction == "bidirectional_concat"
     by_layer = list(zip(*found, strict=True))
     results = {
-        "dst_layer": np.concatenate(last, -1) if is_wide else np.sum(last, 0),
+        "dst_layer": np.concatenate(last, -1) if is_wide else _sum(network, last),
         "dst_iter": np.stack([[run.h[-1] for run in runs] for runs in by_layer]),
     }
     if network.cell == "LSTM":
         results["dst_iter_c"] = np.stack([[run.c[-1] for run in runs] for runs in by_layer])
     return results
+
+
+def _sum(network: RnnNetwork, states: list[Array]) -> Array:
+    """The sum of the states of directions; bytes are added as they are stored, and saturate."""
+    if not network.scale:
+        return np.asarray(np.sum(states, 0))
+    total = np.minimum(np.sum([network.byte(each) for each in states], 0), 255)
+    return np.asarray((total - len(states) * network.shift) / network.scale)
 
 
 # --- backward -----------------------------------------------------------------------------------------------

@@ -37,7 +37,18 @@ _CONFIGURATIONS = {
     "bf16f32": ("bf16", "f32", "f32"),
     "f16": ("f16", "f16", "f16"),
 }
-_OTHERS = ("u8u8u8u8", "u8u8u8f32", "f32u8f32u8", "f32u8f32f32", "s8s8s8s8", "f32s8f32s8", "f32s8f32f32")
+# Of a source of u8 and weights of s8 the types of first and last states, and of the destination.
+_BYTES = {
+    "u8u8u8u8": ("u8", "u8", "u8"),
+    "u8u8u8f32": ("u8", "u8", "f32"),
+    "f32u8f32u8": ("f32", "f32", "u8"),
+    "f32u8f32f32": ("f32", "f32", "f32"),
+}
+_OTHERS = ("s8s8s8s8", "f32s8f32s8", "f32s8f32f32")
+# Data are value * scale + shift; two states in (-1, 1) add up to less than 256.
+_SCALE, _SHIFT = 48.0, 64.0
+# How much weights are larger as bytes, beside what keeps gates from being 0 or 1.
+_WEIGHT_SCALE = 8.0
 _NAMES = {
     "src_layer": rs.ARG_SRC_LAYER,
     "src_iter": rs.ARG_SRC_ITER,
@@ -95,7 +106,7 @@ class RnnCase(SpatialCase):
         """The dims of every tensor."""
         steps, batch, inputs, channels = self.dims
         gates = {"VanillaRNN": 1, "LSTM": 4}.get(self.cell, 3)
-        runs = self.layers, 2 if self.direction in ("concat", "sum") else 1
+        runs = self.layers, self.directions
         wide = channels * (2 if self.direction == "concat" else 1)
         found = {
             "src_layer": (steps, batch, inputs),
@@ -113,7 +124,13 @@ class RnnCase(SpatialCase):
     @property
     def network(self) -> RnnNetwork:
         """The network as formulas take it."""
-        return RnnNetwork(self.cell, _DIRECTIONS[self.direction], self.activation.lower())
+        data = (_SCALE, _SHIFT) if self.cfg in _BYTES else ()
+        return RnnNetwork(self.cell, _DIRECTIONS[self.direction], self.activation.lower(), *data)
+
+    @property
+    def directions(self) -> int:
+        """How many networks it is."""
+        return 2 if self.direction in ("concat", "sum") else 1
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -132,8 +149,14 @@ def _parse(text: str) -> dict[str, Any]:
     }
 
 
-def _word(_: str, text: str) -> str:
-    return text
+# Letters of flags, and how backward primitives have them.
+_FLAGS = {"": "undef", "O": "diff_weights_overwrite"}
+
+
+def _flags(knob: str, text: str) -> str:
+    if text.upper() in _FLAGS:
+        return text.upper()
+    raise wrong(knob, text, "there is no such flag", "O: gradients of weights are written, not added")
 
 
 def _scaling(knob: str, text: str) -> str:
@@ -145,12 +168,12 @@ def _scaling(knob: str, text: str) -> str:
 _KNOBS = {
     "prop": caseless("prop", "FWD_D", "FWD_I", "BWD_DW"),
     "alg": caseless("alg", *CELLS, "VANILLA_AUGRU", "LBR_AUGRU"),
-    "cfg": caseless("cfg", *_CONFIGURATIONS, *_OTHERS),
+    "cfg": caseless("cfg", *_CONFIGURATIONS, *_BYTES, *_OTHERS),
     "direction": caseless("direction", *_DIRECTIONS),
     "activation": caseless("activation", "RELU", "TANH", "LOGISTIC"),
     "tag": several("tag", parse_tag, least=3),
     "trivial-strides": Knob("trivial_strides", parse_bool),
-    "flags": Knob("flags", _word),
+    "flags": Knob("flags", _flags),
     "scaling": Knob("scaling", _scaling),
     "skip-nonlinear": Knob("skip_nonlinear", parse_bool),
     "with-peephole": Knob("with_peephole", parse_bool),
@@ -164,6 +187,11 @@ _KNOBS = {
 
 
 def _type(case: RnnCase, name: str) -> str:
+    if case.cfg in _BYTES:
+        first, last, result = _BYTES[case.cfg]
+        weights = {"weights_layer": "s8", "weights_iter": "s8"}
+        own = {"src_layer": "u8", "src_iter": first, "dst_iter": last, "dst_layer": result, **weights}
+        return own.get(name, "f32")
     layer, states_c, gradient = _CONFIGURATIONS[case.cfg]
     if name.startswith("diff_"):
         return gradient
@@ -201,15 +229,41 @@ def _values(case: RnnCase, name: str) -> Array:
     dims = case.shapes()[name.removeprefix("diff_")]
     found = whole_numbers(dims, -8, 8, 1 + list(_NAMES).index(name.removeprefix("diff_")))
     if name.startswith("weights"):
-        return found / 2.0 ** (3 + ceil(log2(dims[2]) / 2))
-    return found / 8
+        is_byte = case.cfg in _BYTES
+        return found * _WEIGHT_SCALE if is_byte else found / _spread(case)
+    return found / 8 * _SCALE + _SHIFT if _type(case, name) == "u8" else found / 8
+
+
+def _spread(case: RnnCase) -> float:
+    """What weights are divided by, so that gates are not all 0 or 1."""
+    return float(2.0 ** (3 + ceil(log2(max(case.dims[2], case.states)) / 2)))
+
+
+def _weight_scales(case: RnnCase) -> Array:
+    """The scales of weights that are bytes: one, or one for each gate and output (gates, C)."""
+    *_, gates, channels = case.shapes()["weights_layer"]
+    scale = _WEIGHT_SCALE * _spread(case)
+    if case.scaling == "common":
+        return np.full((1, 1), scale)
+    return scale * 2.0 ** (np.arange(gates * channels) % 3).reshape(gates, channels)
+
+
+def _quantising(case: RnnCase, attr: Any) -> Any:
+    """Attributes with how data and weights are quantised."""
+    if case.cfg not in _BYTES:
+        return attr
+    attr = rs.PrimitiveAttr() if attr is None else attr
+    attr.set_rnn_data_qparams(_SCALE, _SHIFT)
+    scales = [float(each) for each in _weight_scales(case).reshape(-1)]
+    attr.set_rnn_weights_qparams(24 if case.scaling == "per_oc" else 0, scales)
+    return attr
 
 
 def _work(case: RnnCase) -> CaseWork:
     attr, _ = attributes(case)
     shapes = case.shapes()
     mds = {f"{name}_desc": _operand(case, name, dims).md for name, dims in shapes.items()}
-    own: dict[str, Any] = {"direction": _DIRECTIONS[case.direction], "attr": attr}
+    own: dict[str, Any] = {"direction": _DIRECTIONS[case.direction], "attr": _quantising(case, attr)}
     if case.cell == "VanillaRNN":
         own["activation"] = f"eltwise_{case.activation.lower()}"
     kind = "forward_inference" if case.prop == "FWD_I" else "forward_training"
@@ -223,7 +277,8 @@ def _work(case: RnnCase) -> CaseWork:
             f"diff_{name}_desc": _operand(case, f"diff_{name}", dims).md for name, dims in shapes.items()
         }
         made, hint = getattr(rs, f"{case.cell}Backward").PrimitiveDesc, forward(engine, other)
-        return made(engine, prop_kind="backward", hint_pd=hint, **{**own, **mds, **gradients})
+        named = {**own, **mds, **gradients, "flags": _FLAGS[case.flags]}
+        return made(engine, prop_kind="backward", hint_pd=hint, **named)
 
     reads = [
         _operand(case, name, dims, partial(_values, case, name))
@@ -254,8 +309,8 @@ def _backward_work(case: RnnCase, reads: list[CaseOperand], forward: Any, backwa
             reads.append(_operand(case, name, dims, partial(_result, case, results, name)))
             reads.append(_operand(case, f"diff_{name}", dims, partial(_values, case, name)))
     reads.append(_workspace(lambda _: results()[rs.ARG_WORKSPACE]))
-    # Gradients of weights and bias are added to what is there.
-    sums = ("weights_layer", "weights_iter", "bias")
+    # Gradients of weights and bias are added to what is there, unless flags say that they are not.
+    sums = () if case.flags else ("weights_layer", "weights_iter", "bias")
     writes = [
         _operand(case, f"diff_{name}", dims, partial(np.zeros, dims) if name in sums else None)
         for name, dims in shapes.items()
@@ -295,7 +350,23 @@ def _result(case: RnnCase, results: Any, name: str) -> Array:
 
 
 def _named(case: RnnCase, values: Values) -> dict[str, Array]:
-    return {name: values[arg] for name, arg in _NAMES.items() if arg in values and name in case.shapes()}
+    """What is read by name, as reals."""
+    found = {name: values[arg] for name, arg in _NAMES.items() if arg in values and name in case.shapes()}
+    for name in found if case.cfg in _BYTES else ():
+        kind = _type(case, name)
+        if kind == "u8":
+            found[name] = (found[name] - _SHIFT) / _SCALE
+        elif kind == "s8":
+            found[name] = found[name] / _weight_scales(case)
+    return found
+
+
+def _as_stored(case: RnnCase, name: str, value: Array) -> Array:
+    """A result as its type has it: reals, or bytes."""
+    if name == "workspace" or _type(case, name) != "u8":
+        return value
+    count = case.directions if (name, case.direction) == ("dst_layer", "sum") else 1
+    return value * _SCALE + count * _SHIFT
 
 
 def _forward_values(case: RnnCase, forward: Any, values: Values) -> Values:
@@ -304,7 +375,7 @@ def _forward_values(case: RnnCase, forward: Any, values: Values) -> Values:
         size = forward(rs.Engine("cpu"), rs.Engine("cpu")).workspace_desc().size
         found["workspace"] = np.zeros(size)
     args = {**_NAMES, "workspace": rs.ARG_WORKSPACE}
-    return {args[name]: value for name, value in found.items()}
+    return {args[name]: _as_stored(case, name, value) for name, value in found.items()}
 
 
 def _backward_values(case: RnnCase, values: Values) -> Values:
@@ -315,6 +386,10 @@ def _backward_values(case: RnnCase, values: Values) -> Values:
 
 def _tolerances(case: RnnCase, args: list[int]) -> dict[int, Tolerance]:
     """Thresholds grow with the type's precision, the layers, and the logarithm of a value's terms."""
+    if case.cfg in _BYTES:
+        # Where f32 and f64 round to different bytes, one step of quantisation is between them.
+        types = {arg: _type(case, name) for name, arg in _NAMES.items()}
+        return {arg: _within(1.01 if types[arg] == "u8" else 1.01 / _SCALE) for arg in args}
     kind = DataType.parse(_CONFIGURATIONS[case.cfg][0])
     steps, batch, _, channels = case.dims
     terms = channels * steps * (batch if case.prop == "BWD_DW" else 1)
@@ -326,14 +401,18 @@ def _tolerances(case: RnnCase, args: list[int]) -> dict[int, Tolerance]:
     return {arg: anything if arg == rs.ARG_WORKSPACE else near for arg in args}
 
 
+def _within(limit: float) -> Tolerance:
+    return Tolerance(1e-5, 100.0, allows=lambda points: points.diff <= limit)
+
+
 def _invalid(case: RnnCase) -> Iterator[str]:
     if case.alg not in CELLS:
-        yield f"Case not supported: --alg={case.alg}"
+        yield f"Case not supported: --alg={case.alg}, a GRU with attention"
         return
-    if case.cfg not in _CONFIGURATIONS:
-        yield f"Case not supported: --cfg={case.cfg}"
-    if case.flags:
-        yield f"Case not supported: --flags={case.flags}, gradients of weights are added to what is there"
+    if case.cfg in _OTHERS:
+        yield f"Case not supported: --cfg={case.cfg}, bytes of a source are u8"
+    if case.cfg in _BYTES and case.prop != "FWD_I":
+        yield f"Case not supported: --cfg={case.cfg} --prop={case.prop}, bytes are for inference"
     for name in ("with_peephole", "with_projection", "skip_nonlinear"):
         if getattr(case, name):
             yield f"Case not supported: --{name.replace('_', '-')}"
@@ -346,11 +425,15 @@ def _invalid(case: RnnCase) -> Iterator[str]:
         yield f"Invalid case: states of {channels} channels, of which {case.states} are read"
 
 
+def _types(case: RnnCase) -> tuple[str, ...]:
+    return ("u8", "s8", "f32") if case.cfg in _BYTES else _CONFIGURATIONS.get(case.cfg, ())
+
+
 RNN = Driver(
     RnnCase,
     _KNOBS,
     _work,
-    lambda case: _CONFIGURATIONS.get(case.cfg, ()),
+    _types,
     "%prop%,%cfg%,%alg%,%DESC%",
     _invalid,
     _parse,
