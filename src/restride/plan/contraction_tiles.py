@@ -15,6 +15,8 @@ from .machine import Machine
 
 # A multiply-add takes so long, in multiply-adds that do not wait for each other.
 _LATENCY = 4
+# A load from the second cache takes so long, beside what multiply-adds hide.
+_FAR_LOAD = 0.5
 
 Rows = tuple[int, int]
 
@@ -57,9 +59,19 @@ IN_HALVES = StepCost(vector=2, row=2, fixed=1, operations=2)
 """Both factors are split into halves, which are multiplied one after the other."""
 
 
+def _time_of_tiles(machine: Machine, cost: StepCost, rows: int, even: int, loaded: int) -> float:
+    """How long a step of all tiles of `even` rows takes, in multiply-adds that do not wait for each other."""
+    at_once, tiles = 1 if machine.vector_bytes >= 64 else 2, -(-rows // even)
+    if cost.parts > 1:
+        # Vectors of several parts are so many that each tile reads them from the second cache: fewer tiles
+        # are faster, although the last one has fewer rows than the others.
+        return (rows * loaded * cost.operations) / at_once + loaded * tiles * _FAR_LOAD
+    sums = even * loaded * cost.operations
+    return max(sums / at_once, (even + loaded) / at_once, _LATENCY) * tiles
+
+
 def best_tile(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: int) -> tuple[int, int]:
     """The rows and vectors of a tile, by the time that all tiles take; vectors are multiples of `whole`."""
-    wide = machine.vector_bytes >= 64
     candidates: list[tuple[float, int, int]] = []
     for count in range(whole, min(max(vectors, whole), machine.registers // 2) + whole, whole):
         loaded = count * cost.parts
@@ -69,9 +81,8 @@ def best_tile(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: 
         for tile in range(1, min(max(most, 1), rows) + 1):
             tiles = -(-rows // tile)
             even = -(-rows // tiles)
-            sums = even * loaded * cost.operations
-            work = max(sums / (1 if wide else 2), (even + loaded) / (1 if wide else 2), _LATENCY)
-            candidates.append((work * tiles * -(-vectors // count), -even * count, count))
+            work = _time_of_tiles(machine, cost, rows, even, loaded)
+            candidates.append((work * -(-vectors // count), -even * count, count))
     _, area, count = min(candidates)
     return -area // count, count
 

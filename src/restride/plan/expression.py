@@ -242,49 +242,39 @@ _ROUNDER, _ROUNDER_BITS, _BIAS = 12582912.0, 0x4B400000, 127
 _LEAST_EXPONENT = -87.0
 
 
-def _exp_down(x: Term[V]) -> Term[V]:
-    """e**x as f32, for x <= 0, to its last two places; 0 where that is no normal number."""
-    shifted = (x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x) * _LOG2_E + _ROUNDER
+def _power_parts(x: Term[V]) -> tuple[Term[V], Term[V]]:
+    """e**x as (1 + first) * second, for |x| <= 87: the second is a power of 2."""
+    shifted = x * _LOG2_E + _ROUNDER
     k = shifted - _ROUNDER
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     square = r * r
     even = (square * _EXP[4] + _EXP[2]) * square + _EXP[0]
     odd = (square * _EXP[3] + _EXP[1]) * r
     power = ((shifted.bits() - (_ROUNDER_BITS - _BIAS)) << 23).real()
-    made = ((even + odd) * square + r + 1.0) * power
-    return (x < _LEAST_EXPONENT).where(0.0, made)
+    return (even + odd) * square + r, power
 
 
-# (tanh(x) / x - 1) / x**2 by powers of x**2, for |x| < 0.55; to 2**-29.8 of tanh(x).
-_TANH = tuple(
-    map(
-        float.fromhex,
-        ("-0x1.55554ap-2", "0x1.110d26p-3", "-0x1.b9287ap-5", "0x1.593d08p-6", "-0x1.9b3046p-8"),
-    )
-)
-_SMALL_TANH = 0.55
-
-
-def _size(x: Term[V]) -> Term[V]:
-    return (x < 0.0).where(0.0 - x, x)
+def _exp_down(x: Term[V]) -> Term[V]:
+    """e**x as f32, for x <= 0, to its last two places; 0 where that is no normal number."""
+    first, power = _power_parts((x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x))
+    return (x < _LEAST_EXPONENT).where(0.0, (first + 1.0) * power)
 
 
 def _logistic_single(x: Term[V]) -> Term[V]:
-    """1 / (1 + e**-x) as f32, to its last two places."""
-    power = _exp_down(0.0 - _size(x))
-    above = 1.0 / (power + 1.0)
-    return (x < 0.0).where(power * above, above)
+    """1 / (1 + e**-x) as f32, to its last two places; at least that of -87."""
+    above = (x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x)
+    inside = (above > -_LEAST_EXPONENT).where(-_LEAST_EXPONENT, above)
+    first, power = _power_parts(0.0 - inside)
+    return 1.0 / ((first + 1.0) * power + 1.0)
 
 
 def _tanh_single(x: Term[V]) -> Term[V]:
-    """tanh(x) as f32, to its last two places."""
-    size, square = _size(x), x * x
-    power = _exp_down(size * -2.0)
-    large = (1.0 - power) / (power + 1.0)
-    series = square * _TANH[4] + _TANH[3]
-    for factor in (_TANH[2], _TANH[1], _TANH[0]):
-        series = series * square + factor
-    return (size < _SMALL_TANH).where(x + x * square * series, (x < 0.0).where(0.0 - large, large))
+    """tanh(x) as f32, to its last two places: (1 - e**-2|x|) / (1 + e**-2|x|), whose parts cancel nowhere."""
+    size = (x < 0.0).where(x, 0.0 - x) * 2.0
+    first, power = _power_parts((size < _LEAST_EXPONENT).where(_LEAST_EXPONENT, size))
+    less = (1.0 - power) - power * first
+    above = less / (2.0 - less)
+    return (x < 0.0).where(0.0 - above, above)
 
 
 OPERATIONS: dict[str, tuple[int, _Operation]] = {
