@@ -91,6 +91,19 @@ def test_many_blocks_are_as_few() -> None:
         np.testing.assert_array_equal(found[row], rs.formats.quantize_blocks(x[row], "q4_1"))
 
 
+@pytest.mark.parametrize("name", ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0"])
+@pytest.mark.parametrize("word", [0xFFFFFFFF, 0x7F800001, 0xFFA12345])
+def test_every_nan_is_written_as_the_same(name: str, word: int) -> None:
+    """Processors differ in the sign and the payload that conversions keep, and in the integer of a NaN."""
+    rows = np.linspace(-3, 4, 64, dtype=np.float32).reshape(2, 32)
+    usual = rows.copy()
+    usual[:, 5] = np.nan
+    rows.view(np.uint32)[:, 5] = word
+    made = rs.formats.quantize_blocks(rows, name)
+    np.testing.assert_array_equal(made, rs.formats.quantize_blocks(usual, name))
+    assert (made[:, :2].copy().view(np.uint16) == 0x7E00).all()
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [

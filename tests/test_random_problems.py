@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,11 @@ _TESTS = Path(__file__).parent
 _FIVE = (
     "reorder f8_e4m3:bacd:1x9x1x129 u8:acdb:1x9x1x129 scales_mask(1;12) scales_mask(17;2) "
     "zero_points_mask(17;14) eltwise(relu;-0.5;1.5;1.0)"
+)
+_PRIMITIVES = (
+    *("binary", "concat", "convolution", "eltwise_primitive", "inner_product", "lrn", "matmul"),
+    *("normalization", "pooling", "prelu", "reduction_primitive", "reorder_primitive", "resampling", "rnn"),
+    *("shuffle_primitive", "softmax", "sum"),
 )
 _FIRST = len(frozen_problems())
 
@@ -77,3 +83,32 @@ def test_the_files_that_an_emulated_machine_runs_exist(*, is_part: bool) -> None
     files = [word for job in jobs for word in job.command if word.endswith(".py")]
     assert files
     assert not [file for file in files if not (_TESTS.parent / file).is_file()]
+
+
+def test_an_emulated_machine_runs_the_tests_of_every_primitive() -> None:
+    words = {word for job in _runner().jobs("python", is_part=False) for word in job.command}
+    assert {f"tests/test_{name}.py" for name in _PRIMITIVES} <= words
+
+
+_FAKE = """#!/bin/sh
+case "$*" in
+  *test_kernel*) echo "..F.  [ 20%]"; exec sleep 60;;
+  *pytest*) echo "....  [ 20%]"; exec sleep 60;;
+esac
+"""
+
+
+def test_a_failure_that_was_told_before_the_limit_is_one(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text(_FAKE)
+    (tmp_path / "python").chmod(0o700)
+    command = (sys.executable, _TESTS / "arm" / "run.py", tmp_path, "--part", "--seconds=2")
+    ends = {}
+    for name in ("kernels", "reorder"):
+        done = subprocess.run(
+            (*command, f"--only=check,{name}"), capture_output=True, text=True, timeout=120, check=False
+        )
+        ends[name] = done.returncode, done.stdout.split()
+    assert ends["kernels"][0] == 1
+    assert "FAILED" in ends["kernels"][1]
+    assert ends["reorder"][0] == 3
+    assert "stopped" in ends["reorder"][1]

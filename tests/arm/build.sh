@@ -48,7 +48,7 @@ END_CONFIG
 apt() {
   apt-get -qq -c "$folder/apt/config" "$@" >>"$folder/apt/log" 2>&1 || lack "apt-get $1 failed, see $folder/apt/log"
 }
-apt update
+apt update -o APT::Update::Error-Mode=any
 apt install -y --download-only --no-install-recommends "python$version" libstdc++6
 for package in apt/cache/archives/*.deb; do
   dpkg-deb -x "$package" root

@@ -6,13 +6,18 @@ FOLDER is what `build.sh` made. Jobs run side by side, one for each processor: g
 problems of `support.problem_bits`, whose lines must be those that this machine prints. ARM_CPU names the
 model that is emulated, as qemu knows it. A job that fails is told with the end of what it printed; all of it
 is in FOLDER/logs. With --part little is run, for a look at every change; with --only the jobs of some names.
-The status is 0 where all jobs passed, 1 where one failed, and 3 where none failed but the limit stopped some.
+The status is 0 where all jobs passed, 1 where one failed, 3 where none failed but the limit stopped some, and
+130 after Ctrl-C. A job that the limit stops has failed where what it had printed tells of a failure.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -53,6 +58,8 @@ _PART = {"kernels": "kernel neon", "reorder": "reorder_fuzz"}
 # The frozen problems are the first; after them come as many random ones.
 _RANDOM, _PART_OF_PROBLEMS, _SHARDS = 3000, 24, 8
 _TEST_S = 300
+# How long this machine may take for what the emulated one had printed before it was stopped.
+_TWIN_S = 20
 _SHOWN_LINES = 30
 # The status where a limit was reached: what had been run by then passed, and that is not all.
 _STOPPED = 3
@@ -82,6 +89,8 @@ class Emulation:
 
     def __init__(self, folder: Path, more: dict[str, str], end: float) -> None:
         self.folder, self.end = folder, end
+        self._running: set[int] = set()
+        self._is_over = False
         kernels = folder / "kernels"
         kernels.mkdir(mode=0o700, exist_ok=True)
         (folder / "logs").mkdir(exist_ok=True)
@@ -90,6 +99,7 @@ class Emulation:
         self._variables = os.environ | more
         self._variables |= {
             "PYTHONPATH": path,
+            "PYTHONUNBUFFERED": "1",
             "RESTRIDE_COMPILE_LIMIT": "0",
             "RESTRIDE_CACHE_DIR": str(kernels),
         }
@@ -97,46 +107,67 @@ class Emulation:
     def run(self, job: Job) -> Outcome:
         """Run a job to its end, or as long as there is time."""
         start = time.monotonic()
-        try:
-            status, text = self._finish(job)
-        except subprocess.TimeoutExpired:
-            status, text = "stopped", ""
+        status, text = self._finish(job)
         return Outcome(job, status, text, time.monotonic() - start)
 
+    def stop(self) -> None:
+        """End all that runs, and begin no more."""
+        self._is_over = True
+        for group in tuple(self._running):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+
     def _finish(self, job: Job) -> tuple[str, str]:
-        code, text = self._output(job.command)
-        (self.folder / "logs" / f"{job.name}.log").write_text(text)
-        if code:
+        """How a job ends, and what it said: what is stopped has failed where that much is known."""
+        code, text = self._output(job.command, self.folder / "logs" / f"{job.name}.log", self.end)
+        if code or (code is None and _has_failure(text)):
             return "FAILED", text
         if not job.twin:
-            return "ok", text
-        _, other = self._output(job.twin)
-        differing = [line for line in text.splitlines() if line not in set(other.splitlines())]
-        count = len(text.splitlines())
-        if differing or count != len(other.splitlines()):
-            return "FAILED", "\n".join([f"{len(differing)} of {count} differ from this machine:", *differing])
-        return "ok", f"{count} problems with equal bits"
+            return ("stopped", "") if code is None else ("ok", text)
+        # What was stopped printed some lines of its twin's: a moment is enough for these.
+        end = time.monotonic() + _TWIN_S if code is None else self.end
+        done, other = self._output(job.twin, self.folder / "logs" / f"{job.name}, here.log", end)
+        lines, others = ([*map(str, each.splitlines(keepends=True))] for each in (text, other))
+        if code is None or done is None:
+            both = min(len(lines), len(others)) - 1
+            lines, others = lines[: max(both, 0)], others[: max(both, 0)]
+        differing = [line for line, its in zip(lines, others, strict=False) if line != its]
+        if differing or len(lines) != len(others):
+            head = f"{len(differing)} of {len(lines)} differ from this machine, which has {len(others)}:\n"
+            return "FAILED", head + "".join(differing)
+        status = "stopped" if code is None or done is None else "ok"
+        return status, f"{len(lines)} problems with equal bits"
 
-    def _output(self, command: tuple[str, ...]) -> tuple[int, str]:
-        left = self.end - time.monotonic()
-        if left <= 0:
-            raise subprocess.TimeoutExpired(command, 0)
-        process = subprocess.Popen(
-            command,
-            env=self._variables,
-            cwd=_ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            text, _ = process.communicate(timeout=left)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.communicate()
-            raise
-        return process.returncode, text
+    def _output(self, command: tuple[str, ...], log: Path, end: float) -> tuple[int | None, str]:
+        """The status of a command, None where it is stopped, and what it printed up to there."""
+        left = end - time.monotonic()
+        if left <= 0 or self._is_over:
+            return None, ""
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                command,
+                env=self._variables,
+                cwd=_ROOT,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._running.add(process.pid)
+            if self._is_over:
+                self.stop()
+            code: int | None = None
+            try:
+                code = process.wait(timeout=left)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            self._running.discard(process.pid)
+        return None if self._is_over else code, log.read_text(errors="replace")
+
+
+def _has_failure(text: str) -> bool:
+    """Whether pytest told of a failure before it was stopped, by a letter in a line of its progress."""
+    return re.search(r"^[.sxXFE]*[FE][.sxXFE]*( +\[ *\d+%\])?$", text, re.MULTILINE) is not None
 
 
 def jobs(python: str, *, is_part: bool) -> Iterator[Job]:
@@ -166,19 +197,39 @@ def main() -> int:
     parser.add_argument("--part", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=3600)
-    asked = parser.parse_args()
-    folder, end = asked.folder.resolve(), time.monotonic() + asked.seconds
-    names, ends = set(filter(None, asked.only.split(","))), []
+    options = parser.parse_args()
+    folder, names = options.folder.resolve(), set(filter(None, options.only.split(",")))
+    if not (folder / "python").is_file():
+        parser.error(f"{folder} has no emulated Python: make it with tests/arm/build.sh")
+    if not (options.seconds > 0 and math.isfinite(options.seconds)):
+        parser.error(f"--seconds={options.seconds}: wanted a number above 0")
     chosen = [
-        job for job in jobs(str(folder / "python"), is_part=asked.part) if not names or job.name in names
+        job for job in jobs(str(folder / "python"), is_part=options.part) if not names or job.name in names
     ]
     if not chosen or names.difference(job.name for job in chosen):
-        parser.error(f"--only={asked.only}: there is no such job")
-    with compiler() as variables, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        emulation = Emulation(folder, variables, end)
+        parser.error(f"--only={options.only}: there is no such job")
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with compiler() as variables:
+        return _run_all(Emulation(folder, variables, time.monotonic() + options.seconds), chosen)
+
+
+def _run_all(emulation: Emulation, chosen: list[Job]) -> int:
+    ends = []
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    try:
         for outcome in pool.map(emulation.run, chosen):
             print(_told(outcome), flush=True)
             ends.append(outcome.status)
+    except KeyboardInterrupt:
+        # Some send it more than once.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("interrupted")
+        return 130
+    finally:
+        emulation.stop()
+        pool.shutdown(cancel_futures=True)
     stopped = ends.count("stopped")
     print(f"{ends.count('ok')} of {len(ends)} jobs passed, {stopped} were stopped by the limit")
     return 1 if "FAILED" in ends else _STOPPED if stopped else 0

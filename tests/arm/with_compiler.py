@@ -8,6 +8,7 @@ the other end. The code is the same: LLVM is told the target, and looks at no ma
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -19,6 +20,8 @@ from pathlib import Path
 
 from restride.targets.compile_server import serve
 from restride.targets.llvm import binding_with_targets
+
+_PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
@@ -44,6 +47,10 @@ def compiler() -> Iterator[dict[str, str]]:
 def _accept(listener: socket.socket) -> None:
     """Serve every connection by a process of its own, which ends with it; returns never."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # Who started it ends it, at Ctrl-C too; and where that dies, the system does.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     binding_with_targets()
     while True:
         connection, _ = listener.accept()

@@ -213,13 +213,23 @@ class Builder:
             return self.advance(pointer, int(position.ref) * nbytes)
         return self.advance(pointer, self.op("mul", position, self._distance(nbytes))) if nbytes else pointer
 
+    def step_by_table(self, pointer: Value, position: Value, offsets: Sequence[int]) -> Value:
+        """A pointer moved by the bytes that a table has for each position of a loop."""
+        table = self._table(offsets)
+        slot = self.value(table.type, f"getelementptr i64, {table}, {position}")
+        amount = self.value("i64", f"load i64, {slot}, align 8")
+        return self.advance(pointer, self._hidden(amount) if max(map(abs, offsets)) > self._reach else amount)
+
     def _distance(self, nbytes: int) -> Value:
         """A constant, or past `reach` a number that LLVM does not know, and does not add up over loops."""
         if abs(nbytes) <= self._reach:
             return i64(nbytes)
-        return self.value("i64", f'call i64 asm "", "=r,0"(i64 {nbytes})')
+        return self._hidden(i64(nbytes))
 
-    def table(self, offsets: Sequence[int]) -> Value:
+    def _hidden(self, number: Value) -> Value:
+        return self.value("i64", f'call i64 asm "", "=r,0"({number})')
+
+    def _table(self, offsets: Sequence[int]) -> Value:
         """A private constant array of 64-bit offsets; a pointer to it, in the space where constants are."""
         name = f"@table.{len(self.constants)}"
         body = ", ".join(f"i64 {o}" for o in offsets)

@@ -291,9 +291,7 @@ class NestWriter:
         """The pointer at a piece of an axis; `bits` of a stride of 1. 4-bit pieces are whole bytes."""
         if isinstance(stride, int):
             return self.b.step(pointer, tile, stride * bits // 8)
-        table = self.b.table([offset * bits // 8 for offset in stride])
-        slot = self.b.value(table.type, f"getelementptr i64, {table}, {tile}")
-        return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))
+        return self.b.step_by_table(pointer, tile, [offset * bits // 8 for offset in stride])
 
     def _tile(self, cursor: Cursor) -> None:
         axes = tuple(

@@ -81,9 +81,7 @@ class ItemWriter:
         size = self._element_bytes(access[0])
         if isinstance(stride, int):
             return self.b.step(pointer, position, stride * size * lanes)
-        table = self.b.table([offset * size for offset in stride])
-        slot = self.b.value(table.type, f"getelementptr i64, {table}, {position}")
-        return self.b.advance(pointer, self.b.value("i64", f"load i64, {slot}, align 8"))
+        return self.b.step_by_table(pointer, position, [offset * size for offset in stride])
 
     def new_row(self, tensor: TreeTensor, lanes: int) -> Value:
         """Memory for a local tensor whose elements are vectors of so many lanes."""

@@ -8,7 +8,7 @@ from zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,8 +76,14 @@ def _inverse(d: Array) -> Array:
 
 
 def _half(d: Array) -> Array:
-    """A number in f16, as two bytes."""
+    """A number in f16, as two bytes. Every NaN is the same: processors differ in what they keep of one."""
+    d = np.where(np.isnan(d), np.float32(np.nan), d)
     return np.ascontiguousarray(d.astype(np.float16)).view(np.uint8)
+
+
+def _whole(codes: Array, dtype: type[np.integer[Any]]) -> Array:
+    """Floats as integers; 0 of what is no number, which processors convert to this or that."""
+    return np.where(np.isfinite(codes), codes, np.float32(0)).astype(dtype)
 
 
 def _halves(q: Array) -> Array:
@@ -95,7 +101,7 @@ def _signed(x: Array, bits: int) -> tuple[Array, Array]:
     largest = np.take_along_axis(x, np.abs(x).argmax(1, keepdims=True), 1)
     d = largest / np.float32(-middle)
     codes = np.trunc(x * _inverse(d) + np.float32(middle + 0.5))
-    return d, codes.astype(np.uint8).clip(0, 2 * middle - 1)
+    return d, _whole(codes, np.uint8).clip(0, 2 * middle - 1)
 
 
 def _ranged(x: Array, bits: int) -> tuple[Array, Array, Array]:
@@ -103,7 +109,7 @@ def _ranged(x: Array, bits: int) -> tuple[Array, Array, Array]:
     least, most = x.min(1, keepdims=True), (1 << bits) - 1
     d = (x.max(1, keepdims=True) - least) / np.float32(most)
     codes = np.trunc((x - least) * _inverse(d) + np.float32(0.5))
-    return d, least, codes.astype(np.uint8).clip(0, most)
+    return d, least, _whole(codes, np.uint8).clip(0, most)
 
 
 def _q4_0(x: Array) -> list[Array]:
@@ -133,7 +139,7 @@ def _q8_0(x: Array) -> list[Array]:
     magnitude = np.abs(scaled)
     whole = np.floor(magnitude)
     rounded = np.copysign(whole + np.floor(2 * (magnitude - whole)), scaled)
-    return [_half(d), rounded.astype(np.int8).view(np.uint8)]
+    return [_half(d), _whole(rounded, np.int8).view(np.uint8)]
 
 
 _FORMATS = {

@@ -92,7 +92,7 @@ class ObjectStore:
     def __init__(self, directory: Path | None, *, limit_bytes: int = _LIMIT_BYTES, why_off: str = "") -> None:
         self._path = None if directory is None else os.path.abspath(directory)
         self._limit = limit_bytes
-        self._why_off = why_off or "turned off by an empty RESTRIDE_CACHE_DIR"
+        self._why_off = why_off or "turned off by RESTRIDE_CACHE_DIR"
         self._told: set[str] = set()
         self._writable = True
 
@@ -299,7 +299,7 @@ def _check_private(path: str, status: os.stat_result) -> None:
 
 
 def default_store() -> ObjectStore:
-    """Return the store that the environment asks for (RESTRIDE_CACHE_DIR; empty turns it off)."""
+    """Return the store that the environment asks for (RESTRIDE_CACHE_DIR; empty or "off" is none)."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     return _store_for(settings.lookup("CACHE_DIR"), home, os.environ.get("HOME", ""))
 
@@ -307,7 +307,7 @@ def default_store() -> ObjectStore:
 @functools.cache
 def _store_for(chosen: str | None, xdg_cache_home: str, home: str) -> ObjectStore:
     """Return one store per setting: warnings are given once, and a changed environment is honoured."""
-    if chosen is not None and not chosen.strip():
+    if chosen is not None and chosen.strip().lower() in ("", "off"):
         return ObjectStore(None)
     usual = xdg_cache_home if os.path.isabs(xdg_cache_home) else os.path.join("~", ".cache")
     path = os.path.expanduser(os.path.join(usual, "restride") if chosen is None else chosen)

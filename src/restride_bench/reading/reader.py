@@ -59,13 +59,15 @@ class PageReader:
         cut = [line.cut(picture, scale, _ROWS) for line in lines]
         squeezed = [line.cut(picture, scale, _ROWS, _DIRECTION_COLUMNS) for line in lines]
         turned = self.direct(as_batch(squeezed, _DIRECTION_COLUMNS))
-        upright = [
-            line.turned().cut(picture, scale, _ROWS) if chance > _IS_TURNED else each
-            for line, each, chance in zip(lines, cut, turned[:, 1], strict=True)
-        ]
-        widest = max(_LEAST_COLUMNS, *(each.shape[1] for each in upright))
-        chances = self.recognise(as_batch(upright, -(-widest // _MULTIPLE) * _MULTIPLE))
-        return [self._decoded(each) for each in chances]
+        # Short lines are taken for turned ones now and then: these are read both ways.
+        doubtful = [place for place, chance in enumerate(turned[:, 1]) if chance > _IS_TURNED]
+        cut += [lines[place].turned().cut(picture, scale, _ROWS) for place in doubtful]
+        widest = max(_LEAST_COLUMNS, *(each.shape[1] for each in cut))
+        chances = self.recognise(as_batch(cut, -(-widest // _MULTIPLE) * _MULTIPLE))
+        found = [self._decoded(each) for each in chances]
+        for place, other in zip(doubtful, found[len(lines) :], strict=True):
+            found[place] = max(found[place], other, key=lambda line: line.score)
+        return found[: len(lines)]
 
     def _decoded(self, chances: Array) -> LineRead:
         """The characters of steps (n, classes): a class that is repeated counts once, class 0 is nothing."""
