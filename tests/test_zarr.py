@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.files.chunk_files import chunk_files
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("default")]
@@ -110,6 +111,68 @@ def test_arrays_are_rechunked(tmp_path: Path, read: Any, written: Any) -> None:
     rs.rechunk(source, str(tmp_path / "b"), memory=1 << 20)
     assert np.array_equal(target[:], x)
     assert dict(zarr.open_array(tmp_path / "b").attrs) == {}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<f4", "c8", "?"])
+@pytest.mark.parametrize("keeps_empty", [False, True])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_plain_chunks_are_rechunked_as_the_library_would(
+    tmp_path: Path, dtype: str, keeps_empty: bool, zarr_format: Any
+) -> None:
+    x = np.random.default_rng(0).integers(0, 2, (23, 17, 9)).astype(dtype)
+    x[:8], x[20, 3, 4] = 1, 0
+    settings = {"shape": x.shape, "dtype": x.dtype, "zarr_format": zarr_format, "fill_value": x.dtype.type(1)}
+    source = zarr.create_array(tmp_path / "a", chunks=(5, 6, 9), compressors=None, **settings)
+    source[:] = x
+    wanted, found = (
+        zarr.create_array(
+            tmp_path / name, chunks=(7, 17, 2), compressors=None, config={"write_empty_chunks": keeps_empty},
+            **settings,
+        )
+        for name in "bc"
+    )  # fmt: skip
+    assert chunk_files(source) is not None
+    wanted[:] = x
+    found[:] = 0
+    rs.rechunk(source, found, memory=1 << 20)
+    assert np.array_equal(found[:], x)
+    files = [
+        {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        for root in (tmp_path / "b", tmp_path / "c")
+    ]
+    assert files[0] == files[1]
+
+
+def test_plain_chunks_are_left_to_the_library_where_they_are_not_files_of_elements(tmp_path: Path) -> None:
+    settings: list[dict[str, Any]] = [
+        {},
+        {"compressors": None, "shards": (4, 4)},
+        {"compressors": None, "dtype": ">f4"},
+        {"compressors": None, "filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
+        {"compressors": None, "zarr_format": 2, "order": "F"},
+        {"compressors": None, "store": "memory://x"},
+    ]
+    x = np.arange(64, dtype="f4").reshape(8, 8)
+    for number, words in enumerate(settings):
+        words = {"store": tmp_path / f"a{number}", "dtype": "f4", **words}
+        source = zarr.create_array(shape=x.shape, chunks=(2, 4), **words)
+        source[:] = x
+        assert chunk_files(source) is None
+        target = zarr.create_array(tmp_path / f"b{number}", shape=x.shape, chunks=(4, 2), dtype=source.dtype)
+        rs.rechunk(source, target)
+        assert np.array_equal(target[:], x)
+
+
+def test_a_plain_chunk_of_another_length_is_refused(tmp_path: Path) -> None:
+    plain: Any = {"shape": (8, 8), "dtype": "f4", "compressors": None}
+    source = zarr.create_array(tmp_path / "a", chunks=(4, 4), **plain)
+    source[:] = 1
+    target = zarr.create_array(tmp_path / "b", chunks=(8, 2), **plain)
+    chunk = tmp_path / "a" / "c" / "1" / "0"
+    for content in (b"", chunk.read_bytes()[:-1], chunk.read_bytes() + b"x"):
+        chunk.write_bytes(content)
+        with pytest.raises(rs.InvalidArguments, match="another length"):
+            rs.rechunk(source, target)
 
 
 def test_a_rechunk_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

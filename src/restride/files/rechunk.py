@@ -11,6 +11,8 @@ from typing import Any
 
 from ..desc.parse import parse_bool, short_repr
 from ..errors import InvalidArguments
+from ..runtime.pool import get_num_threads
+from .chunk_files import ChunkMover, chunk_files
 from .convert import _bytes
 from .places import Workspace
 from .report import ConversionProgress
@@ -39,8 +41,10 @@ def rechunk(
     progress  a function that is called with a `ConversionProgress` several times a second
 
     Boxes are whole chunks of `dst`, and as large as the memory allows, so that chunks of `src` are read as
-    few times as can be. Needs Zarr 3: pip install 'restride[zarr]'. Raises InvalidArguments for arrays that
-    do not fit each other, and where there is nothing to go on with.
+    few times as can be. Chunks that are plain files, uncompressed in a local folder, are read and written
+    directly, all others by Zarr's library. Needs Zarr 3: pip install 'restride[zarr]'. Raises
+    InvalidArguments for damaged chunks, for arrays that do not fit each other, and where there is nothing to
+    go on with; RuntimeFailure where the system refuses.
     """
     source, target = _opened(src, "src", "r"), _opened(dst, "dst", "r+")
     if source.shape != target.shape or source.dtype != target.dtype:
@@ -51,7 +55,10 @@ def rechunk(
             why="only chunks and codecs may differ",
             hint="create it with the shape and the dtype of src",
         )
-    grid = plan_boxes(source.shape, source.chunks, _unit(target), source.dtype.itemsize, _memory(memory))
+    jobs, pair = get_num_threads(), (chunk_files(source), chunk_files(target))
+    mover = None if pair[0] is None or pair[1] is None else ChunkMover(pair[0], pair[1], jobs)
+    room = _memory(memory, mover is not None, jobs * prod(source.chunks) * source.dtype.itemsize)
+    grid = plan_boxes(source.shape, source.chunks, _unit(target), source.dtype.itemsize, room)
     facts = repr((source.shape, str(source.dtype), source.chunks, _unit(target), grid.box))
     plan = hashlib.sha256(facts.encode()).hexdigest()
     first = _done(target, plan) if parse_bool("rechunk: resume", resume) else 0
@@ -60,9 +67,13 @@ def rechunk(
 
     def run(tile: int, space: Workspace) -> int:
         start = grid.start(tile)
-        box = tuple(slice(at, at + n) for at, n in zip(start, grid.size(start), strict=True))
-        target[box] = source[box]
-        return prod(grid.size(start)) * int(source.dtype.itemsize)
+        size = grid.size(start)
+        if mover is None:
+            box = tuple(slice(at, at + n) for at, n in zip(start, size, strict=True))
+            target[box] = source[box]
+        else:
+            mover.move(start, size, space)
+        return prod(size) * int(source.dtype.itemsize)
 
     def note(done: int, is_safe: bool) -> None:
         target.update_attributes({_ATTRIBUTE: json.dumps({"plan": plan, "done": done})})
@@ -73,7 +84,11 @@ def rechunk(
             progress(ConversionProgress("rechunking", tally.weight, source.nbytes, seconds, str(dst)))
 
     note(first, False)
-    do_tiles(total, first, 1, run, note, watch)
+    try:
+        do_tiles(total, first, 1, run, note, watch)
+    finally:
+        if mover is not None:
+            mover.close()
     del target.attrs[_ATTRIBUTE]
 
 
@@ -91,8 +106,19 @@ def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: in
         ]
         fitting = [choice for choice in choices if prod(choice) * itemsize <= memory]
         if not fitting:
-            return TileGrid(tuple(shape), box)
+            return TileGrid(tuple(shape), _filled(box, shape, read, written, memory // itemsize))
         box = min(fitting, key=lambda choice: (_excess(choice, read, shape), choice))
+
+
+def _filled(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Ints:
+    """The box, longer along the axis where that spares most, up to `most` elements; all about as long."""
+    found = [box]
+    for d, (n, b, w) in enumerate(zip(shape, box, written, strict=True)):
+        longest = most * b // max(prod(box), 1) // max(w, 1) * w
+        if b < longest:
+            count = -(-n // longest)
+            found.append((*box[:d], min(-(-n // (count * w)) * w, n), *box[d + 1 :]))
+    return min(found, key=lambda choice: (_excess(choice, read, shape), choice))
 
 
 def _excess(box: Ints, read: Ints, shape: Ints) -> float:
@@ -124,11 +150,12 @@ def _done(target: Any, plan: str) -> int:
     )
 
 
-def _memory(memory: str | int) -> int:
+def _memory(memory: str | int, is_direct: bool, held: int) -> int:
+    """The bytes that a box may have; `held` are taken besides by who reads chunks directly."""
     found = _bytes(memory)
     if found >= _LEAST_MEMORY:
-        # A box as it is read, and as its chunks are encoded.
-        return found // 3
+        # By the library: a box as it is read, and as its chunks are encoded.
+        return max(found - held, 1) if is_direct else found // 3
     raise InvalidArguments(
         f"rechunk: memory is {found} bytes",
         code="RS-V08",

@@ -29,6 +29,7 @@ from ..grouped import group_extents
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from ..runtime.result_pool import allocate
 
 __all__ = ["ReorderTransposeCodec", "RestrideCodec"]
 
@@ -175,7 +176,8 @@ def _row_major(chunk: Any, order: tuple[int, ...], spec: Any) -> Any:
     carrier = carried(x.dtype)
     if not x.size or not x.ndim or carrier.kind not in "uf":
         return chunk.transpose(order)
-    made = np.empty(view.shape, x.dtype)
+    # Pages that are fresh from the system cost more than what is done with them.
+    made = allocate(view.nbytes).bytes()[: view.nbytes].view(x.dtype).reshape(view.shape)
     reorder(view.view(carrier) if carrier != x.dtype else view, None, out=made.view(carrier))
     return spec.prototype.nd_buffer.from_numpy_array(made)
 
