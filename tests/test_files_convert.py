@@ -245,7 +245,7 @@ def test_scales_are_read_back_without_being_told() -> None:
     rs.convert("b.npz", "c.safetensors", ["w=ba"], verify=True)
     for name in ("b.npz", "c.safetensors"):
         (w, *_) = contents_of(name).tensors
-        assert w.array.scaling == ("w_scale", "w_zero_point", 0, (), "")
+        assert w.array.scaling == ("w_scale", "w_zero_point", 0, (), "", "")
 
 
 def test_values_that_are_no_numbers_do_not_hinder() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
+from restride.files import npz_compressed
 from restride.files.reading import contents_of
 from support.descriptors import shapes, strided, tags
 
@@ -82,6 +86,47 @@ def test_random_layouts_come_back(data: st.DataObject) -> None:
     rs.save(memory, name)
     assert loaded(name).desc == desc
     assert elements(loaded(name)) == elements(memory)
+
+
+@pytest.mark.parametrize("name", rs.formats.names())
+def test_every_named_format_comes_back_with_all_its_parts(name: str) -> None:
+    stored = rs.formats.named(name, (128, 256))
+    rng = np.random.default_rng(0)
+    if stored.nbytes:
+        tensor = stored.wrap(rng.integers(0, 60, stored.nbytes, np.uint8))
+    else:
+        parts = {part: rng.integers(0, 60, md.size, np.uint8) for part, md in stored.parts.items()}
+        tensor = stored.wrap(**parts)
+    same_after_files(tensor)
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "nbytes"),
+    [
+        ("q5_0", 32, 22), ("q5_1", 32, 24), ("q2_k", 256, 84), ("q3_k", 256, 110), ("q4_k", 256, 144),
+        ("q5_k", 256, 176), ("q6_k", 256, 210),
+    ],
+)  # fmt: skip
+def test_unpacked_blocks_come_back_with_their_minima(name: str, block: int, nbytes: int) -> None:
+    content = np.random.default_rng(0).integers(0, 60, 1024 // block * nbytes, np.uint8)
+    same_after_files(rs.formats.unpack(name, content, (2, 512)))
+
+
+@pytest.mark.parametrize("name", ["mxfp4", "mxfp8", "nvfp4"])
+def test_what_is_quantised_by_a_name_comes_back(name: str) -> None:
+    same_after_files(rs.quantize(np.random.default_rng(0).normal(size=(16, 64)).astype("f4"), name))
+
+
+def same_after_files(tensor: rs.QuantizedTensor) -> None:
+    """Every part of a quantised tensor is the same after a trip through each format of files."""
+    exact = np.asarray(tensor.dequantize("f32"))
+    for end in _FORMATS[1:]:
+        rs.save({"x": tensor, "y": np.ones(3)}, f"x.{end}")
+        found = rs.load(f"x.{end}")
+        assert list(found) == ["x", "y"]
+        assert found["x"].groups == tensor.groups
+        assert found["x"].values.desc.data_type is tensor.values.desc.data_type
+        assert np.array_equal(np.asarray(found["x"].dequantize("f32")), exact, equal_nan=True)
 
 
 def test_bytes_between_the_elements_are_not_written() -> None:
@@ -200,7 +245,56 @@ def test_metadata_that_are_no_text_are_refused(metadata: Any) -> None:
         rs.save(np.ones(2), "x.safetensors", metadata=metadata)
 
 
-def test_a_compressed_archive_is_refused_with_a_way_that_works() -> None:
-    np.savez_compressed("a.npz", x=np.ones(1000))
-    with pytest.raises(rs.InvalidArguments, match="compressed"):
+def test_a_compressed_archive_is_loaded_and_converted_as_one_that_is_not(here: Path) -> None:
+    tensors = {"x": np.arange(70000.0).reshape(700, 100), "none": np.zeros((0, 3), "i2"), "s": np.float32(2)}
+    np.savez_compressed("a.npz", **tensors)
+    np.savez("b.npz", **tensors)
+    for name, one in rs.load("a.npz").items():
+        found = one.to_numpy() if isinstance(one, rs.Memory) else one
+        np.testing.assert_array_equal(found, tensors[name], strict=True)
+    for src in "ab":
+        rs.convert(f"{src}.npz", f"{src}.safetensors", ["x=ba,f32"], verify=True)
+    assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
+    assert sorted(os.listdir()) == ["a.npz", "a.safetensors", "b.npz", "b.safetensors"]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_ways_of_compressing_are_read_too(method: int) -> None:
+    held = io.BytesIO()
+    np.save(held, np.arange(999))
+    with zipfile.ZipFile("a.npz", "w", method) as archive:
+        archive.writestr("x.npy", held.getvalue())
+    np.testing.assert_array_equal(rs.load("a.npz")["x"], np.arange(999))
+
+
+def test_no_damage_of_a_compressed_archive_gives_values_or_another_error() -> None:
+    x = np.random.default_rng(0).integers(0, 9, 4000)
+    np.savez_compressed("a.npz", x=x)
+    whole = Path("a.npz").read_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        at, bit = int(rng.integers(len(whole))), int(rng.integers(8))
+        Path("b.npz").write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        try:
+            found = rs.load("b.npz")
+        except (rs.InvalidArguments, rs.RuntimeFailure):
+            continue
+        for one in found.values():
+            np.testing.assert_array_equal(one, x)
+
+
+def test_an_archive_that_lies_about_its_length_or_does_not_fit_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    np.savez_compressed("a.npz", x=np.zeros(4000))
+    whole = bytearray(Path("a.npz").read_bytes())
+    at = whole.index(b"PK\x01\x02") + 24
+    for said in (100, 0xFFFFFFF0):
+        whole[at : at + 4] = said.to_bytes(4, "little")
+        Path("b.npz").write_bytes(whole)
+        with pytest.raises(rs.InvalidArguments, match=r"damaged|another length"):
+            rs.load("b.npz")
+    room = SimpleNamespace(f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(npz_compressed.os, "fstatvfs", lambda handle: room)
+    with pytest.raises(rs.RuntimeFailure, match="no room"):
         rs.load("a.npz")

@@ -110,7 +110,8 @@ def run_conversion(
     workers = _jobs(jobs)
     most = _tile_memory(_bytes(memory), workers)
     started = time.perf_counter()
-    source = open_source(src, meaning, follow_links=follow_links)
+    spare = os.path.dirname(os.path.abspath(dst))
+    source = open_source(src, meaning, follow_links=follow_links, spare=spare)
     try:
         _check_apart(source, dst)
         work = plan_conversion(source, dst, checked, most, None if meaning is None else npy_image)

@@ -19,6 +19,7 @@ from ..errors import InvalidArguments
 from .image import PIECE, FileImage
 from .npy import npy_form, tensor_array
 from .npy_header import encode_header, parse_header
+from .npz_compressed import expanded, is_compressed
 from .opening import bad_file, read_at, state_of
 from .stored import Contents, StoredArray, StoredTensor, annotated
 
@@ -39,11 +40,18 @@ _MOST_MEMBERS = 1 << 20
 _SAVE_AGAIN = "save it again: np.savez(file, name=x)"
 
 
-def read_npz(file: BinaryIO, path: str) -> Contents:
-    """The tensors of an open archive, in its order. Raises InvalidArguments for a damaged one.
+def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
+    """The open archive itself, or where members of it are compressed, one in which they are not.
 
-    Compressed members have no place in the file: they are refused.
+    `folder`: where there is room for that. Raises InvalidArguments for a damaged archive, RuntimeFailure
+    where the system refuses.
     """
+    members = _members(file, path)
+    return expanded(file, path, members, folder) if is_compressed(members) else file
+
+
+def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
+    """What the directory of an archive says. Raises InvalidArguments for a damaged one."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
@@ -51,9 +59,18 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
         raise bad_file(path, "it is no zip archive, or a damaged one", _SAVE_AGAIN) from None
     if len(members) > _MOST_MEMBERS:
         raise bad_file(path, f"it has {len(members)} members", _SAVE_AGAIN)
-    names = [member.filename.removesuffix(".npy") for member in members]
-    if len(set(names)) < len(names):
+    if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
         raise bad_file(path, "two of its members have one name", _SAVE_AGAIN)
+    return members
+
+
+def read_npz(file: BinaryIO, path: str) -> Contents:
+    """The tensors of an open archive, in its order. Raises InvalidArguments for a damaged one.
+
+    Compressed members have no place in the file: they are refused.
+    """
+    members = _members(file, path)
+    names = [member.filename.removesuffix(".npy") for member in members]
     known, size = frozenset(names), state_of(file).nbytes
     tensors, digest, spans = [], hashlib.sha256(), []
     for name, member in zip(names, members, strict=True):

@@ -2,35 +2,70 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from .gguf import MAGIC, read_gguf
 from .npy import read_npy
-from .npz import read_npz
-from .opening import opened, read_at, state_of
+from .npz import plain_archive, read_npz
+from .opening import FileState, opened, read_at, state_of
 from .safetensors import read_safetensors
 from .stored import Contents
 
 _LEAD = 6
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+
+
+class TensorFile(NamedTuple):
+    """An open file of tensors: the file in which their bytes lie, what it holds, and the state of the file
+    that was named. They are two files where that is compressed.
+    """
+
+    file: BinaryIO
+    contents: Contents
+    state: FileState
 
 
 def contents_of(path: str) -> Contents:
-    """The tensors in the file at `path`; no data are read.
+    """The tensors in the file at `path`.
 
     Raises InvalidArguments for a file that is none of .npy, .npz, .safetensors, .gguf, or is damaged,
     RuntimeFailure where the system refuses.
     """
-    with opened(path) as file:
-        return contents_of_file(file, path)
+    found = tensor_file(path)
+    found.file.close()
+    return found.contents
+
+
+def tensor_file(path: str, folder: str | None = None) -> TensorFile:
+    """The file of tensors at `path`, to be closed. `folder`: where a compressed one is expanded."""
+    file = opened(path)
+    try:
+        state = state_of(file)
+        plain = plain_archive(file, path, folder) if _lead(file, path)[:4] in _ZIP else file
+    except BaseException:
+        file.close()
+        raise
+    if plain is not file:
+        file.close()
+    try:
+        return TensorFile(plain, contents_of_file(plain, path), state)
+    except BaseException:
+        plain.close()
+        raise
 
 
 def contents_of_file(file: BinaryIO, path: str) -> Contents:
-    """The tensors in an open file; `path` is what errors call it."""
-    lead = read_at(file, path, 0, min(_LEAD, state_of(file).nbytes))
+    """The tensors in an open file; `path` is what errors call it. No data are read."""
+    lead = _lead(file, path)
     if lead == b"\x93NUMPY" or not lead:
         return read_npy(file, path)
-    if lead[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+    if lead[:4] in _ZIP:
         return read_npz(file, path)
     if lead[:4] == MAGIC:
         return read_gguf(file, path)
     return read_safetensors(file, path)
+
+
+def _lead(file: BinaryIO, path: str) -> bytes:
+    """The first bytes, as many as tell formats apart."""
+    return read_at(file, path, 0, min(_LEAD, state_of(file).nbytes))

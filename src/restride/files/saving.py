@@ -26,8 +26,8 @@ from .draft import Draft, DraftFile, Origin
 from .elements import kind_of_dtype
 from .image import PIECE
 from .kinds import image_maker, is_zarr_name
-from .opening import bad_file, opened
-from .reading import contents_of_file
+from .opening import bad_file
+from .reading import tensor_file
 from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
 from .whole import Replacement, system_error
 from .zarr_arrays import is_zarr, open_zarr
@@ -84,7 +84,7 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
 
 def load(path: str | os.PathLike[str]) -> Any:
     """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
-    are read as a whole.
+    are read as a whole, compressed .npz files are expanded into a temporary file without a name.
 
     A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantised in
     groups. What restride has no data type for, or has no axes, is an array of NumPy. The file must not be
@@ -100,14 +100,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     name = _path_text("load", path)
     if is_zarr(name):
         return _load_zarr(name)
-    with opened(name) as file:
-        contents = contents_of_file(file, name)
+    stored = tensor_file(name)
+    with stored.file as file:
         try:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise system_error("map", name, error) from None
     whole = np.frombuffer(mapped, np.uint8)
-    found = _with_scales({tensor.array.name: (tensor, whole) for tensor in contents.tensors}, name)
+    found = _with_scales({tensor.array.name: (tensor, whole) for tensor in stored.contents.tensors}, name)
     is_single = len(found) == 1 and name.lower().endswith(".npy")
     return next(iter(found.values())) if is_single else found
 
@@ -156,21 +156,20 @@ def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> d
         told = tensor.array.scaling
         if told is None or not told.groups:
             continue
-        parts = [None if not part else found.get(part) for part in told[:2]]
-        values, scale, zero = found[name], *parts
+        values, scale = found[name], found.get(told.scale)
+        zero, minimum = (None if not part else found.get(part) for part in (told.zero_point, told.minimum))
         whole = 1.0 if not told.tensor_scale else _one_number(path, found.get(told.tensor_scale))
         if not isinstance(values, Memory) or not isinstance(scale, Memory):
             raise bad_file(path, f"the scales of {name[:60]!r} are no scales", "write the file again")
         extents = tuple(n // group for n, group in zip(values.desc.dims, told.groups, strict=False))
-        if scale.desc.dims != extents or (zero is not None and not isinstance(zero, Memory)):
+        is_misfit = not all(part is None or isinstance(part, Memory) for part in (zero, minimum))
+        if scale.desc.dims != extents or is_misfit:
             raise bad_file(path, f"the scales of {name[:60]!r} are of other groups", "write the file again")
-        found[name] = QuantizedTensor(values, scale, zero, whole)
-    absorbed = {
-        part
-        for tensor, _ in tensors.values()
-        if tensor.array.scaling is not None and tensor.array.scaling.groups
-        for part in (*tensor.array.scaling[:2], tensor.array.scaling.tensor_scale)
-    }
+        if minimum is not None and minimum.desc.dims != extents:
+            raise bad_file(path, f"the minima of {name[:60]!r} are of other groups", "write the file again")
+        found[name] = QuantizedTensor(values, scale, zero, whole, minimum)
+    told_parts = (tensor.array.scaling for tensor, _ in tensors.values())
+    absorbed = {part for told in told_parts if told is not None and told.groups for part in told.parts}
     return {name: one for name, one in found.items() if name not in absorbed}
 
 
@@ -222,13 +221,15 @@ def _parts(name: str, value: Any) -> list[_Prepared]:
     if not isinstance(value, QuantizedTensor):
         return [_prepared(name, value)]
     parts: dict[str, Any] = {"scale": value.scale}
-    parts |= {} if value.zero_point is None else {"zero_point": value.zero_point}
+    besides = {"zero_point": value.zero_point, "minimum": value.minimum}
+    parts |= {part: found for part, found in besides.items() if found is not None}
     if value.tensor_scale != 1.0:
         parts["tensor_scale"] = np.full((1,) * value.values.desc.ndims, value.tensor_scale, np.float32)
     names = {part: f"{name}_{part}" for part in parts}
-    told = Scaling(
-        names["scale"], names.get("zero_point", ""), None, value.groups, names.get("tensor_scale", "")
+    scale, zero, whole, minimum = (
+        names.get(part, "") for part in ("scale", "zero_point", "tensor_scale", "minimum")
     )
+    told = Scaling(scale, zero, None, value.groups, whole, minimum)
     values = _prepared(name, value.values)
     first = values._replace(array=replace(values.array, scaling=told))
     return [first, *(_prepared(names[part], found) for part, found in parts.items())]
@@ -241,7 +242,7 @@ def _check_names(names: list[str]) -> None:
             raise InvalidArguments(
                 f"save: two tensors are called {name[:60]!r}",
                 code="RS-F03",
-                why="scales are called after their tensor, with _scale and _zero_point behind",
+                why="scales are called after their tensor, with _scale, _zero_point, _minimum behind",
                 hint="rename one of them",
             )
         seen.add(name)

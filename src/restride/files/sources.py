@@ -17,7 +17,7 @@ from .image import FileImage
 from .npy import Meaning, read_npy
 from .opening import FileState, bad_file, opened, read_at, state_of
 from .places import FilePlace
-from .reading import contents_of_file
+from .reading import TensorFile, tensor_file
 from .safetensors import parse_object
 from .stored import Contents, StoredArray, StoredTensor
 from .whole import shown
@@ -31,7 +31,10 @@ _MOST_FILES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that is read: its name below the source, its contents where it holds tensors, its state."""
+    """A file that is read: its name below the source, its contents where it holds tensors, its state.
+
+    `file` is where the bytes lie: of a compressed file another one, into which it was expanded.
+    """
 
     name: str
     path: str
@@ -68,7 +71,8 @@ class SourceFile:
     def is_changed(self) -> bool:
         """True where the file is no longer what it was when it was opened."""
         try:
-            return state_of(self.file) != self.state or os.stat(self.path).st_ino != self.state.inode
+            found = os.stat(self.path)
+            return FileState(found.st_size, found.st_mtime_ns, found.st_ino) != self.state
         except OSError:
             return True
 
@@ -91,9 +95,12 @@ class ConversionSource:
         return next((found.path for found in self.files if found.is_changed), None)
 
 
-def open_source(path: str, meaning: Meaning | None = None, *, follow_links: bool = False) -> ConversionSource:
+def open_source(
+    path: str, meaning: Meaning | None = None, *, follow_links: bool = False, spare: str | None = None
+) -> ConversionSource:
     """A file, a folder, a folder named by the index of its shards, or arrays of Zarr.
 
+    `spare`: the folder in which compressed files are expanded, where there is room for the result too.
     Raises InvalidArguments for damaged files, shards that are missing, links that lead out of the folder
     unless they are followed, RuntimeFailure where the system refuses.
     """
@@ -102,23 +109,27 @@ def open_source(path: str, meaning: Meaning | None = None, *, follow_links: bool
         return ConversionSource(path, is_folder=False, files=[arrays])
     if os.path.isdir(path) or path.endswith(INDEX_END):
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-        return _open_folder(folder, follow_links)
-    source = ConversionSource(path, is_folder=False)
+        return _open_folder(folder, follow_links, spare)
+    file, contents, state = tensor_file(path, spare) if meaning is None else _meant(path, meaning)
+    found = SourceFile(os.path.basename(path), path, file, state, contents)
+    return ConversionSource(path, is_folder=False, files=[found])
+
+
+def _meant(path: str, meaning: Meaning) -> TensorFile:
+    """A .npy file, of which somebody says what it cannot say itself."""
     file = opened(path)
     try:
-        contents = contents_of_file(file, path) if meaning is None else read_npy(file, path, meaning)
+        return TensorFile(file, read_npy(file, path, meaning), state_of(file))
     except BaseException:
         file.close()
         raise
-    source.files.append(SourceFile(os.path.basename(path), path, file, state_of(file), contents))
-    return source
 
 
-def _open_folder(folder: str, follow_links: bool) -> ConversionSource:
+def _open_folder(folder: str, follow_links: bool, spare: str | None) -> ConversionSource:
     source = ConversionSource(folder, is_folder=True)
     try:
         for name in sorted(_names(folder, "", follow_links)):
-            source.files.append(_opened_file(folder, name))
+            source.files.append(_opened_file(folder, name, spare))
             if len(source.files) > _MOST_FILES:
                 raise bad_file(folder, f"it holds more than {_MOST_FILES} files", "name a file in it")
         _check_shards(source)
@@ -157,17 +168,16 @@ def _check_link(folder: str, name: str) -> None:
         raise bad_file(os.path.join(folder, name), why, hint)
 
 
-def _opened_file(folder: str, name: str) -> SourceFile:
+def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:
     path = os.path.join(folder, name)
+    if name.lower().endswith(_TENSOR_ENDS):
+        file, contents, state = tensor_file(path, spare)
+        return SourceFile(name, path, file, state, contents)
     file = opened(path)
     try:
         state = state_of(file)
-        contents = index = None
-        if name.lower().endswith(_TENSOR_ENDS):
-            contents = contents_of_file(file, path)
-        elif name.endswith(INDEX_END):
-            index = _index_of(file, path, state.nbytes)
-        return SourceFile(name, path, file, state, contents, index)
+        index = _index_of(file, path, state.nbytes) if name.endswith(INDEX_END) else None
+        return SourceFile(name, path, file, state, index=index)
     except BaseException:
         file.close()
         raise

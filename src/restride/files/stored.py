@@ -30,7 +30,7 @@ class Scaling(NamedTuple):
     """Where the scales of quantised values are: names of tensors of the same file.
 
     One scale is for the whole tensor, with `axis` for each index of it, with `groups` for as many elements
-    along each axis. `tensor_scale`: one more, for all of the tensor.
+    along each axis. `tensor_scale`: one more, for all of the tensor. `minimum`: what is added in the end.
     """
 
     scale: str
@@ -38,6 +38,12 @@ class Scaling(NamedTuple):
     axis: int | None = None
     groups: tuple[int, ...] = ()
     tensor_scale: str = ""
+    minimum: str = ""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of all that belongs to the values."""
+        return tuple(filter(None, (self.scale, self.zero_point, self.tensor_scale, self.minimum)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +177,13 @@ def _check_desc(path: str, array: StoredArray, desc: MemoryDesc) -> None:
 
 def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scaling:
     words = note if isinstance(note, dict) else {}
-    scale, zero, whole = (str(words.get(word, "")) for word in ("scale", "zero_point", "tensor_scale"))
+    scale, zero, whole, least = (
+        str(words.get(word, "")) for word in ("scale", "zero_point", "tensor_scale", "minimum")
+    )
     axis, groups = words.get("axis"), words.get("groups", [])
-    are_named = scale in names and all(name == "" or name in names for name in (zero, whole))
+    are_named = scale in names and all(name == "" or name in names for name in (zero, whole, least))
     is_axis = axis is None or (type(axis) is int and 0 <= axis < MAX_NDIMS)
     are_groups = isinstance(groups, list) and all(type(n) is int and 0 < n < 2**63 for n in groups)
     if are_named and is_axis and are_groups and set(words) <= set(Scaling._fields):
-        return Scaling(scale, zero, axis, tuple(groups), whole)
+        return Scaling(scale, zero, axis, tuple(groups), whole, least)
     raise bad_file(path, f"the scales of {name[:60]!r} are not in the file, or for no axis", _WRITE_AGAIN)
