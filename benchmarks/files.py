@@ -5,10 +5,10 @@
 
 Every job is a process of its own, which begins with the source in the cache of the system and no result on
 the disk; the jobs of a row take turns, round after round. Times are the least of all rounds, of the work
-without imports and the first small conversion; what a process costs that does only these is subtracted from
-the processor time. Whatever writes for itself calls `fsync` in the end, as a conversion does; `sync` follows
-`cp`. Zarr's library does not, and copies of its chunks neither. A peer that is not installed is left out;
-rechunker needs Zarr 2, and is not here.
+without imports and the first small conversion; processor times are those of the process and of its children
+meanwhile. Whatever writes for itself calls `fsync` in the end, as a conversion does; `cp` is there with and
+without a `sync` of its file behind it. Zarr's library does not, and copies of its chunks neither. A peer that
+is not installed is left out; rechunker needs Zarr 2, and is not here.
 """
 
 from __future__ import annotations
@@ -86,7 +86,14 @@ writer.close()
 _MAKE_ZARR = 'zarr.create_array("out.zarr", shape=_SHAPE, dtype="u2", chunks=_CHUNKS, compressors=None)'
 _OUR_RECHUNK = f'{_MAKE_ZARR}\nrs.rechunk("a.zarr", "out.zarr", memory="256MiB")'
 _DASK_RECHUNK = f'x = da.from_zarr("a.zarr").rechunk(_CHUNKS)\nda.store(x, {_MAKE_ZARR}, lock=False)'
-_CP = 'subprocess.run("cp a.safetensors out.safetensors; sync out.safetensors", shell=True)'
+_CP = 'subprocess.run(["cp", "a.safetensors", "out.safetensors"])'
+_SYNCED = '\nsubprocess.run(["sync", "out.safetensors"])'
+_CODEC = (
+    'zarr.config.set({"codecs.transpose": "restride.files.zarr_codecs.ReorderTransposeCodec"})\n'
+    "import restride.files.zarr_codecs\n"
+)
+_FIRST_READ = 'zarr.open_array("t.zarr", mode="r")[:512]\n'
+_READ = 'zarr.open_array("%s.zarr", mode="r")[:]'
 _ROW_SCALES = (
     "x = x.float(); s = x.abs().amax(1, keepdim=True) / 127; "
     "made[name] = (x / s).round().to(torch.int8); made[name + '_scale'] = s"
@@ -96,7 +103,12 @@ _BLOCKS = (
     "made[name] = x.permute(3, 0, 1, 4, 2).contiguous()"
 )
 _ROWS: dict[str, list[Job]] = {
-    "copy": [ours(""), Job("cp", "import subprocess\n", _CP), torch_script("made[name] = x")],
+    "copy": [
+        ours(""),
+        Job("cp, then sync", "import subprocess\n", _CP + _SYNCED),
+        Job("cp, no sync", "import subprocess\n", _CP),
+        torch_script("made[name] = x"),
+    ],
     "bf16 to f16": [ours("*=f16"), torch_script("made[name] = x.to(torch.float16)")],
     "transpose bf16": [ours("*=ba"), torch_script("made[name] = x.T.contiguous()")],
     "blocks BA16a64b4a": [ours("*=BA16a64b4a"), torch_script(_BLOCKS)],
@@ -107,6 +119,11 @@ _ROWS: dict[str, list[Job]] = {
         Job("restride", _OURS + "import zarr\n", _OUR_RECHUNK, ("zarr",)),
         Job("Dask", "import dask.array as da, zarr\n", _DASK_RECHUNK, ("zarr", "dask")),
         Job("cp -r", "import subprocess\n", 'subprocess.run(["cp", "-r", "a.zarr", "out.zarr"])', ("zarr",)),
+    ],
+    "read Zarr, transposed chunks": [
+        Job("restride", "import zarr\n" + _CODEC + _FIRST_READ, _READ % "t", ("zarr",)),
+        Job("zarr", "import zarr\n" + _FIRST_READ, _READ % "t", ("zarr",)),
+        Job("zarr, no codec", "import zarr\n" + _FIRST_READ, _READ % "a", ("zarr",)),
     ],
 }
 
@@ -125,7 +142,18 @@ if importlib.util.find_spec("zarr"):
     import zarr
     x = np.concatenate([t.view(np.uint16) for t in tensors.values()])
     zarr.create_array(f"{folder}/a.zarr", data=x, chunks=(512, side), compressors=None)
+    turned = zarr.codecs.TransposeCodec(order=(1, 0))
+    zarr.create_array(f"{folder}/t.zarr", data=x, chunks=(512, side), filters=[turned], compressors=None)
 """
+
+
+_CLOCKS = """
+import resource, time
+def clocks():
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return time.perf_counter(), sum(use.ru_utime + use.ru_stime for use in uses)
+"""
+_SAY = "print(*(b - a for a, b in zip(started, clocks())))"
 
 
 class Measured(NamedTuple):
@@ -141,8 +169,7 @@ def measure(job: Job, folder: Path, sizes: str) -> Measured:
     for name in folder.glob("out*"):
         shutil.rmtree(name) if name.is_dir() else name.unlink()
     os.sync()
-    clock = "time.perf_counter()"
-    text = f"import time\n{job.imports}\n{sizes}\nstarted = {clock}\n{job.work}\nprint({clock} - started)"
+    text = "\n".join((_CLOCKS, job.imports, sizes, "started = clocks()", job.work, _SAY))
     process = subprocess.Popen([sys.executable, "-c", text], cwd=folder, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     said = process.stdout.read()
@@ -150,7 +177,8 @@ def measure(job: Job, folder: Path, sizes: str) -> Measured:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{job.who} failed")
-    return Measured(float(said.split()[-1]), used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+    seconds, cpu = map(float, said.split()[-2:])
+    return Measured(seconds, cpu, used.ru_maxrss * 1024)
 
 
 def make_sources(folder: Path, mb: int) -> str:
@@ -191,19 +219,12 @@ def main() -> None:
 def run_row(jobs: list[Job], folder: Path, sizes: str, rounds: int) -> dict[str, Measured]:
     """All jobs of a row in turns; the least of each figure."""
     there = [job for job in jobs if all(importlib.util.find_spec(need) for need in job.needs)]
-    idle: dict[str, float] = dict.fromkeys((job.who for job in there), float("inf"))
     runs: dict[str, list[Measured]] = {job.who: [] for job in there}
     for number in range(rounds):
-        for job in there:
-            idle[job.who] = min(idle[job.who], measure(job._replace(work=""), folder, sizes).cpu)
         for job in there[number % len(there) :] + there[: number % len(there)]:
             runs[job.who].append(measure(job, folder, sizes))
     return {
-        who: Measured(
-            min(one.seconds for one in found),
-            max(min(one.cpu for one in found) - idle[who], 0.0),
-            min(one.peak for one in found),
-        )
+        who: Measured(*(min(one[place] for one in found) for place in range(3)))
         for who, found in runs.items()
     }
 
