@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.files import chunk_files as chunk_module
 from restride.files.chunk_files import chunk_files
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
@@ -173,6 +176,29 @@ def test_a_plain_chunk_of_another_length_is_refused(tmp_path: Path) -> None:
         chunk.write_bytes(content)
         with pytest.raises(rs.InvalidArguments, match="another length"):
             rs.rechunk(source, target)
+
+
+def test_a_full_disk_leaves_a_rechunk_to_go_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(1 << 20, dtype=np.float32).reshape(64, 1 << 14) + 1
+    plain: Any = {"shape": x.shape, "dtype": x.dtype, "compressors": None}
+    source = zarr.create_array(tmp_path / "a", chunks=(64, 256), **plain)
+    source[:] = x
+    target = zarr.create_array(tmp_path / "b", chunks=(8, 1 << 12), **plain)
+    left, write = [5], os.write
+
+    def full(handle: int, content: Any) -> int:
+        left[0] -= len(content) > 1000
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "full")
+        return write(handle, content)
+
+    monkeypatch.setattr(chunk_module.os, "write", full)
+    with pytest.raises(rs.RuntimeFailure, match="No space"):
+        rs.rechunk(source, target, memory=1 << 20)
+    assert not list(tmp_path.rglob("*.partial"))
+    monkeypatch.undo()
+    rs.rechunk(source, target, memory=1 << 20, resume=True)
+    assert np.array_equal(target[:], x)
 
 
 def test_a_rechunk_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
