@@ -24,6 +24,8 @@ from .whole import cannot_write, system_error
 # Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.
 _LONG_RUN = 1 << 20
 _WRITE_NOW = 2
+# What is only copied stays in the cache of a core between its reading and its writing.
+_COPIED = 1 << 20
 
 
 class TensorPlace(Protocol):
@@ -86,7 +88,7 @@ def copy_bytes(source: FilePlace, target: FilePlace, first: int, nbytes: int, sp
     """Copy bytes from `first` on, counted from the start of both places."""
     at, end = first, first + nbytes
     while at < end:
-        into = space.bytes("copy", min(PIECE, end - at))
+        into = space.bytes("copy", min(_COPIED, end - at))
         _read(source, source.start + at, into.data)
         _write(target, target.start + at, into.data)
         at += into.size
