@@ -56,6 +56,8 @@ _ROWS = (
         "grouped",
         "quantising",
         "activations",
+        "array_norms",
+        "array_pools",
         "pixels",
         "shuffles",
         "sycl_interop",

@@ -99,6 +99,8 @@ if _typing.TYPE_CHECKING:
     from . import dask, formats, graph, onnx, openvino, sycl_interop
     from .about import show_versions
     from .activations import softmax
+    from .array_norms import batch_norm, group_norm, layer_norm
+    from .array_pools import pool
     from .block_scales import QuantizedTensor
     from .files.convert import convert
     from .files.rechunk import rechunk
@@ -305,6 +307,7 @@ __all__ = [
     "__version__",
     "add_n",
     "arg_attr_multiple_post_op",
+    "batch_norm",
     "bf16",
     "boolean",
     "cache_info",
@@ -326,11 +329,14 @@ __all__ = [
     "get_num_threads",
     "get_primitive_cache_capacity",
     "graph",
+    "group_norm",
+    "layer_norm",
     "load",
     "normalize",
     "onnx",
     "openvino",
     "plan",
+    "pool",
     "quantize",
     "rechunk",
     "recommended_desc",
@@ -359,6 +365,10 @@ _LATER = {
     "sycl_interop": "sycl_interop",
     "show_versions": "about",
     "softmax": "activations",
+    "batch_norm": "array_norms",
+    "group_norm": "array_norms",
+    "layer_norm": "array_norms",
+    "pool": "array_pools",
     "convert": "files.convert",
     "dask": "dask",
     "rechunk": "files.rechunk",

@@ -138,7 +138,7 @@ class NormalizationPrimitiveDesc(OneStepPrimitiveDesc):
         if not (isfinite(epsilon) and epsilon >= 0):
             why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
             raise InvalidArguments(f"{what}: epsilon is {epsilon:g}", code="RS-P06", why=why, hint=hint)
-        _check_data(what, src)
+        check_data(what, src)
         _check_flags(what, flags, self._norm_kind)
         return flags.values_of(), epsilon, self._groups(what, arguments, src)
 
@@ -171,7 +171,7 @@ class NormalizationForwardPrimitiveDesc(NormalizationPrimitiveDesc):
         is_training = self._prop_kind is PropKind.forward_training
         src, dst = forward_descs(what, arguments)
         flags, epsilon, groups = self._parts(what, arguments, src)
-        _check_data(what, dst)
+        check_data(what, dst)
         attr = check_attributes(what, parse_attr(what, arguments.attr), "scales", "post_ops")
         check_attr_of(what, attr, {ARG_SRC: src, ARG_DST: dst})
         problem = self._norm = NormForwardProblem(
@@ -241,7 +241,8 @@ class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
 # --- checks -------------------------------------------------------------------------------------------------
 
 
-def _check_data(what: str, md: MemoryDesc) -> None:
+def check_data(what: str, md: MemoryDesc) -> None:
+    """Raise for a tensor that is not normalized: of another type, or of too few dims."""
     if not is_provided(md):
         raise Unimplemented(
             f"{what}: {md.data_type} is not normalized",

@@ -207,19 +207,21 @@ def _checked_windows(
     result: tuple[str, MemoryDesc],
 ) -> Windows:
     """The windows of a problem. Raises InvalidArguments where they or the dims do not fit."""
-    (name, src), (other, dst) = source, result
-    if not 3 <= src.ndims <= 5 or dst.ndims != src.ndims or src.dims[:2] != dst.dims[:2]:
-        raise InvalidArguments(
-            f"{what}: tensors that do not fit",
-            code="RS-R10",
-            where=f"{name} {src}; {other} {dst}",
-            why="both have a batch, channels and 1 to 3 spatial dims, the first two in common",
-            hint="put dims of 1 where there are none, with md.reshape",
-        )
-    count = src.ndims - 2
+    _check_dims(what, source, result)
+    count = source[1].ndims - 2
     numbers = {each: _parse_numbers(what, each, getattr(arguments, each), count) for each in _WINDOWS}
     windows = Windows(**numbers)
-    for dim in range(count):
+    check_windows(what, windows, source, result)
+    return windows
+
+
+def check_windows(
+    what: str, windows: Windows, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]
+) -> None:
+    """Raise InvalidArguments unless there is one element for each window."""
+    _check_dims(what, source, result)
+    (name, src), (other, dst) = source, result
+    for dim in range(src.ndims - 2):
         wanted = windows.output(dim, src.dims[dim + 2])
         if dst.dims[dim + 2] != wanted and src.nelems:
             raise InvalidArguments(
@@ -229,7 +231,18 @@ def _checked_windows(
                 why=f"along spatial dim {dim} there are {wanted} windows, and {dst.dims[dim + 2]} elements",
                 hint="(size + padding_l + padding_r - (kernel - 1) * (dilation + 1) - 1) // stride + 1",
             )
-    return windows
+
+
+def _check_dims(what: str, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]) -> None:
+    (name, src), (other, dst) = source, result
+    if not 3 <= src.ndims <= 5 or dst.ndims != src.ndims or src.dims[:2] != dst.dims[:2]:
+        raise InvalidArguments(
+            f"{what}: tensors that do not fit",
+            code="RS-R10",
+            where=f"{name} {src}; {other} {dst}",
+            why="both have a batch, channels and 1 to 3 spatial dims, the first two in common",
+            hint="put dims of 1 where there are none, with md.reshape",
+        )
 
 
 _LEAST = {"strides": 1, "kernel": 1, "dilation": 0, "padding_l": 0, "padding_r": -(2**31)}

@@ -1,0 +1,246 @@
+"""Layer, group and batch normalization of arrays that people hold."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from .desc.arguments import ARG_DST, ARG_MEAN, ARG_SCALE, ARG_SHIFT, ARG_SRC, ARG_VARIANCE
+from .desc.memory_desc import MemoryDesc
+from .desc.parse import parse_int, short_repr, to_f32
+from .dtypes import DataType
+from .errors import InvalidArguments
+from .frontend.array_problems import ArrayFunction, with_axis_at, with_axis_last
+from .frontend.operands import engine_of
+from .plan.normalization import NormKind, stat_dims
+from .plan.normalization_problem import NormFlags, NormForwardProblem
+from .primitives.normalization import check_data
+from .primitives.pointwise import check_known, check_same_dims, check_written
+from .runtime.alloc import Array
+from .runtime.memory import Memory
+
+__all__ = ["batch_norm", "group_norm", "layer_norm"]
+
+_LAYER = ArrayFunction("layer_norm", "layer_normalization")
+_GROUP = ArrayFunction("group_norm", "group_normalization")
+_BATCH = ArrayFunction("batch_norm", "batch_normalization")
+# Types that scale and shift are read as; all else is converted to f32.
+_WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
+
+
+def layer_norm(
+    x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, out: Any = None
+) -> Any:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, mean and variance along an axis.
+
+    x        a NumPy array, a tensor of torch, what has `__dlpack__`, or a `Memory` of any format, of f32,
+             bf16, f16, s8 or u8
+    scale    one number for each index of the axis, or None
+    shift    the same
+    axis     what is normalized: the last, as in rows of features, unless it is given; 1 for the channels of
+             images, which may lie in any format
+    epsilon  what is added to the variance
+    out      where to write, in any layout and type: an array or `Memory` of the dims of `x`, or `x` itself;
+             it is returned
+
+    The result has the type and the layout of `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a
+    `Memory` in, a `Memory` of the same format out, its padding zero. Sums are of f32.
+
+    Raises InvalidArguments, before anything is written, for an axis that `x` has not, for a scale or a shift
+    of another length, an epsilon below 0, and an `out` that is read-only, of other dims or overlaps `x`;
+    Unimplemented for other types.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.layer_norm(np.array([[1, 2, 3], [5, 5, 8]], np.float32)).round(2).tolist()
+    [[-1.22, 0.0, 1.22], [-0.71, -0.71, 1.41]]
+    """
+
+    def compute(x: Any, out: Any, scale: Any, shift: Any) -> Any:
+        if not isinstance(x, Memory) and np.ndim(x) == 1 and out is None:
+            return compute(np.asarray(x)[None], None, scale, shift)[0]
+        where, at = _placed(_LAYER, x, axis)
+        target = None if out is None else with_axis_last(_of_axes(_LAYER, out, x), at)
+        made = _normalized(_LAYER, NormKind.layer, where, target, _weights(scale, shift), epsilon=epsilon)
+        return out if out is not None else with_axis_at(made, at)
+
+    return _LAYER.on_arrays(compute, x, out, scale, shift)
+
+
+def group_norm(
+    x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, out: Any = None
+) -> Any:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, mean and variance of groups of channels.
+
+    `x`: of dims (N, C, ...), C a multiple of `groups`. `scale`, `shift`: one number for each channel, or
+    None. The rest as in `layer_norm`.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.group_norm(np.array([[[0, 2], [4, 6], [1, 1], [1, 1]]], np.float32), 2).round(2).tolist()
+    [[[-1.34, -0.45], [0.45, 1.34], [0.0, 0.0], [0.0, 0.0]]]
+    """
+
+    def compute(x: Any, out: Any, scale: Any, shift: Any) -> Any:
+        count = parse_int(groups, "group_norm: groups")
+        weights = _weights(scale, shift)
+        return _normalized(_GROUP, NormKind.group, x, out, weights, groups=count, epsilon=epsilon)
+
+    return _GROUP.on_arrays(compute, x, out, scale, shift)
+
+
+def batch_norm(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    scale: Any = None,
+    shift: Any = None,
+    *,
+    epsilon: float = 1e-5,
+    out: Any = None,
+) -> Any:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, by the statistics that training has found.
+
+    `x`: of dims (N, C, ...). `mean`, `variance`: one number for each channel; `scale`, `shift`: the same, or
+    None. The rest as in `layer_norm`.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.batch_norm(np.ones((1, 2, 1, 1), np.float32), [0, 1], [4, 1], epsilon=0).ravel().tolist()
+    [0.5, 0.0]
+    """
+
+    def compute(x: Any, out: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
+        weights = _weights(scale, shift) | {ARG_MEAN: mean, ARG_VARIANCE: variance}
+        return _normalized(_BATCH, NormKind.batch, x, out, weights, epsilon=epsilon)
+
+    return _BATCH.on_arrays(compute, x, out, mean, variance, scale, shift)
+
+
+# --- what they share ----------------------------------------------------------------------------------------
+
+
+def _weights(scale: Any, shift: Any) -> dict[int, Any]:
+    return {arg: value for arg, value in ((ARG_SCALE, scale), (ARG_SHIFT, shift)) if value is not None}
+
+
+def _placed(function: ArrayFunction, x: Any, axis: Any) -> tuple[Any, int]:
+    """The array with its axis last, and which axis it was."""
+    if isinstance(x, Memory):
+        x = function.source(x, engine_of(x, None, None))
+        at = function.axis(axis, x.desc.ndims, f"x {x.desc}")
+    else:
+        at = function.axis(axis, np.ndim(x), f"x {np.shape(x)}")
+    return with_axis_last(x, at), at
+
+
+def _of_axes(function: ArrayFunction, out: Any, x: Any) -> Any:
+    """`out`, if it has the axes of `x`."""
+    ndims = [each.desc.ndims if isinstance(each, Memory) else np.ndim(each) for each in (out, x)]
+    if ndims[0] == ndims[1]:
+        return out
+    raise InvalidArguments(
+        f"{function.name}: tensors of different shapes",
+        code="RS-R10",
+        why=f"x has {ndims[1]} axes, out {ndims[0]}",
+        hint="every element is computed of those at the same index",
+    )
+
+
+def _normalized(
+    function: ArrayFunction,
+    kind: NormKind,
+    x: Any,
+    out: Any,
+    weights: dict[int, Any],
+    *,
+    epsilon: Any,
+    groups: int = 1,
+) -> Any:
+    """`weights`: scale, shift and statistics by argument."""
+    engine = engine_of(x, out, None)
+    source = function.source(x, engine)
+    src = check_known(function.name, "x", source.desc)
+    check_data(function.name, src)
+    target = function.target(out, src, src.dims, engine)
+    check_data(function.name, target.desc)
+    check_same_dims(function.name, [("x", src), ("out", target.desc)])
+    check_written(function.name, "out", target.desc)
+    if kind is NormKind.group:
+        _check_groups(function, src, groups)
+    small = to_f32(epsilon, f"{function.name}: epsilon")
+    if not (isfinite(small) and small >= 0):
+        why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
+        raise InvalidArguments(f"{function.name}: epsilon is {small:g}", code="RS-P06", why=why, hint=hint)
+    count = src.dims[-1 if kind is NormKind.layer else 1]
+    numbers = numbers_of(function, weights, count)
+    types = (DataType.parse(numbers[arg].dtype) for arg in _TYPED if arg in numbers)
+    problem = NormForwardProblem(
+        kind,
+        src,
+        target.desc,
+        MemoryDesc(stat_dims(kind, src.dims, groups), "f32"),
+        MemoryDesc((count,), next(types, DataType.f32), "a"),
+        NormFlags(
+            use_global_stats=kind is NormKind.batch,
+            use_scale=ARG_SCALE in weights,
+            use_shift=ARG_SHIFT in weights,
+        ),
+        False,
+        groups,
+        small,
+    )
+    more = {arg: function.source(each, engine) for arg, each in numbers.items()}
+    how = f"eps:{small:g}" + (f" groups:{groups}" if kind is NormKind.group else "")
+    function.run(problem, engine, {ARG_SRC: source, ARG_DST: target, **more}, how)
+    if out is not None:
+        return out
+    return target if isinstance(x, Memory) else np.asarray(target)
+
+
+def _check_groups(function: ArrayFunction, src: MemoryDesc, groups: int) -> None:
+    if groups > 0 and src.dims[1] % groups == 0:
+        return
+    raise InvalidArguments(
+        f"{function.name}: groups is {groups}",
+        code="RS-R10",
+        where=f"x {src}",
+        why=f"it does not divide the {src.dims[1]} channels",
+        hint="take a divisor of axis 1",
+    )
+
+
+def numbers_of(function: ArrayFunction, weights: dict[int, Any], count: int) -> dict[int, Array]:
+    """One number for each of `count`, by argument: scale and shift of one type, statistics as f32."""
+    found = {arg: _numbers(function, arg, each, count) for arg, each in weights.items()}
+    kinds = {each.dtype for arg, each in found.items() if arg in _TYPED}
+    chosen = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
+    kind = chosen if chosen in _WEIGHT_TYPES else np.dtype(np.float32)
+    return {
+        arg: np.ascontiguousarray(each, kind if arg in _TYPED else np.float32) for arg, each in found.items()
+    }
+
+
+_TYPED = (ARG_SCALE, ARG_SHIFT)
+_NAMES: dict[int, str] = {
+    ARG_SCALE: "scale",
+    ARG_SHIFT: "shift",
+    ARG_MEAN: "mean",
+    ARG_VARIANCE: "variance",
+}
+
+
+def _numbers(function: ArrayFunction, arg: int, value: Any, count: int) -> Array:
+    try:
+        found = value.to_numpy() if isinstance(value, Memory) else np.asarray(value)
+        # ml_dtypes has types of kind V.
+        is_number = found.dtype.kind in "fiu" or found.dtype in _WEIGHT_TYPES
+        if found.shape == (count,) and is_number:
+            return found
+    except (TypeError, ValueError):  # NumPy makes no array of it
+        pass
+    raise InvalidArguments(
+        f"{function.name}: {_NAMES[arg]} is {short_repr(value)}",
+        code="RS-R10",
+        why=f"it is {count} numbers, one for each index of the axis that it belongs to",
+        hint="pass an array of one axis, or leave it out",
+    )

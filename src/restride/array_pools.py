@@ -1,0 +1,149 @@
+"""Pooling of arrays that people hold: maxima and averages of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .desc.arguments import ARG_DST, ARG_SRC
+from .desc.parse import parse_int, short_repr
+from .errors import InvalidArguments
+from .frontend.array_problems import ArrayFunction
+from .frontend.operands import engine_of
+from .plan.pooling_problem import ALGORITHMS, PoolingProblem
+from .plan.windows import Windows
+from .primitives.pointwise import check_known, check_written, parse_algorithm
+from .primitives.pooling import check_windows
+from .runtime.memory import Memory
+
+__all__ = ["pool"]
+
+_POOL = ArrayFunction("pool", "pooling")
+# As `avg` is known elsewhere: torch and oneDNN have the same two under other names.
+_SHORT = {"avg": "avg_include_padding"}
+Dims = tuple[int, ...]
+
+
+def pool(
+    x: Any,
+    kernel: Any = None,
+    *,
+    alg: str = "max",
+    strides: Any = None,
+    padding: Any = 0,
+    dilation: Any = 0,
+    out: Any = None,
+) -> Any:
+    """The largest element of each window of an image, or their average.
+
+    x         of dims (N, C, W), (N, C, H, W) or (N, C, D, H, W): a NumPy array, a tensor of torch, what has
+              `__dlpack__`, or a `Memory` of any format
+    kernel    how many positions a window has, for each spatial dim or one number for all; None: all of them,
+              which leaves one element for each channel
+    alg       "max", "avg_include_padding" ("avg" for short) or "avg_exclude_padding"
+    strides   from one window to the next; as many as the kernel has positions unless they are given
+    padding   how many positions are added at both ends; a pair for a spatial dim whose ends differ
+    dilation  how many positions are left out between two of a window
+    out       where to write, in any layout and type; it is returned
+
+    A window counts where all of it lies within image and padding. The result has the type and the layout of
+    `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format
+    out, its padding zero.
+
+    Raises InvalidArguments, before anything is written, for windows that do not fit, and an `out` that is
+    read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.
+
+    >>> import numpy as np, restride as rs
+    >>> image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> rs.pool(image, 2).tolist()
+    [[[[5.0, 7.0], [13.0, 15.0]]]]
+    >>> rs.pool(image, alg="avg").ravel().tolist()
+    [7.5]
+    """
+    return _POOL.on_arrays(lambda x, out: _pooled(x, out, alg, (kernel, strides, padding, dilation)), x, out)
+
+
+def _pooled(x: Any, out: Any, alg: Any, numbers: tuple[Any, Any, Any, Any]) -> Any:
+    engine = engine_of(x, out, None)
+    source = _POOL.source(x, engine)
+    src = check_known("pool", "x", source.desc)
+    name, found = _SHORT.get(alg, alg) if isinstance(alg, str) else alg, parse_windows(src.dims, *numbers)
+    chosen = parse_algorithm("pool", name, "pooling_", ALGORITHMS)
+    target = _POOL.target(out, src, found.dims, engine)
+    check_windows("pool", found.windows, ("x", src), ("out", target.desc))
+    check_written("pool", "out", target.desc)
+    problem = PoolingProblem(chosen, found.windows, src, target.desc)
+    how = f"alg:{chosen} kernel:{'x'.join(map(str, found.windows.kernel))}"
+    _POOL.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how)
+    if out is not None:
+        return out
+    return target if isinstance(x, Memory) else np.asarray(target)
+
+
+class PooledDims(NamedTuple):
+    """Windows over a tensor, and the dims of what is made of them."""
+
+    windows: Windows
+    dims: Dims
+
+
+def parse_windows(dims: Sequence[int], kernel: Any, strides: Any, padding: Any, dilation: Any) -> PooledDims:
+    """The windows of a call over a tensor of these dims. Raises InvalidArguments where they do not fit."""
+    count = len(dims) - 2
+    if not 1 <= count <= 3:
+        raise InvalidArguments(
+            "pool: x has no spatial dims" if count < 1 else "pool: x has too many dims",
+            code="RS-R10",
+            where=f"x {tuple(dims)}",
+            why="tensors have a batch, channels and 1 to 3 spatial dims",
+            hint="put axes of 1 where there are none, with x.reshape",
+        )
+    sizes = tuple(dims[2:]) if kernel is None else _numbers("kernel", kernel, count, 1)
+    gaps = _numbers("dilation", dilation, count, 0)
+    # Neighbours unless there are strides: windows that do not overlap.
+    steps = sizes if strides is None else _numbers("strides", strides, count, 1)
+    left, right = _ends(padding, count)
+    windows = Windows(steps, sizes, gaps, left, right)
+    made = tuple(windows.output(d, dims[d + 2]) for d in range(count))
+    if min(made) < 1 and 0 not in dims:
+        raise InvalidArguments(
+            "pool: a window is larger than the image",
+            code="RS-R10",
+            where=f"x {tuple(dims)}; kernel {sizes}; dilation {gaps}; padding {left}, {right}",
+            why="no window lies within image and padding",
+            hint="take a smaller kernel, or more padding",
+        )
+    return PooledDims(windows, (*dims[:2], *made))
+
+
+def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
+    """One whole number for each spatial dim; one for all may stand alone."""
+    many = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value,) * count
+    found = tuple(parse_int(each, f"pool: {name}") for each in many)
+    if len(found) == count and all(least <= each < 2**31 for each in found):
+        return found
+    raise InvalidArguments(
+        f"pool: {name} is {short_repr(value)}",
+        code="RS-V02",
+        why=f"it is a whole number of {least} or more, or {count} of them",
+        hint="one for each spatial dim, in the order of the dims",
+    )
+
+
+def _ends(padding: Any, count: int) -> tuple[Dims, Dims]:
+    """What is added in front of each spatial dim, and behind it."""
+    if isinstance(padding, list | tuple) and any(isinstance(each, list | tuple) for each in padding):
+        pairs = [each if isinstance(each, list | tuple) else (each, each) for each in padding]
+        if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
+            raise InvalidArguments(
+                f"pool: padding is {short_repr(padding)}",
+                code="RS-V02",
+                why=f"it is a whole number, or {count} of them, or pairs of them",
+                hint="a pair is of what is added in front and behind",
+            )
+        left, right = zip(*pairs, strict=True)
+        return _numbers("padding", left, count, 0), _numbers("padding", right, count, 0)
+    both = _numbers("padding", padding, count, 0)
+    return both, both

@@ -1,0 +1,176 @@
+"""Problems of primitives on arrays that people hold: what is read and written as memories, and the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, NAMES
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int
+from ..desc.tags import Tag
+from ..errors import Error, InvalidArguments
+from ..foreign import is_masked
+from ..primitives.checks import check_destination, check_memory, share_bytes
+from ..primitives.implementation import (
+    Implementation,
+    Problem,
+    compiled,
+    find_implementation,
+    named_descs,
+)
+from ..primitives.primitive import run
+from ..primitives.reorder import overlaps
+from ..runtime.describe import Subject, describe
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.transfer import from_host, refuse_host_out, settle
+from ..verbose import flags, write
+from .hints import told_to_owner
+from .tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
+
+# What may be one memory, where both lie alike.
+_IN_PLACE = ((ARG_SRC, ARG_DST), (ARG_DIFF_DST, ARG_DIFF_SRC))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFunction:
+    """A function on arrays: its name in messages, and its primitive in verbose lines."""
+
+    name: str
+    kind: str
+    prop_kind: str = "forward_inference"
+
+    def on_arrays(self, compute: Callable[..., Any], x: Any, out: Any, *operands: Any) -> Any:
+        """`compute(x, out, *operands)`, arrays of other libraries as NumPy's; the result is of the library
+        of `x`.
+        """
+        try:
+            if not any(map(is_foreign, (x, out, *operands))):
+                return compute(as_array(x, f"{self.name}: x"), out, *operands)
+            source = as_array(as_numpy(x, f"{self.name}: x"), f"{self.name}: x")
+            target = None if out is None else as_target(out, f"{self.name}: out")
+            others = [as_numpy(each, f"{self.name}: a tensor beside x") for each in operands]
+            try:
+                made = compute(source, target, *others)
+            except Error as error:
+                raise told_to_owner(x if is_foreign(x) else out, error) from None
+            return back_to(x, made) if out is None else written(out)
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def source(self, x: Any, engine: Engine) -> Memory:
+        """What is read, as a memory on the engine."""
+        return self._as_memory(x, engine, Subject.source(self.name))
+
+    def target(self, out: Any, like: MemoryDesc, dims: Sequence[int], engine: Engine) -> Memory:
+        """What is written: a new memory in the format of `like`, dense, or the one that was brought."""
+        if out is None:
+            tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
+            return Memory(MemoryDesc(dims, like.data_type, tag), engine)
+        subject = Subject.target(self.name)
+        refuse_host_out(subject.refused, out, engine)
+        return self._as_memory(out, engine, subject)
+
+    def axis(self, axis: Any, ndims: int, where: str) -> int:
+        """An axis, counted from 0. Raises InvalidArguments where there is none."""
+        number = parse_int(axis, f"{self.name}: axis")
+        if -ndims <= number < ndims:
+            return number % ndims
+        raise InvalidArguments(
+            f"{self.name}: axis is {number}",
+            code="RS-S05",
+            where=where,
+            why=f"x has {ndims} axes",
+            hint="negative ones count from the end",
+        )
+
+    def run(self, problem: Problem, engine: Engine, memories: Mapping[int, Memory], how: str = "") -> None:
+        """Check, and run to the end. `memories` by argument, `how`: the parameters in a verbose line."""
+
+        def line(op: str, impl: Implementation, ms: float) -> list[object]:
+            mds = named_descs(
+                [NAMES[arg].removeprefix("ARG_").lower() for arg in memories],
+                [memory.desc for memory in memories.values()],
+            )
+            head = [op, impl.engine.kind, self.kind, impl.name, self.prop_kind]
+            aux = " ".join(filter(None, (how, f"why:{impl.why}")))
+            return [*head, mds, "", aux, "x".join(map(str, impl.problem.dst.dims)), ms]
+
+        impl = find_implementation(problem, engine, line, lambda: compiled(problem, engine))
+        slots = zip(impl.args, impl.executable.program.slots, strict=True)
+        outputs = {arg for arg, slot in slots if arg is not None and slot.is_written}
+        for arg, memory in memories.items():
+            check_memory(self.name, _name_of(arg), memory, memory.desc, engine)
+            if arg in outputs:
+                check_destination(self.name, memory, _name_of(arg))
+        for arg in outputs:
+            self._check_overlaps(arg, memories)
+        settle(*memories.values())
+        impl.executable.prepare()
+        start = perf_counter()
+        run(impl, dict(memories))
+        if flags.profile_exec:
+            write(line("exec", impl, (perf_counter() - start) * 1e3))
+
+    def _check_overlaps(self, arg: int, memories: Mapping[int, Memory]) -> None:
+        target = memories[arg]
+        for other, memory in memories.items():
+            if other == arg or not share_bytes(memory, target):
+                continue
+            if (other, arg) in _IN_PLACE and not overlaps(memory, target):
+                continue
+            raise InvalidArguments(
+                f"{self.name}: {_name_of(other)} and {_name_of(arg)} overlap",
+                code="RS-N09",
+                where=f"{_name_of(other)} {memory.desc}; {_name_of(arg)} {target.desc}",
+                why="elements would be written before they are read (N9)",
+                hint="pass another array, or leave out out",
+            )
+
+    def _as_memory(self, value: Any, engine: Engine, subject: Subject) -> Memory:
+        if not isinstance(value, Memory):
+            if is_masked(value):
+                value = np.asarray(value)
+            described = describe(value, None, subject)
+            return from_host(described.desc, engine, described.buffer_of(value))
+        if value:
+            return value
+        hint = "give it a descriptor and an engine"
+        raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
+
+
+def _name_of(arg: int) -> str:
+    names = {ARG_SRC: "x", ARG_DST: "out"}
+    return names.get(arg) or NAMES[arg].removeprefix("ARG_").lower()
+
+
+def with_axis_last(x: Any, axis: int) -> Any:
+    """An array or a memory with that axis behind all others, over the same bytes."""
+    return _permuted(x, (*(i for i in range(_ndims(x)) if i != axis), axis))
+
+
+def with_axis_at(x: Any, axis: int) -> Any:
+    """An array or a memory with its last axis at another place, over the same bytes."""
+    last = _ndims(x) - 1
+    order = list(range(last))
+    order.insert(axis, last)
+    return _permuted(x, tuple(order))
+
+
+def _ndims(x: Any) -> int:
+    return x.desc.ndims if isinstance(x, Memory) else x.ndim
+
+
+def _permuted(x: Any, order: tuple[int, ...]) -> Any:
+    """Axis i is what axis `order[i]` was."""
+    if order == tuple(range(len(order))):
+        return x
+    if isinstance(x, Memory):
+        return Memory(x.desc.permute_axes([order.index(i) for i in range(len(order))]), x.engine, x)
+    return x.transpose(order)

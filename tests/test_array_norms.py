@@ -1,0 +1,169 @@
+"""Layer, group and batch normalization of arrays: values in every layout, kinds of arrays, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.errors import refused
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.normal(3, 2, (2, 12, 5, 3)).astype(np.float32)
+SCALE, SHIFT = RNG.normal(1, 1, 12).astype(np.float32), RNG.normal(0, 1, 12).astype(np.float32)
+LAYOUTS = ("nchw", "nhwc", "chwn", "nChw8c", "nChw16c")
+
+
+def along(values, axis=1, ndim=4):
+    return np.reshape(values, [-1 if i == axis % ndim else 1 for i in range(ndim)])
+
+
+def normal(x, axes, epsilon=1e-5):
+    x = x.astype(np.float64)
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+
+def laid_out(x, layout):
+    return rs.reorder(x, layout)
+
+
+def elements(made):
+    return made.to_numpy() if isinstance(made, rs.Memory) else made
+
+
+def check(made, wanted, like, bound=1e-5):
+    assert type(made) is type(like)
+    if isinstance(made, rs.Memory):
+        assert made.desc == like.desc
+        rest = made.physical()[:, -1, ..., 12 % made.desc.inner_blks[0] or 99 :]
+        assert not rest.any()
+    else:
+        assert (made.dtype, made.strides) == (like.dtype, like.strides)
+    np.testing.assert_allclose(elements(made), wanted, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("axis", [1, -1])
+def test_layers_are_normalized_along_any_axis_in_any_layout(layout, axis):
+    x = laid_out(IMAGES, layout)
+    scale, shift = (SCALE, SHIFT) if axis == 1 else (SCALE[:3], SHIFT[:3])
+    wanted = normal(IMAGES, axis) * along(scale, axis) + along(shift, axis)
+    check(rs.layer_norm(x, scale, shift, axis=axis), wanted, x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_groups_of_channels_are_normalized(layout):
+    x = laid_out(IMAGES, layout)
+    wanted = normal(IMAGES.reshape(2, 4, -1), 2).reshape(IMAGES.shape) * along(SCALE)
+    check(rs.group_norm(x, 4, SCALE), wanted, x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_batches_are_normalized_by_statistics_that_are_known(layout):
+    x, mean, variance = laid_out(IMAGES, layout), IMAGES.mean((0, 2, 3)), IMAGES.var((0, 2, 3))
+    wanted = normal(IMAGES, (0, 2, 3)) * along(SCALE) + along(SHIFT)
+    check(rs.batch_norm(x, mean, variance, SCALE, SHIFT), wanted, x)
+
+
+@pytest.mark.parametrize(("kind", "bound"), [("bf16", 2**-7), ("f16", 2**-9)])
+def test_types_of_half_width_have_sums_of_f32(kind, bound):
+    x = rs.reorder(IMAGES, None, dtype=kind)
+    made = rs.layer_norm(x, axis=1)
+    assert made.dtype == x.dtype
+    np.testing.assert_allclose(
+        made.astype(np.float64), normal(x.astype(np.float32), 1), rtol=bound, atol=bound
+    )
+
+
+def test_bytes_give_floats_where_it_is_told():
+    x = RNG.integers(0, 256, (4, 50)).astype(np.uint8)
+    out = np.empty((4, 50), np.float32)
+    assert rs.layer_norm(x, out=out) is out
+    np.testing.assert_allclose(out, normal(x, 1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_row_alone_and_a_result_in_place():
+    row = IMAGES[0, :, 0, 0].copy()
+    np.testing.assert_allclose(rs.layer_norm(row), normal(row, 0), rtol=1e-5, atol=1e-6)
+    x = IMAGES.copy()
+    assert rs.layer_norm(x, axis=1, out=x) is x
+    np.testing.assert_allclose(x, normal(IMAGES, 1), rtol=1e-5, atol=1e-5)
+
+
+def test_weights_may_be_of_any_numbers():
+    x = IMAGES[:, :, 0, 0]
+    wanted = normal(x, 1) * np.arange(12) + 1
+    for scale, shift in (
+        (np.arange(12), np.ones(12)),
+        (list(range(12)), [1] * 12),
+        (np.arange(12, dtype=np.float16), np.ones(12, np.float16)),
+        (np.arange(12, dtype=np.float32)[::1], np.ones(24, np.float32)[::2]),
+        (rs.Memory.from_numpy(np.arange(12, dtype=np.float32)), np.ones(12, np.float16)),
+    ):
+        np.testing.assert_allclose(rs.layer_norm(x, scale, shift), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_nothing_is_made_of_nothing():
+    assert rs.layer_norm(np.ones((0, 3), np.float32)).shape == (0, 3)
+    assert rs.group_norm(IMAGES[:0], 3).shape == (0, 12, 5, 3)
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_written():
+    x, out = IMAGES, np.full(IMAGES.shape, 7, np.float32)
+    with refused("axis is 4", "x has 4 axes"):
+        rs.layer_norm(x, axis=4, out=out)
+    with refused("scale is", "12 numbers"):
+        rs.layer_norm(x, SCALE[:3], axis=1, out=out)
+    with refused("shift is"):
+        rs.group_norm(x, 3, None, SHIFT[None], out=out)
+    with refused("mean is 'x'"):
+        rs.batch_norm(x, "x", SHIFT, out=out)
+    with refused("variance is None"):
+        rs.batch_norm(x, SHIFT, None, out=out)
+    with refused("groups is 5", "12 channels"):
+        rs.group_norm(x, 5, out=out)
+    with refused("groups is 0"):
+        rs.group_norm(x, 0, out=out)
+    with refused("epsilon is -1"):
+        rs.layer_norm(x, epsilon=-1, out=out)
+    with refused("epsilon is nan"):
+        rs.layer_norm(x, epsilon=np.nan, out=out)
+    with refused("f64 is not normalized", kind=rs.Unimplemented):
+        rs.layer_norm(x.astype(np.float64), out=out)
+    with refused("different shapes"):
+        rs.layer_norm(x, out=out[..., 0])
+    with refused("different shapes"):
+        rs.layer_norm(x[:1], out=out)
+    with refused("read-only"):
+        rs.layer_norm(x, out=np.broadcast_to(out, out.shape))
+    with refused("overlap"):
+        rs.layer_norm(out[:1], out=out[:, ::-1][:1])
+    with refused("empty"):
+        rs.layer_norm(rs.Memory())
+    with pytest.raises(rs.Error):
+        rs.layer_norm(None)
+    with pytest.raises(rs.Error):
+        rs.batch_norm(np.ones(3, np.float32), [1, 1, 1], [1, 1, 1])
+    assert (out == 7).all()
+
+
+@pytest.mark.peer
+def test_tensors_of_torch_give_tensors():
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(IMAGES).to(memory_format=torch.channels_last)
+    scale, shift = torch.from_numpy(SCALE), torch.from_numpy(SHIFT)
+    made = rs.group_norm(x, 3, scale, shift)
+    assert made.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(made, torch.nn.functional.group_norm(x, 3, scale, shift))
+    rows = torch.from_numpy(IMAGES[0, :, :, 0].T.copy())
+    wanted = torch.nn.functional.layer_norm(rows, (12,), scale, shift)
+    torch.testing.assert_close(rs.layer_norm(rows, scale, shift), wanted)
+
+
+@pytest.mark.peer
+def test_arrays_of_jax_give_arrays_of_jax():
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.asarray(IMAGES)
+    made = rs.layer_norm(x, jax.numpy.asarray(SCALE), axis=1)
+    assert isinstance(made, jax.Array)
+    np.testing.assert_allclose(made, normal(IMAGES, 1) * along(SCALE), rtol=1e-5, atol=1e-5)
