@@ -67,6 +67,10 @@ class VectorArithmetic:
         text = str(number) if element in _REALS else _text(number, element)
         return self.b.splat(element, lanes_of(like), text)
 
+    def is_wide(self, a: Value) -> bool:
+        """True for doubles."""
+        return element_of(a) == "double"
+
     def sqrt(self, a: Value) -> Value:
         """Square root: one instruction everywhere, rounded correctly."""
         return self.b.intrinsic("sqrt", a)

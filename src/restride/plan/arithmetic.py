@@ -26,6 +26,9 @@ class Arithmetic(Protocol[V]):
     def constant(self, number: float, like: V) -> V:
         """`number` in every lane, in the type of `like`."""
 
+    def is_wide(self, a: V) -> bool:
+        """True for f64."""
+
     def add(self, a: V, b: V) -> V:
         """Sum of reals or integers."""
 
@@ -191,6 +194,11 @@ class NumpyArithmetic:
     """Arrays of any shapes that broadcast: the definition of every operation of `Arithmetic`."""
 
     constant = _quiet(lambda number, like: like.dtype.type(number))
+
+    def is_wide(self, a: Array) -> bool:
+        """True for f64."""
+        return bool(a.dtype == np.float64)
+
     add, sub, mul, div = map(_quiet, (np.add, np.subtract, np.multiply, np.divide))
     sqrt, round = _quiet(np.sqrt), _quiet(np.rint)
     less, equal, select = _quiet(np.less), _quiet(np.equal), _quiet(np.where)

@@ -14,8 +14,11 @@ def apply(alg: str, ar: Arithmetic[V], value: V, alpha: V, beta: V) -> V:
     """Return oneDNN's eltwise `alg`, named without `eltwise_`, of vectors that are all f32 or all f64."""
     algorithm = ALGORITHMS[alg]
     given = [Term(ar, v) for v in (value, alpha, beta)[: algorithm.operands]]
-    if not algorithm.in_double:
-        result: Term[V] = algorithm.function(*given)
-        return result.value
-    result = algorithm.function(*(term.widen() for term in given))
-    return result.narrow(given[0]).value
+    function = algorithm.function
+    if algorithm.single is not None and not ar.is_wide(value):
+        function = algorithm.single
+    elif algorithm.in_double:
+        result: Term[V] = function(*(term.widen() for term in given))
+        return result.narrow(given[0]).value
+    result = function(*given)
+    return result.value

@@ -1,7 +1,8 @@
 """The eltwise functions, each written once, over any arithmetic (P06, N1).
 
 What takes a few operations is done in the type of the value, f32 or f64, and each operation rounds. The
-others are computed in f64 and rounded once: an f32 result is nearly always the f32 nearest to the exact one.
+others are written here in f64. Of f32 most have a form of their own, in `plan/eltwise_singles.py`; what has
+none is computed in f64 and rounded once.
 
 NaN gives NaN, but s ** 0 is 1. Infinities give the limit of the function: where an infinite s is weighed with
 0, as in gelu of -inf or relu of slope 0, the result is a zero.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import eltwise_singles as singles
 from .arithmetic import Term, V
 
 
@@ -62,11 +64,21 @@ _HOLDER, _HOLDER_BITS = 4503599627370496.0, 0x4330000000000000
 
 @dataclass(frozen=True, slots=True)
 class EltwiseFunction:
-    """A function of s, of s and alpha, or of s, alpha and beta; computed in the type of s or in f64."""
+    """A function of s, of s and alpha, or of s, alpha and beta; computed in the type of s or in f64.
+
+    `single` computes it of f32; `single_in_double`: with some operations on f64.
+    """
 
     function: Callable[..., Term[Any]]
     operands: int = 1
     in_double: bool = False
+    single: Callable[..., Term[Any]] | None = None
+    single_in_double: bool = False
+
+    @property
+    def needs_double(self) -> bool:
+        """True where f32 cannot be computed without f64."""
+        return self.in_double and (self.single is None or self.single_in_double)
 
 
 # --- in the type of the value -------------------------------------------------------------------------------
@@ -317,16 +329,16 @@ FUNCTIONS = {
     "round": EltwiseFunction(_round),
     "hardsigmoid": EltwiseFunction(hardsigmoid, 3),
     "hardswish": EltwiseFunction(_hardswish, 3),
-    "exp": EltwiseFunction(exp, in_double=True),
-    "elu": EltwiseFunction(_elu, 2, in_double=True),
-    "tanh": EltwiseFunction(_tanh, in_double=True),
-    "logistic": EltwiseFunction(logistic, in_double=True),
-    "swish": EltwiseFunction(_swish, 2, in_double=True),
-    "gelu_tanh": EltwiseFunction(_gelu_tanh, in_double=True),
-    "gelu_erf": EltwiseFunction(_gelu_erf, in_double=True),
-    "mish": EltwiseFunction(_mish, in_double=True),
-    "log": EltwiseFunction(_log, in_double=True),
-    "soft_relu": EltwiseFunction(_soft_relu, 2, in_double=True),
+    "exp": EltwiseFunction(exp, in_double=True, single=singles.exp),
+    "elu": EltwiseFunction(_elu, 2, in_double=True, single=singles.elu),
+    "tanh": EltwiseFunction(_tanh, in_double=True, single=singles.tanh),
+    "logistic": EltwiseFunction(logistic, in_double=True, single=singles.logistic),
+    "swish": EltwiseFunction(_swish, 2, in_double=True, single=singles.swish),
+    "gelu_tanh": EltwiseFunction(_gelu_tanh, in_double=True, single=singles.gelu_tanh, single_in_double=True),
+    "gelu_erf": EltwiseFunction(_gelu_erf, in_double=True, single=singles.gelu_erf),
+    "mish": EltwiseFunction(_mish, in_double=True, single=singles.mish),
+    "log": EltwiseFunction(_log, in_double=True, single=singles.log),
+    "soft_relu": EltwiseFunction(_soft_relu, 2, in_double=True, single=singles.soft_relu),
     "pow": EltwiseFunction(power_of, 3, in_double=True),
 }
 """The functions of oneDNN by their names there, without `eltwise_`."""

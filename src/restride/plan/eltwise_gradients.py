@@ -1,14 +1,15 @@
 """Derivatives of the eltwise functions: what a gradient is multiplied with, from a source or from a result.
 
 They are written as the functions are, in `plan/eltwise_formulas.py`: what takes a few operations in the type
-of the value, the rest in f64. Those of a result, with `_dst` in their names, are of the functions whose
-derivative it tells.
+of the value, the rest in f64; of f32 those that do not cancel by `plan/eltwise_singles.py`. Those of a
+result, with `_dst` in their names, are of the functions whose derivative it tells.
 """
 
 from __future__ import annotations
 
 import math
 
+from . import eltwise_singles as singles
 from .arithmetic import Term, V
 from .eltwise_formulas import (
     GELU_CUBIC,
@@ -158,20 +159,20 @@ GRADIENTS = {
     "square_gradient": EltwiseFunction(_square),
     "hardsigmoid_gradient": EltwiseFunction(_hardsigmoid, 3),
     "hardswish_gradient": EltwiseFunction(_hardswish, 3),
-    "exp_gradient": EltwiseFunction(exp, in_double=True),
+    "exp_gradient": EltwiseFunction(exp, in_double=True, single=singles.exp),
     "exp_dst_gradient": EltwiseFunction(_exp_dst),
-    "elu_gradient": EltwiseFunction(_elu, 2, in_double=True),
+    "elu_gradient": EltwiseFunction(_elu, 2, in_double=True, single=singles.elu_gradient),
     "elu_dst_gradient": EltwiseFunction(_elu_dst, 2),
-    "tanh_gradient": EltwiseFunction(_tanh, in_double=True),
+    "tanh_gradient": EltwiseFunction(_tanh, in_double=True, single=singles.tanh_gradient),
     "tanh_dst_gradient": EltwiseFunction(_tanh_dst),
-    "logistic_gradient": EltwiseFunction(_logistic, in_double=True),
+    "logistic_gradient": EltwiseFunction(_logistic, in_double=True, single=singles.logistic_gradient),
     "logistic_dst_gradient": EltwiseFunction(_logistic_dst),
     "swish_gradient": EltwiseFunction(_swish, 2, in_double=True),
     "gelu_tanh_gradient": EltwiseFunction(_gelu_tanh, in_double=True),
     "gelu_erf_gradient": EltwiseFunction(_gelu_erf, in_double=True),
     "mish_gradient": EltwiseFunction(_mish, in_double=True),
     "log_gradient": EltwiseFunction(_log),
-    "soft_relu_gradient": EltwiseFunction(_soft_relu, 2, in_double=True),
+    "soft_relu_gradient": EltwiseFunction(_soft_relu, 2, in_double=True, single=singles.soft_relu_gradient),
     "pow_gradient": EltwiseFunction(_pow, 3, in_double=True),
 }
 """The derivatives by the names of their functions; those with `dst` are computed from the result."""

@@ -257,4 +257,4 @@ def _computes(nest: LoopNest) -> bool:
 
 
 def _computes_in_double(compute: Compute) -> bool:
-    return any(step.is_eltwise and ALGORITHMS[step.name].in_double for step in compute.steps)
+    return any(step.is_eltwise and ALGORITHMS[step.name].needs_double for step in compute.steps)

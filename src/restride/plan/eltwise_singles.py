@@ -1,0 +1,228 @@
+"""The eltwise functions that take many operations, on f32: in f32, to a few units of the last place.
+
+The same formulas as in `plan/eltwise_formulas.py`, with shorter polynomials. Where an error of the argument
+of a power would grow with it, the argument is a sum of two. Each operation is rounded, none is fused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .arithmetic import Term, V
+
+
+def _singles(text: str) -> tuple[float, ...]:
+    return tuple(map(float.fromhex, text.split()))
+
+
+# Polynomials, lowest power first: minimax, coefficients rounded to f32 one after the other.
+# (e**r - 1 - r) / r**2 for |r| <= ln(2) / 2; to 2**-28 of e**r.
+_EXP = _singles("0x1p-1 0x1.55549p-3 0x1.5554cap-5 0x1.123ac2p-7 0x1.6d6ef8p-10")
+# (ln(1 + f) / s - 2) / s**2 by powers of s**2, s = f / (2 + f); ln(1 + f) to 2**-30 of itself.
+_LOG = _singles("0x1.55557ap-1 0x1.995ed6p-2 0x1.31e08p-2")
+# erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) / v by powers of a * v - 1, v = 2 / (a + 5), a <= 14.8; to 2**-26.
+_TAIL = _singles("""
+    0x1.89d3acp-2  -0x1.54ad04p-2  0x1.fb3182p-3   -0x1.410ee8p-3   0x1.51f0bap-4
+    -0x1.1b1c22p-5 0x1.55d6cep-7   -0x1.83f31ep-10 -0x1.f332fap-12  0x1.b3ac6cp-13
+""")
+_LOG2_E, _LN2 = _singles("0x1.715476p+0 0x1.62e43p-1")
+# ln(2) in two parts: products of the first with an exponent are exact.
+_LN2_HIGH, _LN2_LOW = _singles("0x1.62e4p-1 0x1.7f7d1cp-20")
+_ROOT_2_LESS_1 = float.fromhex("0x1.a8279ap-2")
+_GELU_LINEAR, _GELU_CUBIC = 1.5957691216057308, 0.07135481627260025
+
+# Fields of an f32, as integers.
+_SIGN, _SIZE, _HEAD = 1 << 31, (1 << 31) - 1, (1 << 32) - (1 << 12)
+_ONE, _ROOT_HALF, _BIAS = 0x3F800000, 0x3F3504F3, 127
+# 1.5 * 2**23: adding it rounds to a whole number, which then stands in the lowest bits.
+_ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
+# 2**23: its lowest bits hold a whole number below it.
+_HOLDER, _HOLDER_BITS = 8388608.0, 0x4B000000
+_LEAST_NORMAL = 2.0**-126
+
+
+def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
+    """e ** (x + rest), for a rest about the size of the last place of x."""
+    m, k = _reduce(_clip(x, -104.0, 89.0), rest)
+    # By two powers of 2: neither overflows or is subnormal, so that only the last product rounds.
+    twice = k - (_ROUNDER_BITS - 2 * _BIAS)
+    half = twice >> 1
+    return (m + 1.0) * _power(half) * _power(twice - half)
+
+
+def _expm1(x: Term[V]) -> Term[V]:
+    """e**x - 1 for x <= 0, to the last places of small ones too."""
+    m, k = _reduce((x < -20.0).where(-20.0, x))
+    scale = _power(k - (_ROUNDER_BITS - _BIAS))
+    return m * scale - (1.0 - scale)
+
+
+def _reduce(x: Term[V], rest: Term[V] | None = None) -> tuple[Term[V], Term[V]]:
+    """m and k with e**(x + rest) = (1 + m) * 2**k, |m| < 0.42; k as the integer _ROUNDER_BITS + k."""
+    shifted = x * _LOG2_E + _ROUNDER
+    k = shifted - _ROUNDER
+    low = k * _LN2_LOW if rest is None else k * _LN2_LOW - rest
+    r = (x - k * _LN2_HIGH) - low
+    return r + r * r * _polynomial(_EXP, r), shifted.bits()
+
+
+def _power(biased: Term[V]) -> Term[V]:
+    """2 ** (biased - 127)."""
+    return (biased << 23).real()
+
+
+def _polynomial(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
+    """Even and odd powers apart: two chains take half the time of one."""
+    square = x * x
+    return _horner(coefficients[::2], square) + x * _horner(coefficients[1::2], square)
+
+
+def _horner(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
+    result = x * coefficients[-1] + coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
+        result = result * x + coefficient
+    return result
+
+
+def _clip(s: Term[V], low: float, high: float) -> Term[V]:
+    s = (s < low).where(low, s)
+    return (s > high).where(high, s)
+
+
+def _size_of(x: Term[V]) -> Term[V]:
+    return (x.bits() & _SIZE).real()
+
+
+def _head(x: Term[V]) -> Term[V]:
+    """The upper 12 bits of x: products of two such are exact."""
+    return (x.bits() & _HEAD).real()
+
+
+def _weigh(s: Term[V], weight: Term[V]) -> Term[V]:
+    """s * weight, but an infinite s times 0 is a zero."""
+    return weight.equals(0.0).where(_clip(s, -1.0, 1.0), s) * weight
+
+
+def _product(x: Term[V], y: Term[V]) -> tuple[Term[V], Term[V]]:
+    """x * y as a sum of two; the second is 0 where exp() has left its range."""
+    product, x_head, y_head = x * y, _head(x), _head(y)
+    x_low, y_low = x - x_head, y - y_head
+    low = ((x_head * y_head - product) + x_head * y_low + x_low * y_head) + x_low * y_low
+    return product, (_size_of(product) < 1000.0).where(low, product.number(0.0))
+
+
+def elu(s: Term[V], alpha: Term[V]) -> Term[V]:
+    """s above 0, else alpha * (e**s - 1)."""
+    return (s < 0.0).where(alpha * _expm1(s), s)
+
+
+def tanh(s: Term[V]) -> Term[V]:
+    """-m / (2 + m) for m = e**(-2 * |s|) - 1, with the sign of s."""
+    m = _expm1(_size_of(s) * -2.0)
+    return (((0.0 - m) / (m + 2.0)).bits() | (s.bits() & _SIGN)).real()
+
+
+def logistic(s: Term[V], rest: Term[V] | None = None) -> Term[V]:
+    """1 / (1 + e) or e / (1 + e) for e = e**-|s + rest|: nothing overflows or cancels."""
+    sign = s.bits() | _SIGN
+    down = None if rest is None else (s < 0.0).where(rest, 0.0 - rest)
+    e = exp(sign.real(), down)
+    return (s < 0.0).where(e, 1.0) / (e + 1.0)
+
+
+def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
+    """s * logistic(alpha * s)."""
+    return _weigh(s, logistic(*_product(alpha, s)))
+
+
+def gelu_tanh(s: Term[V]) -> Term[V]:
+    """(1 + tanh(v)) / 2 is the logistic of 2 * v, which does not cancel; v as f64, as a sum of two f32."""
+    wide = s.widen()
+    v = wide * (wide * wide * _GELU_CUBIC + _GELU_LINEAR)
+    first = v.narrow(s)
+    rest = (v - first.widen()).narrow(s)
+    return _weigh(s, logistic(first, (_size_of(first) < 1000.0).where(rest, s.number(0.0))))
+
+
+def gelu_erf(s: Term[V]) -> Term[V]:
+    """s times the normal distribution at s: its upper tail at |s| for s < 0, else 1 less that."""
+    size = _size_of(s)
+    a = (size > 14.75).where(14.75, size)
+    head = _head(a)
+    # a**2 in two parts, the first exact: e**x makes the error of x a relative one.
+    bell = exp(head * head * -0.5, (a - head) * (a + head) * -0.5)
+    v = 2.0 / (a + 5.0)
+    tail = bell * (v * _horner(_TAIL, a * v - 1.0))
+    return _weigh(s, (s < 0.0).where(tail, 1.0 - tail))
+
+
+def mish(s: Term[V]) -> Term[V]:
+    """tanh(ln(1 + e)) is n / (n + 2) for n = e * (e + 2), e = e**s; it is 1 long before e**20."""
+    e = exp((s > 20.0).where(20.0, s))
+    n = e * (e + 2.0)
+    return _weigh(s, n / (n + 2.0))
+
+
+# --- logarithm ----------------------------------------------------------------------------------------------
+
+
+def log(x: Term[V]) -> Term[V]:
+    """The natural logarithm: -infinity of a zero, NaN of less."""
+    k, f = _split(x)
+    found = k * _LN2_HIGH - ((_log_rest(f) - k * _LN2_LOW) - f)
+    finite = (x < math.inf).where(x.equals(0.0).where(-math.inf, found), x)
+    return (x < 0.0).where(math.nan, finite)
+
+
+def _split(x: Term[V]) -> tuple[Term[V], Term[V]]:
+    """k and f with x = 2**k * (1 + f), 1 + f from sqrt(1/2) to sqrt(2), for finite x > 0."""
+    is_small = x < _LEAST_NORMAL
+    bits = is_small.where(x * 2.0**25, x).bits() + _ONE
+    biased = (bits - _ROOT_HALF) >> 23
+    k = (biased | _HOLDER_BITS).real() - is_small.where(_HOLDER + _BIAS + 25, x.number(_HOLDER + _BIAS))
+    return k, (bits - (biased << 23)).real() - 1.0
+
+
+def _log_rest(f: Term[V]) -> Term[V]:
+    """f - ln(1 + f)."""
+    s = f / (f + 2.0)
+    z = s * s
+    return s * (f - z * _horner(_LOG, z))
+
+
+def soft_relu(s: Term[V], alpha: Term[V]) -> Term[V]:
+    """ln(1 + e**y) is max(y, 0) + ln(1 + e**-|y|), for y = alpha * s, which may overflow."""
+    y, rest = _product(alpha, s)
+    u = exp((y.bits() | _SIGN).real(), (y < 0.0).where(rest, 0.0 - rest))
+    is_large = u > _ROOT_2_LESS_1
+    f = is_large.where(u * 0.5 - 0.5, u)
+    found = is_large.where(_LN2, u.number(0.0)) + (f - _log_rest(f))
+    return (y < 0.0).where(-0.0, s) + found / alpha
+
+
+# --- derivatives that do not cancel: `plan/eltwise_gradients.py` --------------------------------------------
+
+
+def elu_gradient(s: Term[V], alpha: Term[V]) -> Term[V]:
+    """1 above 0, else alpha * e**s."""
+    return (s > 0.0).where(1.0, alpha * exp((s > 0.0).where(0.0, s)))
+
+
+def tanh_gradient(s: Term[V]) -> Term[V]:
+    """4 e / (1 + e)**2 for e = e**(-2 |s|)."""
+    e = exp(_size_of(s) * -2.0)
+    root = e + 1.0
+    return e * 4.0 / (root * root)
+
+
+def logistic_gradient(s: Term[V]) -> Term[V]:
+    """e / (1 + e)**2 for e = e**-|s|."""
+    e = exp((s.bits() | _SIGN).real())
+    root = e + 1.0
+    return e / (root * root)
+
+
+def soft_relu_gradient(s: Term[V], alpha: Term[V]) -> Term[V]:
+    """logistic(alpha * s)."""
+    return logistic(*_product(alpha, s))
