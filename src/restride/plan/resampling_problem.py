@@ -26,7 +26,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from .computation import Computation, ComputationWriter, OperandSource
-from .nest import Axis, Bound, Compute, LoopNest, Operand, Step, Stride
+from .nest import Axis, Bound, Compute, LoopNest, Operand, Step
 from .pointwise import moved_bytes
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
@@ -34,6 +34,8 @@ from .rewrites import linear_table
 
 NEAREST, LINEAR = "nearest", "linear"
 ALGORITHMS = (NEAREST, LINEAR)
+# Longer runs of one source element are no tiles.
+_LONGEST_PERIOD = 16
 # Terms that one nest adds; more are added to what another has found.
 _MOST_TERMS = 8
 
@@ -103,12 +105,16 @@ def _terms(by_dim: dict[int, tuple[DimTerm, ...]], sizes: Sequence[int]) -> list
 
 @dataclass(frozen=True, slots=True)
 class _TableOperand:
-    """What a nest reads or writes: its type, base and digits, and tables of dims where it is looked up."""
+    """What a nest reads or writes: its type, base and digits, and tables of dims where it is looked up.
+
+    `values`: those of weights, over the spatial dims.
+    """
 
     data_type: DataType
     base: int
     digits: tuple[IndexDigits, ...]
     tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    values: Array | None = None
 
     @classmethod
     def of_desc(cls, md: MemoryDesc, tables: dict[int, tuple[int, ...]] | None = None) -> _TableOperand:
@@ -117,34 +123,103 @@ class _TableOperand:
         return cls(md.data_type, md.offset0, digits, tables or {})
 
     @classmethod
-    def of_operand(cls, operand: TensorOperand) -> _TableOperand:
+    def of_operand(cls, operand: TensorOperand, values: Array | None = None) -> _TableOperand:
         """An operand of a computation."""
-        return cls(operand.data_type, operand.base, operand.dims)
+        return cls(operand.data_type, operand.base, operand.dims, values=values)
 
-    def moved(self, dim: int, padded: int) -> tuple[int, Stride]:
-        """Where it begins along a dim of which some tensor is looked up, and how it moves on from there.
-
-        What is behind the end of a table does not matter.
-        """
+    def offsets(self, dim: int, padded: int) -> tuple[int, ...]:
+        """Where it is for each index of a dim; what is behind the end of a table does not matter."""
         table = self.tables.get(dim, tuple(range(padded)))
         whole = (*table, *[table[-1] if table else 0] * (padded - len(table)))
-        at = [offset_at(self.digits[dim], i) for i in whole]
-        first = at[0] if at else 0
-        return first, linear_table(tuple(offset - first for offset in at))
+        return tuple(offset_at(self.digits[dim], i) for i in whole)
+
+    def offsets_in(self, part: _Part, size: int, padded: int) -> tuple[int, ...]:
+        """The same in a part of a dim, of a whole dim with its padding. Where values repeat themselves, the
+        first of them are read each time: that is a broadcast.
+        """
+        found = self.offsets(part.dim, padded)
+        if part.extent < size:
+            found = found[part.first : part.first + part.extent]
+        if self.values is None or part.period == 1:
+            return found
+        values = np.moveaxis(self.values, part.dim - 2, 0)[part.first : part.first + part.extent]
+        rows = values.reshape(-1, part.period, *values.shape[1:])
+        if (rows != rows[:1]).any():
+            return found
+        return tuple(found[i % part.period] for i in range(len(found)))
 
 
-def _nest(dst: MemoryDesc, readers: Sequence[_TableOperand], compute: Compute) -> LoopNest:
-    """The nest that computes `dst` of readers, of which the first is where the value starts."""
+class _Part(NamedTuple):
+    """The indices of one dim from `first` on, `extent` of them, that tables tell apart by two digits: the
+    second has `period` positions.
+    """
+
+    dim: int
+    first: int
+    extent: int
+    period: int = 1
+
+
+def _parts(dst: MemoryDesc, readers: Sequence[_TableOperand]) -> tuple[_Part, ...]:
+    """The innermost dim in parts: a middle in which tables repeat themselves, and what is left at its ends.
+
+    A table such as 0 0 0 1 1 2 2 2 has in its middle two digits, of which tiles are made as of any others.
+    One part where no table is on that dim, where it is padded, or where nothing repeats.
+    """
+    dim = dst.layout.outer_order[-1]
+    size = dst.dims[dim]
+    if size == dst.padded_dims[dim] and any(dim in reader.tables for reader in readers):
+        tables = [reader.offsets(dim, size) for reader in readers]
+        for period in range(1, min(size // 2, _LONGEST_PERIOD) + 1):
+            for first in range(period + 1):
+                count = (size - first) // period * period
+                if all(_repeats(table[first : first + count], period) for table in tables):
+                    behind = first + count
+                    middle = _Part(dim, first, count, period)
+                    found = (_Part(dim, 0, first), middle, _Part(dim, behind, size - behind))
+                    return tuple(part for part in found if part.extent)
+    return (_Part(dim, 0, size),)
+
+
+def _repeats(table: Sequence[int], period: int) -> bool:
+    """True for a table of two digits, both of which move by a stride."""
+    if len(table) < 2 * period:
+        return False
+    step = table[period] - table[0]
+    is_line = isinstance(linear_table(tuple(offset - table[0] for offset in table[:period])), int)
+    return is_line and all(b - a == step for a, b in zip(table, table[period:], strict=False))
+
+
+def _table_digits(tables: Sequence[tuple[int, ...]], period: int) -> list[Axis]:
+    """The axes of a dim by where each operand is: two where there is a period, else one."""
+    moved = [tuple(offset - table[0] for offset in table) for table in tables]
+    size = len(moved[0])
+    levels = [(size, 1, moved)]
+    if period > 1:
+        outer = [table[::period] for table in moved]
+        levels = [(size // period, period, outer), (period, 1, [table[:period] for table in moved])]
+    axes: list[Axis] = []
+    for extent, step, steps in levels:
+        src, dst, *more = map(linear_table, steps)
+        axes.append(Axis(extent, src, dst, step=step, more=tuple(more)))
+    return axes
+
+
+def _nest(dst: MemoryDesc, readers: Sequence[_TableOperand], compute: Compute, part: _Part) -> LoopNest:
+    """The nest that computes a part of `dst` of readers, of which the first is where the value starts."""
     sides = (readers[0], _TableOperand.of_desc(dst), *readers[1:])
     bases = [side.base for side in sides]
     axes: list[Axis] = []
     bounds: list[Bound] = []
     for dim, (size, padded) in enumerate(zip(dst.dims, dst.padded_dims, strict=True)):
-        if any(dim in side.tables for side in sides):
-            moves = [side.moved(dim, padded) for side in sides]
-            bases = [base + first for base, (first, _) in zip(bases, moves, strict=True)]
-            src, to, *others = (stride for _, stride in moves)
-            digits = [Axis(padded, src, to, step=1, more=tuple(others))]
+        if padded and any(dim in side.tables for side in sides):
+            own = part if dim == part.dim else _Part(dim, 0, size)
+            tables = [side.offsets_in(own, size, padded) for side in sides]
+            bases = [base + table[0] for base, table in zip(bases, tables, strict=True)]
+            digits = _table_digits(tables, own.period)
+            if own.extent < size:
+                axes += [replace(axis, step=0) for axis in digits]
+                continue
         else:
             digits = digits_of([side.digits[dim] for side in sides], padded)
         axes += axes_of_digits(digits, size, padded, bounds)
@@ -237,7 +312,7 @@ class _Resampling:
                 to = Place(-len(sizes))
             source = steps[-1].dst if draft.adds_to_last else None
             pass_source = at
-            steps.append(draft.step(pass_source, to, source, len(attr_slots)))
+            steps += draft.steps(pass_source, to, source, len(attr_slots))
             if draft.ends_pass:
                 at = to
         program = Program(slots, tuple(steps), tuple(sizes), scalars=len(last.scalars)).verify()
@@ -275,15 +350,15 @@ class _Resampling:
         made = computed.computation()
         readers += [_TableOperand.of_operand(tensor) for tensor in made.tensors]
         compute = Compute((*steps, *made.compute.steps), self.is_wide)
-        nest = _nest(dst, readers, compute)
+        nests = tuple(_nest(dst, readers, compute, part) for part in _parts(dst, readers))
         src = each.src if is_first else _kept(each.dst, self.is_wide)
-        return _ResamplingDraft(nest, src, dst, tuple(places), made, not is_first, ends, len(terms))
+        return _ResamplingDraft(nests, src, dst, tuple(places), made, not is_first, ends, len(terms))
 
     @staticmethod
     def _add_weight(
         writer: _Writer, values: Array, dst: MemoryDesc, readers: list[_TableOperand], places: list[int | str]
     ) -> None:
-        readers.append(_TableOperand.of_operand(writer.weight(values, dst).tensor))
+        readers.append(_TableOperand.of_operand(writer.weight(values, dst).tensor, values))
         places.append(len(writer.weights) - 1)
 
 
@@ -291,7 +366,7 @@ class _Resampling:
 class _ResamplingDraft:
     """A step before its places are known: `places` are the source of its pass, or the numbers of weights."""
 
-    nest: LoopNest
+    nests: tuple[LoopNest, ...]
     src: MemoryDesc
     dst: MemoryDesc
     places: tuple[int | str, ...]
@@ -300,22 +375,28 @@ class _ResamplingDraft:
     ends_pass: bool
     terms: int
 
-    def step(self, source: Place, to: Place, last: Place | None, attributes: int) -> NestStep:
-        """The step. `source`: that of its pass; `last`: what the step before has found, if it adds to it."""
+    def steps(self, source: Place, to: Place, last: Place | None, attributes: int) -> tuple[NestStep, ...]:
+        """A step for each nest. `source`: that of its pass; `last`: what the steps before have found, if
+        these add to it.
+        """
         found = tuple(
             source if isinstance(place, str) else Place(DST + 1 + attributes + place) for place in self.places
         )
         own = tuple(Place(DST + 1 + i) for i in range(len(self.computed.operands)))
-        return NestStep(
-            self.nest,
-            source if last is None else last,
-            to,
-            moved_bytes([self.src], self.dst) + self.dst.nelems * 4 * self.terms,
-            self.src.extent_range(),
-            self.dst.extent_range(),
-            (*found, *own),
-            (0, len(self.computed.scalars)),
-            finds_stages=False,
+        work = moved_bytes([self.src], self.dst) + self.dst.nelems * 4 * self.terms
+        return tuple(
+            NestStep(
+                nest,
+                source if last is None else last,
+                to,
+                work * nest.positions // max(self.dst.nelems, 1),
+                self.src.extent_range(),
+                self.dst.extent_range(),
+                (*found, *own),
+                (0, len(self.computed.scalars)),
+                finds_stages=False,
+            )
+            for nest in self.nests
         )
 
 
