@@ -20,7 +20,10 @@ _ROOT = Path(restride.__file__).parent
 _BENCH = Path(restride_bench.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
-_FOR_TORCH = {"torch", *(f"frontend.torch_{name}" for name in ("gradients", "kernels", "modes", "rnn"))}
+_FOR_TORCH = {
+    "torch",
+    *(f"frontend.torch_{name}" for name in ("gradients", "kernels", "layers", "modes", "rnn")),
+}
 _FOR_JAX = {"jax", "frontend.jax_kernels"}
 _FOR_ZARR = {"files.zarr_codecs"}
 # Imported only inside a function that cannot do without them.

@@ -69,8 +69,7 @@ def _pooled(x: Any, out: Any, alg: Any, numbers: tuple[Any, Any, Any, Any]) -> A
     engine = engine_of(x, out, None)
     source = _POOL.source(x, engine)
     src = check_known("pool", "x", source.desc)
-    name, found = _SHORT.get(alg, alg) if isinstance(alg, str) else alg, parse_windows(src.dims, *numbers)
-    chosen = parse_algorithm("pool", name, "pooling_", ALGORITHMS)
+    chosen, found = parse_alg(alg), parse_windows(src.dims, *numbers)
     target = _POOL.target(out, src, found.dims, engine)
     check_windows("pool", found.windows, ("x", src), ("out", target.desc))
     check_written("pool", "out", target.desc)
@@ -80,6 +79,13 @@ def _pooled(x: Any, out: Any, alg: Any, numbers: tuple[Any, Any, Any, Any]) -> A
     if out is not None:
         return out
     return target if isinstance(x, Memory) else np.asarray(target)
+
+
+def parse_alg(alg: Any) -> str:
+    """An algorithm by its name, long or short. Raises InvalidArguments."""
+    return parse_algorithm(
+        "pool", _SHORT.get(alg, alg) if isinstance(alg, str) else alg, "pooling_", ALGORITHMS
+    )
 
 
 class PooledDims(NamedTuple):

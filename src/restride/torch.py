@@ -1,8 +1,9 @@
 """restride for PyTorch: operators that autograd and torch.compile know, and a module.
 
-`import restride.torch` imports torch and registers `torch.ops.restride.reorder`, `.shuffle` and
-`.shuffle_channels`. The functions here call the kernels directly where nothing but the result is wanted,
-which spares torch's dispatch; where gradients are recorded, and under torch.compile, they are the operators.
+`import restride.torch` imports torch and registers `torch.ops.restride.reorder`, `.shuffle`,
+`.shuffle_channels`, `.softmax`, `.layer_norm` and `.pool`. The functions here call the kernels directly where
+nothing but the result is wanted, which spares torch's dispatch; where gradients are recorded, and under
+torch.compile, they are the operators.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .activations import softmax as softmax_arrays
+from .array_norms import layer_norm as layer_norm_arrays
+from .array_pools import parse_alg
+from .array_pools import pool as pool_arrays
 from .errors import Error
 from .foreign import plain_text
 from .frontend.formats import tag_text
@@ -36,6 +41,7 @@ from .frontend.torch_kernels import (
     shuffle_new,
     tag_of,
 )
+from .frontend.torch_layers import pool_with_gradient, refuse_transform
 from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
 from .frontend.torch_rnn import RNNWeights, rnn_weights, set_rnn_weights
 
@@ -46,11 +52,14 @@ __all__ = [
     "ChannelShuffle",
     "RNNWeights",
     "channel_shuffle",
+    "layer_norm",
+    "pool",
     "reorder",
     "rnn_weights",
     "set_rnn_weights",
     "shuffle",
     "shuffle_channels",
+    "softmax",
 ]
 
 _TAKES_KEYS = "with_keyset" in signature(torch.library.Library.impl).parameters
@@ -227,6 +236,49 @@ def channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
     if is_plain(x):
         return shuffle_new("channel_shuffle", x, groups, 1)
     return shuffled("shuffle_channels", _tensor(x), groups, 1)
+
+
+def softmax(x: torch.Tensor, axis: int = -1, *, log: bool = False) -> torch.Tensor:
+    """`e**(x - m) / s` along an axis, or the logarithm of that, in the layout of `x`; as `rs.softmax`."""
+    if is_plain(_tensor(x)):
+        return softmax_arrays(x.detach(), axis, log=log)
+    refuse_transform("softmax")
+    return torch.ops.restride.softmax(x, axis, log)
+
+
+def layer_norm(
+    x: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    shift: torch.Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+) -> torch.Tensor:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift` along an axis, in the layout of `x`; as
+    `rs.layer_norm`. `axis=1` normalizes the channels of images, where torch's own needs a transpose.
+    """
+    given = [each for each in (x, scale, shift) if each is not None]
+    if all(is_plain(_tensor(each)) for each in given):
+        weights = (None if each is None else each.detach() for each in (scale, shift))
+        return layer_norm_arrays(x.detach(), *weights, axis=axis, epsilon=epsilon)
+    refuse_transform("layer_norm")
+    return torch.ops.restride.layer_norm(x, scale, shift, axis, epsilon)[0]
+
+
+def pool(
+    x: torch.Tensor,
+    kernel: Any = None,
+    *,
+    alg: str = "max",
+    strides: Any = None,
+    padding: Any = 0,
+    dilation: Any = 0,
+) -> torch.Tensor:
+    """The largest element of each window, or their average, in the layout of `x`; as `rs.pool`."""
+    if is_plain(_tensor(x)):
+        how = {"alg": alg, "strides": strides, "padding": padding, "dilation": dilation}
+        return pool_arrays(x.detach(), kernel, **how)
+    return pool_with_gradient(x, parse_alg(alg), kernel, strides, padding, dilation)
 
 
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]

@@ -74,9 +74,14 @@ def in_transform() -> bool:
     return not torch.compiler.is_compiling() and _transform() not in ("", "Functionalize")
 
 
+def in_derivative() -> bool:
+    """True inside of a transform of torch.func that finds derivatives, and outside of a compiler."""
+    return in_transform() and _transform() != "Vmap"
+
+
 def refuse_derivative(call: str) -> None:
     """Raise Unimplemented inside of a derivative of torch.func: no operator from Python can take part."""
-    if in_transform() and _transform() != "Vmap":
+    if in_derivative():
         raise Unimplemented(
             f"torch.ops.restride.{call} inside a derivative of torch.func",
             code="RS-A17",
