@@ -185,9 +185,10 @@ def reorder(
             physical array
     dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given
     scale   a number that multiplies, or with `axis` one for each index of that axis; an array of one value
-            is a number
-    zero_point  a whole number, or with `axis` one for each index: added to a result of integers,
-            `scale * x + zero_point`; where only `x` is of integers, `scale * (x - zero_point)`
+            is a number. An array or `Memory` of as many axes as `x`, at least two, has one for each group of
+            elements, its extents dividing the dims; (that, a number): times a scale of the whole tensor
+    zero_point  a whole number, or with `axis` one for each index, or as `scale` for groups: added to a result
+            of integers, `scale * x + zero_point`; where only `x` is of integers, `scale * (x - zero_point)`
     beta    a number that multiplies what `out` holds and adds it, before the zero point
     post_ops  a `PostOps`, or entries such as `["relu", ("clip", 0, 6), ("add", bias)]`, done before the zero
             point; operands broadcast

@@ -1,7 +1,8 @@
 """Quantisation in groups: scales found from the data while it is near, in one pass over memory.
 
-A chunk of the tensor that fits the caches is read for the largest magnitudes of its groups, and read again
-from the caches to be quantised.
+One kernel finds the scale of a group and applies it, where groups lie side by side or across a contiguous
+axis. Otherwise a chunk of the tensor that fits the caches is read for the largest magnitudes of its groups,
+and read again from the caches to be quantised.
 
 | word | elements | group | scales | of all |
 | --- | --- | --- | --- | --- |
@@ -19,19 +20,32 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import reorder
+from .arrays import reorder, target_desc
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_bool, parse_int, parse_ints
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .foreign import plain_text
 from .frontend.results import maker_of
-from .grouped import Dims, GroupedReorder, GroupStep, group_extents, over, reorder_in_groups, split_in_groups
+from .grouped import (
+    Dims,
+    GroupedReorder,
+    GroupStep,
+    group_extents,
+    over,
+    reorder_in_groups,
+    split_in_groups,
+    split_views,
+)
+from .plan.arithmetic import NumpyArithmetic, Term
+from .plan.group_quantization import LARGEST, MIDDLE, ScaleRule
 from .runtime.alloc import Array
 from .runtime.engine import Engine
+from .runtime.group_quantization import Places, group_program
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
 
+_NUMPY = NumpyArithmetic()
 # Bytes of a source that stay in the caches between two passes of all threads.
 _CHUNK = 4 << 20
 
@@ -49,6 +63,11 @@ class GroupScaling:
     scale_type: DataType = DataType.f32
     zero_type: DataType | None = None
     is_two_level: bool = False
+
+    @property
+    def rule(self) -> ScaleRule:
+        """What the scale of a group is, where the range is symmetric."""
+        return ScaleRule(self.data_type, self.scale_type, self.is_two_level)
 
     def for_dims(self, dims: Dims) -> GroupScaling:
         """With groups for each axis: those that are there are of the last ones."""
@@ -71,26 +90,12 @@ NAMED = {
 }
 """Ways of quantising that have names."""
 
-_LARGEST = {
-    DataType.f4_e2m1: 6.0,
-    DataType.f4_e3m0: 16.0,
-    DataType.f8_e4m3: 448.0,
-    DataType.f8_e5m2: 57344.0,
-    DataType.s8: 127.0,
-    DataType.s4: 7.0,
-    DataType.u8: 127.0,
-    DataType.u4: 7.0,
-}
-"""What the largest magnitude of a group becomes where the range is symmetric."""
 _SCALE_TYPES = (
     *(DataType.f32, DataType.f16, DataType.bf16),
     *(DataType.e8m0, DataType.f8_e4m3, DataType.f8_e5m2),
 )
 _ENDS = {DataType.s8: (-128, 127), DataType.s4: (-8, 7), DataType.u8: (0, 255), DataType.u4: (0, 15)}
-_MIDDLE = {DataType.u8: 128, DataType.u4: 8}
 _MOST_F8 = 448.0
-_LEAST = {DataType.f16: 2.0**-24, DataType.f8_e4m3: 2.0**-9, DataType.f8_e5m2: 2.0**-16}
-"""The smallest scales but 0 of the types that do not go down to 2**-126."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,10 +155,10 @@ def scaling_of(
         named = NAMED[name]
         return named if group is None else replace(named, groups=_groups_of(group, axis, ndims))
     kind, stored = DataType.parse(dtype), DataType.parse(scale_type)
-    if kind not in _LARGEST or stored not in _SCALE_TYPES:
+    if kind not in LARGEST or stored not in _SCALE_TYPES:
         words = (
-            (_LARGEST, f"dtype is {kind}")
-            if kind not in _LARGEST
+            (LARGEST, f"dtype is {kind}")
+            if kind not in LARGEST
             else (_SCALE_TYPES, f"scale_type is {stored}")
         )
         raise InvalidArguments(
@@ -203,13 +208,14 @@ def quantize_in_groups(
     extents = group_extents(md.dims, scaling.groups)
     tensor_scale = _tensor_scale(x, scaling)
     made = QuantizedTensor(
-        _new(MemoryDesc(md.dims, scaling.data_type, dst), engine),
+        _new(target_desc(md, dst, scaling.data_type), engine),
         _new(MemoryDesc(extents, scaling.scale_type), engine),
         None if scaling.zero_type is None else _new(MemoryDesc(extents, scaling.zero_type), engine),
         tensor_scale,
     )
-    _quantize_chunks(x, made, scaling)
-    middle = _MIDDLE.get(scaling.data_type) if made.zero_point is None else None
+    if not _quantize_at_once(x, made, scaling):
+        _quantize_chunks(x, made, scaling)
+    middle = MIDDLE.get(scaling.data_type) if made.zero_point is None else None
     return made if middle is None else replace(made, zero_point=_one_value(middle, scaling, md.ndims, engine))
 
 
@@ -230,16 +236,28 @@ def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) ->
 
 def _quantize_by(x: Memory, data_type: DataType, dst: Any, scales: Memory) -> QuantizedTensor:
     """Quantise with scales that are there."""
-    made = QuantizedTensor(_new(MemoryDesc(x.desc.dims, data_type, dst), x.engine), scales)
+    made = QuantizedTensor(_new(target_desc(x.desc, dst, data_type), x.engine), scales)
     reorder_in_groups(x, made.values, [GroupStep("div", scales), *_ends(data_type)])
     return made
 
 
 def _ends(data_type: DataType) -> list[GroupStep]:
     """What saturates floats that would become infinite or NaN."""
-    most = _LARGEST[data_type]
+    most = LARGEST[data_type]
     is_open = data_type in (DataType.f8_e4m3, DataType.f8_e5m2)
     return [GroupStep("clip", numbers=(-most, most))] if is_open else []
+
+
+def _quantize_at_once(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -> bool:
+    """Quantise by one kernel; False where none does it."""
+    if made.zero_point is not None or not x.desc.nelems:
+        return False
+    views = split_views(x.desc, made.values.desc, [made.scale.desc])
+    program = group_program(views[0], views[1], views[2], scaling.rule)
+    if program.is_provided:
+        places = Places(*(part.get_data_handle() for part in (x, made.values, made.scale)))
+        program.run(places, made.tensor_scale)
+    return program.is_provided
 
 
 class _RowWindows:
@@ -279,7 +297,7 @@ class _Quantizer:
         address, zeros = x.get_data_handle(), []
         if made.zero_point is None:
             largest = _as_floats(amax(md, address, keep))
-            stored, used = _symmetric(largest, self._scaling, self._tensor_scale)
+            stored, used = _symmetric(largest, self._scaling.rule, self._tensor_scale)
         else:
             low, high = min_max(md, address, keep)
             stored, used, zero = _asymmetric(low, high, self._scaling)
@@ -294,8 +312,9 @@ class _Quantizer:
     def _reorder(self, x: Memory, made: QuantizedTensor, operands: list[Memory]) -> GroupedReorder:
         kind = self._scaling.data_type
         steps = [GroupStep(name, operand) for name, operand in zip(("div", "add"), operands, strict=False)]
-        if kind in _MIDDLE and made.zero_point is None:
-            steps.append(GroupStep("linear", numbers=(1.0, float(_MIDDLE[kind]))))
+        if kind in MIDDLE and made.zero_point is None:
+            steps.append(GroupStep("nan_to_zero"))
+            steps.append(GroupStep("linear", numbers=(1.0, float(MIDDLE[kind]))))
         return GroupedReorder(
             x.desc, made.values.desc, [*steps, *_ends(kind)], (x.engine, made.values.engine)
         )
@@ -340,50 +359,32 @@ def _as_floats(largest: Array) -> Array:
     return np.asarray(largest, np.float32)
 
 
-def _symmetric(largest: Array, scaling: GroupScaling, tensor_scale: float) -> tuple[Array, Array]:
+def _symmetric(largest: Array, rule: ScaleRule, tensor_scale: float) -> tuple[Array, Array]:
     """The scales as they are stored, and as f32 what elements are divided by."""
-    reach = np.float32(_LARGEST[scaling.data_type])
-    if scaling.scale_type is DataType.e8m0:
-        used = _powers(largest, scaling.data_type)
-        return used, used
-    exact = largest / reach
-    if scaling.is_two_level:
-        exact = np.minimum(exact / np.float32(tensor_scale), np.float32(_MOST_F8))
-    exact = np.where(exact > 0, exact, np.float32(1))
-    stored = _as_stored(exact, scaling.scale_type)
-    return stored, stored * np.float32(tensor_scale) if scaling.is_two_level else stored
+    whole = Term(_NUMPY, np.asarray(tensor_scale, np.float32)) if rule.is_two_level else None
+
+    def stored(scales: Term[Array]) -> Term[Array]:
+        return Term(_NUMPY, _as_stored(scales.value, rule.scale_type))
+
+    held, used = rule.scales(Term(_NUMPY, largest), whole, stored)
+    return held.value, used.value
 
 
 def _as_stored(scales: Array, data_type: DataType) -> Array:
-    """The values that the type holds, none of them 0: the least that it has takes its place."""
-    found = (
-        scales
-        if data_type is DataType.f32
-        else reorder(reorder(scales, None, dtype=data_type), None, dtype="f32")
-    )
-    return np.asarray(np.maximum(found, np.float32(_LEAST.get(data_type, 2.0**-126))))
-
-
-def _powers(largest: Array, data_type: DataType) -> Array:
-    """Powers of two: of floats as the MX formats have them, that the largest falls into the last binade; of
-    integers the least at which nothing saturates.
-    """
-    reach = _LARGEST[data_type]
-    if data_type.is_integral:
-        # From one power to the next, what is above it takes the next.
-        bits = np.ascontiguousarray(largest / np.float32(reach)).view(np.int32) + 0x007FFFFF
-        biased = bits >> 23
-    else:
-        biased = (np.ascontiguousarray(largest).view(np.int32) >> 23) - int(np.floor(np.log2(reach)))
-    biased = np.where(largest > 0, np.clip(biased, 1, 254), 127)
-    return np.asarray((biased.astype(np.uint32) << np.uint32(23)).view(np.float32))
+    """The values that the type holds."""
+    if data_type is DataType.f32:
+        return scales
+    return np.asarray(reorder(reorder(scales, None, dtype=data_type), None, dtype="f32"))
 
 
 def _asymmetric(low: Array, high: Array, scaling: GroupScaling) -> tuple[Array, Array, Array]:
     bottom, top = _ENDS[scaling.data_type]
     low, high = np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
     exact = (high - low) / (top - bottom)
-    stored = _as_stored(_as_floats(np.where(exact > 0, exact, 1)), scaling.scale_type)
+    stored = scaling.rule.held(
+        Term(_NUMPY, _as_floats(exact)),
+        lambda scales: Term(_NUMPY, _as_stored(scales.value, scaling.scale_type)),
+    ).value
     zero = np.clip(np.rint(bottom - low / stored), bottom, top).astype(np.int32)
     return stored, stored, zero
 
@@ -393,5 +394,5 @@ def _tensor_scale(x: Memory, scaling: GroupScaling) -> float:
     if not scaling.is_two_level or not x.desc.nelems:
         return 1.0
     largest = _as_floats(amax(x.desc, x.get_data_handle(), 0))
-    found = np.float32(largest / np.float32(_LARGEST[scaling.data_type] * _MOST_F8))
+    found = np.float32(largest / np.float32(LARGEST[scaling.data_type] * _MOST_F8))
     return float(found) if found > 0 else 1.0

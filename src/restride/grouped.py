@@ -42,22 +42,8 @@ class GroupedReorder:
     def __init__(
         self, src: MemoryDesc, dst: MemoryDesc, steps: Sequence[GroupStep], engines: tuple[Engine, Engine]
     ) -> None:
-        dims = src.dims
         operands = [step.operand.desc for step in steps if step.operand is not None]
-        groups = [_groups_of(dims, operand) for operand in operands]
-        cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
-        whole = _split(dims, cuts)
-        self._views = [
-            _under(md, split)
-            for md, split in (
-                (src, whole),
-                (dst, whole),
-                *(
-                    (md, _split_operand(dims, cuts, group))
-                    for md, group in zip(operands, groups, strict=True)
-                ),
-            )
-        ]
+        self._views = split_views(src, dst, operands)
         self._numbers = [ARG_FROM, ARG_TO]
         chain = PostOps()
         for step in steps:
@@ -105,6 +91,19 @@ def split_in_groups(md: MemoryDesc, groups: Dims) -> MemoryDesc:
     """The descriptor with each axis as two: which group, and which element of it."""
     parts = [(n // group, group) for n, group in zip(md.dims, groups, strict=True)]
     return md.reshape([n for part in parts for n in part])
+
+
+def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]) -> list[MemoryDesc]:
+    """Source, destination and operands under dims that are cut where groups begin; within its groups an
+    operand has dims of 1.
+    """
+    dims = src.dims
+    groups = [_groups_of(dims, operand) for operand in operands]
+    cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
+    whole = _split(dims, cuts)
+    shared = [_split_operand(dims, cuts, group) for group in groups]
+    pairs = [(src, whole), (dst, whole), *zip(operands, shared, strict=True)]
+    return [_under(md, split) for md, split in pairs]
 
 
 def _groups_of(dims: Dims, operand: MemoryDesc) -> Dims:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..desc.arguments import (
     ARG_ATTR_OUTPUT_SCALES,
+    ARG_ATTR_SCALES,
     ARG_ATTR_ZERO_POINTS,
     ARG_DST,
     ARG_SRC,
@@ -32,6 +33,7 @@ from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.transfer import from_host
+from .group_values import are_of_groups, group_sizes, levels_of, scale_memory, zero_point_memory
 from .nibbles import is_nibbles
 from .tensors import as_numpy, is_foreign
 
@@ -84,6 +86,13 @@ def bind(given: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine
 def _bind_scale(made: BoundAttributes, given: CallArithmetic, dst: MemoryDesc, engine: Engine) -> None:
     if given.scale is None:
         return
+    blocks, _ = levels_of(given.scale, dst)
+    if given.axis is None and are_of_groups(blocks, dst):
+        memory = scale_memory(blocks, engine)
+        groups = group_sizes("scale", memory.desc.dims, dst.dims)
+        made.attr.set_scales(ARG_SRC, _all_dims(dst), None, groups, memory.desc.data_type)
+        made.extras[ARG_ATTR_SCALES | ARG_SRC] = memory
+        return
     if not _is_list(given.scale):
         made.attr.set_output_scales(0, [to_factor(given.scale, "scale")])
         return
@@ -110,6 +119,12 @@ def _bind_zero_point(
             why="a zero point belongs to the side of integers, and neither side is (R27)",
             hint='leave it out, or ask for dtype="s8"',
         )
+    if given.axis is None and are_of_groups(given.zero_point, dst):
+        memory = zero_point_memory(given.zero_point, engine)
+        groups = group_sizes("zero_point", memory.desc.dims, dst.dims)
+        made.attr.set_zero_points(arg, _all_dims(dst), None, groups, memory.desc.data_type)
+        made.extras[ARG_ATTR_ZERO_POINTS | arg] = memory
+        return
     if not _is_list(given.zero_point):
         try:
             made.attr.set_zero_points(arg, 0, [parse_int(given.zero_point, "reorder: zero_point")])
@@ -119,6 +134,11 @@ def _bind_zero_point(
     values = _integers(_one_per_index("zero_point", given.zero_point, given.axis, dst))
     made.attr.set_zero_points(arg, 1 << _axis(given.axis, "zero_point", dst), None)
     made.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
+
+
+def _all_dims(dst: MemoryDesc) -> int:
+    """The mask of all dims."""
+    return (1 << dst.ndims) - 1
 
 
 def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -234,8 +254,11 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
 
 
 def _chain(made: BoundAttributes, given: CallArithmetic, dst: MemoryDesc, engine: Engine) -> PostOps:
-    """The sum that `beta` asks for, then `post_ops`."""
+    """The scale above those of groups, the sum that `beta` asks for, then `post_ops`."""
     chain = PostOps()
+    _, above = levels_of(given.scale, dst)
+    if above is not None:
+        chain.append_eltwise("linear", to_factor(above, "scale"))
     beta = to_factor(given.beta, "beta")
     if beta != 0.0:
         chain.append_sum(beta)

@@ -220,7 +220,7 @@ def cache_info() -> dict[str, CacheInfo]:
     a hit goes straight to machine code, and asks no other cache. "primitives": solved problems, one for each
     pair of descriptors, structure of attributes (whatever the values of scales and the like) and engine.
     "kernels": machine code, compiled or read from disk, which equal problems of different primitives share.
-    "sums": solved reductions, of compensations and of scales found from data.
+    "sums": solved reductions, of compensations and of scales found from data, and quantisations in groups.
     """
     return {"calls": calls.info()} | {name: level.info() for name, level in _LEVELS.items()}
 

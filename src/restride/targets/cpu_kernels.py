@@ -1,4 +1,4 @@
-"""More than one nest for the CPU target: interleaved nests, fused sums, reductions."""
+"""More than one nest for the CPU target: interleaved nests, fused sums, reductions, groups quantised."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from math import prod
 from typing import NamedTuple
 
 from ..emit.blocks import emit_fused_sums, emit_interleaved
+from ..emit.group_quantization import emit_group_quantization
 from ..emit.reduction import emit_reduction
 from ..emit.tree import emit_tree
 from ..plan.blocks import FusedSums, fuse_sums
+from ..plan.group_quantization import GroupQuantization, GroupSchedule, schedule_groups
 from ..plan.interleaved import InterleavedNests, interleave
 from ..plan.nest import LoopNest
 from ..plan.reduction import ReductionNest
@@ -138,6 +140,40 @@ class LoweredReduction:
 
 
 @dataclass(frozen=True, slots=True)
+class LoweredGroups:
+    """A quantisation in groups for one instruction set."""
+
+    plan: GroupSchedule
+    isa: Isa
+
+    is_swept = False
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels."""
+        return self.plan.kind
+
+    @property
+    def steps(self) -> int:
+        """Steps that threads can share."""
+        return self.plan.steps
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """None: elements and scales are written in order."""
+        return ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the code depends on besides the compiler."""
+        return (self.plan, self.isa)
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        return emit_group_quantization(self.plan, style_of(self.isa))
+
+
+@dataclass(frozen=True, slots=True)
 class LoweredTree:
     """A scheduled loop tree of one outermost loop, for one instruction set. `streams`: past the caches."""
 
@@ -231,3 +267,9 @@ def lower_fused_sums(
 def lower_reduction(reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> LoweredReduction:
     """Schedule a reduction of at least one element."""
     return LoweredReduction(reduction, isa, schedule_reduction(reduction, machine_of(isa, caches)))
+
+
+def lower_groups(quantization: GroupQuantization, isa: Isa) -> LoweredGroups | None:
+    """Schedule a quantisation in groups; None where one pass does not do it."""
+    plan = schedule_groups(quantization, isa.vector_bytes)
+    return None if plan is None else LoweredGroups(plan, isa)

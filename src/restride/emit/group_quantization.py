@@ -1,0 +1,291 @@
+"""Scheduled quantisations in groups -> the text of one LLVM module: scales found, written, and applied in one
+pass over memory.
+
+`src` is the tensor, `dst` the elements; `params` points at the address of the scales, then at the scale of
+the whole tensor as a double. The entry runs the share `part` of `parts` of the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..dtypes import DataType
+from ..plan.arithmetic import Term
+from ..plan.group_quantization import GroupAxis, GroupSchedule
+from ..plan.reduction import Op
+from ..plan.reduction_schedule import bias_of
+from .builder import Builder, Value, element_of, i64, lanes_of, vector
+from .compute import StepInputs, VectorArithmetic, run_steps
+from .convert import bits_type, from_real, to_real
+from .fold import Accumulation
+from .kernel import Style, load_pointer, module_text, share_of
+
+_PARAMS = Value("ptr", "%params")
+
+
+class _Places(NamedTuple):
+    """The addresses of the first element that a step reads and writes, and of its first scale."""
+
+    src: Value
+    dst: Value
+    scale: Value
+
+
+def emit_group_quantization(plan: GroupSchedule, style: Style) -> str:
+    """The IR text of a kernel."""
+    b = style.builder()
+    _GroupWriter(b, plan, style).emit()
+    b.line("ret void")
+    return module_text(b)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Some lanes of a step: how many elements behind its first one they begin."""
+
+    src: int
+    dst: int
+
+
+class _GroupWriter:
+    """Writes the loops of one schedule."""
+
+    def __init__(self, b: Builder, plan: GroupSchedule, style: Style) -> None:
+        self.b, self.plan, self.style = b, plan, style
+        quantization = plan.quantization
+        self.rule, self.src_type = quantization.rule, quantization.src_type
+        self.widths = (self.src_type.bits, self.rule.data_type.bits, self.rule.scale_type.bits)
+        self.how = Accumulation(Op.amax, self.src_type)
+        self.real = VectorArithmetic(b, style.can.round_even)
+        # Elements that are converted together: a register of bytes.
+        self.size = min(style.vector_bytes, plan.lanes * plan.batch)
+        numbers = self.rule.conversion_numbers()
+        self.scalars = tuple(Value("float", _float_text(number)) for number in numbers)
+
+    # --- loops
+
+    def emit(self) -> None:
+        """The grid loop over this part's share, and everything inside it."""
+        b, plan, bases = self.b, self.plan, self.plan.quantization.bases
+        pointers = (Value("ptr", "%src"), Value("ptr", "%dst"), load_pointer(b, _PARAMS, 0))
+        start = _Places(
+            *(
+                b.advance(pointer, base * bits // 8)
+                for pointer, base, bits in zip(pointers, bases, self.widths, strict=True)
+            )
+        )
+        wide = b.value("double", f"load double, {b.advance(_PARAMS, 8)}, align 8")
+        self.tensor_scale = b.value("float", f"fptrunc {wide} to float")
+        with b.loop(*share_of(b, plan.steps)) as step:
+            at, turn = self._decode(step, start)
+            if plan.walked is None:
+                self._step(at)
+            elif turn is not None:
+                self._step(self._walk(at, turn))
+            else:
+                with b.loop(i64(0), i64(plan.turns)) as each:
+                    self._step(self._walk(at, each))
+
+    def _decode(self, step: Value, at: _Places) -> tuple[_Places, Value | None]:
+        """The places of a step of the grid, and its turn along the walked axis where that is shared."""
+        b, plan, turn = self.b, self.plan, None
+        if plan.walked is not None and plan.is_walk_shared:
+            if not plan.outer:
+                return at, step
+            turn, step = b.op("urem", step, i64(plan.turns)), b.op("udiv", step, i64(plan.turns))
+        for axis in reversed(plan.outer[1:]):
+            extent = i64(axis.extent)
+            at, step = self._moved(at, axis, b.op("urem", step, extent)), b.op("udiv", step, extent)
+        return (self._moved(at, plan.outer[0], step) if plan.outer else at), turn
+
+    def _walk(self, at: _Places, turn: Value) -> _Places:
+        """The places of a turn; the last one ends where the axis ends."""
+        b, plan = self.b, self.plan
+        assert plan.walked is not None
+        if plan.chunk == 1:
+            return self._moved(at, plan.walked, turn)
+        start = b.op("mul", turn, i64(plan.chunk))
+        last = plan.walked.extent - plan.chunk
+        if plan.walked.extent % plan.chunk:
+            start = b.scalar_intrinsic("umin", start, i64(last))
+        return self._moved(at, plan.walked, start)
+
+    def _moved(self, at: _Places, axis: GroupAxis, position: Value) -> _Places:
+        moves = (axis.src, axis.dst, axis.scale)
+        return _Places(
+            *(
+                self.b.step(pointer, position, move * bits // 8)
+                if move * bits % 8 == 0
+                else self._half_step(pointer, position, move)
+                for pointer, move, bits in zip(at, moves, self.widths, strict=True)
+            )
+        )
+
+    def _half_step(self, pointer: Value, position: Value, move: int) -> Value:
+        """A pointer moved by elements of 4 bits, an even number of them."""
+        halves = self.b.op("mul", position, i64(move))
+        return self.b.advance(pointer, self.b.op("ashr", halves, i64(1)))
+
+    # --- one step
+
+    def _step(self, at: _Places) -> None:
+        """Groups side by side: their scales, then their elements."""
+        tiles = self._tiles()
+        if self.plan.is_held:
+            held = [self._load(at, tile) for tile in tiles]
+            (divisor,) = self._found([self._fold(held)], at)
+            for tile, bits in zip(tiles, held, strict=True):
+                self._write(at, tile, bits, divisor)
+            return
+        self._convert_all(at, tiles, self._found(self._search(at, tiles), at))
+
+    def _tiles(self) -> list[_Tile]:
+        """The vectors of one row of a step."""
+        plan = self.plan
+        if plan.is_across:
+            return [_Tile(i, i) for i in range(0, plan.lanes, self.size)]
+        if plan.batch > 1:
+            return [_Tile(0, 0)]
+        return [_Tile(i, i) for i in range(0, plan.run.extent, plan.lanes)]
+
+    def _load(self, at: _Places, tile: _Tile) -> Value:
+        kind = vector(bits_type(self.src_type), self.size)
+        address = self.b.advance(at.src, tile.src * self.src_type.bits // 8)
+        return self.b.value(kind, f"load {kind}, {address}, align 1")
+
+    def _fold(self, bits: Sequence[Value]) -> Value:
+        """The largest of some vectors, lane by lane, as keys of magnitudes."""
+        b = self.b
+        keys = [self.how.prepare(b, each)[0] for each in bits]
+        while len(keys) > 1:
+            pairs = [self.how.fold(b, x, y) for x, y in zip(keys[::2], keys[1::2], strict=False)]
+            keys = pairs + keys[2 * len(pairs) :]
+        return keys[0]
+
+    def _search(self, at: _Places, tiles: Sequence[_Tile]) -> list[Value]:
+        """Keys of the largest magnitudes of all rows of a group: of each tile where groups lie across."""
+        count = len(tiles) if self.plan.is_across else 1
+        keys = [self.how.empty(self.size) for _ in range(count)]
+        return self._rows(at, self.plan.inner, keys, tiles)
+
+    def _rows(
+        self, at: _Places, axes: Sequence[GroupAxis], keys: list[Value], tiles: Sequence[_Tile]
+    ) -> list[Value]:
+        b = self.b
+        if axes:
+            with b.carried_loop(i64(0), i64(axes[0].extent), keys) as (position, inside):
+                inside[:] = self._rows(self._moved(at, axes[0], position), axes[1:], list(inside), tiles)
+            return list(inside)
+        if self.plan.is_across:
+            return [
+                self.how.fold(b, key, self.how.prepare(b, self._load(at, tile))[0])
+                for key, tile in zip(keys, tiles, strict=True)
+            ]
+        if len(tiles) <= _UNROLLED:
+            return [self.how.fold(b, keys[0], self._fold([self._load(at, tile) for tile in tiles]))]
+        with b.carried_loop(i64(0), i64(len(tiles)), keys) as (position, inside):
+            there = self._along(at, position)
+            inside[0] = self.how.fold(b, inside[0], self.how.prepare(b, self._load(there, tiles[0]))[0])
+        return list(inside)
+
+    def _along(self, at: _Places, position: Value) -> _Places:
+        """The places so many vectors behind."""
+        step = GroupAxis(0, self.plan.lanes, self.plan.lanes)
+        return self._moved(at, step, position)
+
+    # --- scales
+
+    def _found(self, keys: Sequence[Value], at: _Places) -> list[Value]:
+        """The divisors of the lanes of each tile, for the keys of its groups; their scales are written."""
+        b = self.b
+        if self.plan.is_across:
+            nbytes = self.size * self.widths[2] // 8
+            return [self._scales(key, b.advance(at.scale, i * nbytes)) for i, key in enumerate(keys)]
+        divisors = self._scales(self._lanes_folded(keys[0]), at.scale)
+        each = self.size // lanes_of(divisors)
+        return [b.shuffle(divisors, divisors, [lane // each for lane in range(self.size)])]
+
+    def _lanes_folded(self, key: Value) -> Value:
+        """One lane for each group, of vectors of groups side by side."""
+        b, groups = self.b, self.plan.batch
+        while lanes_of(key) > groups:
+            half = lanes_of(key) // groups // 2
+            masks = [[(2 * g + k) * half + i for g in range(groups) for i in range(half)] for k in (0, 1)]
+            key = self.how.fold(b, *(b.shuffle(key, key, mask) for mask in masks))
+        return key
+
+    def _scales(self, key: Value, address: Value) -> Value:
+        """Write the scales of groups, and give what their values are divided by."""
+        b, can, stored_type = self.b, self.style.can, self.rule.scale_type
+        least = Value(key.type, f"splat ({element_of(key)} {bias_of(self.src_type)})")
+        bits = b.op("sub", b.intrinsic("smax", key, least), least)
+        largest = Term(self.real, to_real(b, bits, self.src_type, "float", can))
+        whole = Term(self.real, b.broadcast(self.tensor_scale, lanes_of(key)))
+
+        def stored(term: Term[Value]) -> Term[Value]:
+            if stored_type is DataType.f32:
+                return term
+            return Term(
+                self.real, to_real(b, from_real(b, term.value, stored_type, can), stored_type, "float", can)
+            )
+
+        scale, used = self.rule.scales(largest, whole if self.rule.is_two_level else None, stored)
+        held = from_real(b, scale.value, stored_type, can)
+        b.line(f"store {held}, {address}, align 1")
+        return (1.0 / used).value if self.rule.is_power else used.value
+
+    # --- elements
+
+    def _convert_all(self, at: _Places, tiles: Sequence[_Tile], divisors: Sequence[Value]) -> None:
+        """Each tile of all rows, divided by what its lanes are."""
+        if not self.plan.is_across and len(tiles) > _UNROLLED:
+            self._convert_rows(at, self.plan.inner, tiles, divisors[0])
+            return
+        # Of groups that lie across one tile after the other, so that its divisors stay in registers.
+        parts = [[tile] for tile in tiles] if self.plan.is_across else [list(tiles)]
+        for part, divisor in zip(parts, divisors, strict=True):
+            self._convert_rows(at, self.plan.inner, part, divisor)
+
+    def _convert_rows(
+        self, at: _Places, axes: Sequence[GroupAxis], tiles: Sequence[_Tile], divisor: Value
+    ) -> None:
+        b = self.b
+        if axes:
+            with b.loop(i64(0), i64(axes[0].extent)) as position:
+                self._convert_rows(self._moved(at, axes[0], position), axes[1:], tiles, divisor)
+        elif len(tiles) > _UNROLLED:
+            with b.loop(i64(0), i64(len(tiles))) as position:
+                there = self._along(at, position)
+                self._write(there, tiles[0], self._load(there, tiles[0]), divisor)
+        else:
+            for tile in tiles:
+                self._write(at, tile, self._load(at, tile), divisor)
+
+    def _write(self, at: _Places, tile: _Tile, bits: Value, divisor: Value) -> None:
+        b, types = self.b, (self.src_type, self.rule.data_type)
+        inputs = StepInputs(self.scalars, lambda _: divisor, lambda _: bits)
+        made = run_steps(b, bits, types, self.rule.compute(), inputs, self.style.can)
+        if types[1].bits == 4:
+            made = _pairs(b, made)
+        address = b.advance(at.dst, tile.dst * types[1].bits // 8)
+        b.line(f"store {made}, {address}, align 1")
+
+
+# Vectors of a row that are written one after the other; of more there is a loop.
+_UNROLLED = 4
+
+
+def _pairs(b: Builder, nibbles: Value) -> Value:
+    """Lanes of 4 bits, two to a byte, the first in the low half."""
+    lanes = lanes_of(nibbles) // 2
+    both = b.value(vector("i16", lanes), f"bitcast {nibbles} to {vector('i16', lanes)}")
+    low = b.op("and", both, b.splat("i16", lanes, "15"))
+    high = b.op("and", b.op("lshr", both, b.splat("i16", lanes, "4")), b.splat("i16", lanes, "240"))
+    return b.cast("trunc", b.op("or", low, high), "i8")
+
+
+def _float_text(number: float) -> str:
+    """A number that f32 holds, as LLVM writes it."""
+    return VectorArithmetic(Builder()).constant(number, Value("<1 x float>", "")).ref.split()[-1].rstrip(")")

@@ -1,0 +1,62 @@
+"""Quantisation in groups on the CPU, in one pass: compiled, kept, run on as many threads as it is worth."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..plan.group_quantization import GroupQuantization, ScaleRule, group_quantization
+from ..plan.reduction import Op
+from ..targets.cpu_kernels import LoweredGroups, lower_groups
+from ..targets.isa import host_isa
+from .cache import LruCache, cache_level
+from .kernel import Kernel, KernelWords, kernel_of
+
+
+class Places(NamedTuple):
+    """The addresses of element offset 0 of source, elements and scales."""
+
+    src: int
+    dst: int
+    scale: int
+
+
+class GroupProgram:
+    """A quantisation lowered for this CPU; not `is_provided` where one pass does not do it."""
+
+    __slots__ = ("_kernel", "_lowered", "_moved_bytes")
+
+    def __init__(self, quantization: GroupQuantization | None) -> None:
+        self._lowered: LoweredGroups | None = None
+        self._kernel: Kernel | None = None
+        if quantization is not None:
+            self._lowered = lower_groups(quantization, host_isa())
+            self._moved_bytes = quantization.moved_bytes
+
+    @property
+    def is_provided(self) -> bool:
+        """True where there is such a kernel."""
+        return self._lowered is not None
+
+    def run(self, at: Places, tensor_scale: float) -> None:
+        """Run on addresses that the caller has checked."""
+        assert self._lowered is not None
+        if self._kernel is None:
+            self._kernel = kernel_of(self._lowered, self._moved_bytes)
+        words = KernelWords((tensor_scale,), (at.scale,))
+        self._kernel.run(at.src, at.dst, words.address)
+
+
+_programs: LruCache[GroupProgram] = cache_level("sums")
+
+
+def group_program(src: MemoryDesc, dst: MemoryDesc, scale: MemoryDesc, rule: ScaleRule) -> GroupProgram:
+    """The program for tensors of equal dims, where `scale` has 1 along the axes within a group."""
+    key = (src, dst, scale, rule)
+
+    def made() -> GroupProgram:
+        is_folded = src.data_type in Op.amax.types and src.data_type.bits <= 32
+        return GroupProgram(group_quantization(src, dst, scale, rule) if is_folded else None)
+
+    program, _ = _programs.get_or_make(key, made)
+    return program

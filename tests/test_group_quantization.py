@@ -1,0 +1,224 @@
+"""Quantisation in one pass: scales from their definitions in NumPy, elements from ml_dtypes, on every
+instruction set and in any share of the work."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import restride as rs
+from restride.desc.memory_desc import MemoryDesc
+from restride.dtypes import DataType
+from restride.emit import entry
+from restride.grouped import split_views
+from restride.plan.group_quantization import GroupQuantization, ScaleRule, group_quantization, schedule_groups
+from restride.runtime.kernel import KernelWords
+from restride.targets.cpu_kernels import lower_groups
+from restride.targets.isa import Isa
+from support.kernels import isa_id, runnable
+from support.machine_code import loaded
+
+Array = npt.NDArray[np.generic]
+
+_REACH = {
+    "s8": 127,
+    "u8": 127,
+    "s4": 7,
+    "u4": 7,
+    "f4_e2m1": 6,
+    "f4_e3m0": 16,
+    "f8_e4m3": 448,
+    "f8_e5m2": 57344,
+}
+_LEAST = {"f16": 2.0**-24, "f8_e4m3": 2.0**-9, "f8_e5m2": 2.0**-16}
+_ENDS = {"s8": (-128, 127), "u8": (0, 255), "s4": (-8, 7), "u4": (0, 15)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A tensor, its groups, and the types of all three."""
+
+    dims: tuple[int, ...]
+    groups: tuple[int, ...]
+    kind: str
+    scale_type: str = "f32"
+    src_type: str = "f32"
+    tag: str = "ab"
+    is_two_level: bool = False
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many groups there are along each axis."""
+        return tuple(n // g for n, g in zip(self.dims, self.groups, strict=True))
+
+    @property
+    def quantization(self) -> GroupQuantization:
+        """As the planner makes it."""
+        mds = MemoryDesc(self.dims, self.src_type, self.tag), MemoryDesc(self.dims, self.kind, self.tag)
+        views = split_views(*mds, [MemoryDesc(self.counts, self.scale_type)])
+        rule = ScaleRule(DataType[self.kind], DataType[self.scale_type], self.is_two_level)
+        found = group_quantization(views[0], views[1], views[2], rule)
+        assert found is not None
+        return found
+
+    def source(self) -> Array:
+        """Numbers of many sizes, and among them what is not finite, and a group of zeros."""
+        rng = np.random.default_rng(5)
+        x = rng.standard_normal(self.dims) * np.exp(3 * rng.standard_normal((*self.dims[:-1], 1)))
+        x[tuple(slice(0, g) for g in self.groups)] = 0
+        flat = x.reshape(-1)
+        flat[[-1, -2, -3, -20]] = np.nan, np.inf, -np.inf, -0.0
+        with np.errstate(all="ignore"):
+            return x.astype(DataType[self.src_type].numpy)
+
+    def spread(self, scales: Array) -> Array:
+        """A scale for each element."""
+        for axis, group in enumerate(self.groups):
+            scales = scales.repeat(group, axis)
+        return scales
+
+    def wanted(self, x: Array, tensor_scale: np.float32) -> tuple[Array, Array]:
+        """The scales in f32, and the elements as numbers."""
+        real = x.astype(np.float32)
+        split = [n for pair in zip(self.counts, self.groups, strict=True) for n in pair]
+        magnitudes = np.abs(np.where(np.isfinite(real), real, 0)).reshape(split)
+        largest = magnitudes.max(tuple(range(1, 2 * len(self.dims), 2)))
+        with np.errstate(all="ignore"):
+            scales = self._scales(largest, tensor_scale)
+            used = scales * tensor_scale if self.is_two_level else scales
+            return scales, self._elements(real / self.spread(used))
+
+    def _scales(self, largest: Array, tensor_scale: np.float32) -> Array:
+        reach = _REACH[self.kind]
+        if self.scale_type == "e8m0":
+            exact = np.log2(largest.astype(np.float64) / reach)
+            if self.kind[0] != "f":
+                power = np.ceil(exact)
+            else:
+                power = np.floor(np.log2(largest.astype(np.float64))) - np.floor(np.log2(reach))
+            return np.where(largest > 0, np.exp2(power), 1).astype(np.float32)
+        exact = largest / np.float32(reach)
+        if self.is_two_level:
+            exact = np.minimum(exact / tensor_scale, np.float32(448))
+        exact = np.where(exact > 0, exact, np.float32(1))
+        stored = exact.astype(DataType[self.scale_type].numpy).astype(np.float32)
+        return np.maximum(stored, np.float32(_LEAST.get(self.scale_type, 2.0**-126)))
+
+    def _elements(self, t: Array) -> Array:
+        if self.kind in _ENDS:
+            middle = {"u8": 128, "u4": 8}.get(self.kind, 0)
+            return np.rint(np.clip(np.where(np.isnan(t), 0, t) + np.float32(middle), *_ENDS[self.kind]))
+        reach = _REACH[self.kind]
+        limited = t if self.kind.startswith("f4") else np.clip(t, -reach, reach)
+        kind = DataType[self.kind].numpy or ml_dtypes.float4_e2m1fn
+        return _cast(limited, self.kind, kind)
+
+
+def _cast(t: Array, name: str, kind: npt.DTypeLike) -> Array:
+    if not name.startswith("f4"):
+        return t.astype(kind).astype(np.float32)
+    most = _REACH[name]
+    values = np.array(
+        {"f4_e2m1": [0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4_e3m0": [0, 0.25, 0.5, 1, 2, 4, 8, 16]}[name]
+    )
+    size = np.minimum(np.abs(np.where(np.isnan(t), 0, t)).astype(np.float64), most)
+    above = np.searchsorted(values, size).clip(1, 7)
+    low, high = values[above - 1], values[above]
+    middle = (low + high) / 2
+    is_up = (size > middle) | ((size == middle) & (above % 2 == 0))
+    return np.copysign(np.where(is_up, high, low), t).astype(np.float32)
+
+
+CASES = (
+    Case((24, 256), (1, 32), "s8"),
+    Case((24, 256), (1, 16), "s4", "f16"),
+    Case((7, 96), (1, 32), "u4", "f32", "bf16"),
+    Case((5, 96), (1, 32), "u8", "bf16", "f16"),
+    Case((9, 384), (1, 32), "f4_e2m1", "e8m0"),
+    Case((9, 384), (1, 16), "f4_e2m1", "f8_e4m3", is_two_level=True),
+    Case((9, 128), (1, 64), "f4_e3m0", "f8_e5m2"),
+    Case((16, 256), (1, 32), "f8_e4m3", "e8m0", "bf16"),
+    Case((16, 256), (1, 128), "f8_e5m2", "f32"),
+    Case((3, 1280), (1, 1280), "s8", "e8m0"),
+    Case((256, 384), (128, 128), "f8_e4m3"),
+    Case((64, 200), (32, 1), "s8"),
+    Case((64, 202), (64, 1), "s4", "f16", "bf16"),
+    Case((64, 96), (1, 48), "s8"),
+    Case((4, 6, 320), (2, 3, 64), "s8", "f16", tag="abc"),
+    Case((4, 64, 5, 32), (1, 16, 1, 1), "u8", tag="acdb"),
+    Case((1, 32), (1, 32), "s4"),
+)
+_each = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def _checked(case: Case, values: rs.Memory, scales: Array, x: Array, tensor_scale: np.float32) -> None:
+    wanted_scales, wanted = case.wanted(x, tensor_scale)
+    np.testing.assert_array_equal(scales, wanted_scales)
+    found = rs.reorder(values, None, dtype="f32")
+    # What has no sign has no NaN either: f8 keeps it.
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@_each
+@pytest.mark.parametrize("isa", runnable(), ids=isa_id)
+def test_kernels_find_scales_and_elements_by_their_definition(case: Case, isa: Isa) -> None:
+    lowered = lower_groups(case.quantization, isa)
+    assert lowered is not None
+    cpu = rs.Engine("cpu")
+    x = case.source()
+    source = rs.Memory(MemoryDesc(case.dims, case.src_type, case.tag), cpu)
+    rs.reorder(x, None, out=source)
+    values = rs.Memory(MemoryDesc(case.dims, case.kind, case.tag), cpu)
+    scale = rs.Memory(MemoryDesc(case.counts, case.scale_type), cpu)
+    tensor_scale = np.float32(0.125) if case.is_two_level else np.float32(1)
+    words = KernelWords((float(tensor_scale),), (scale.get_data_handle(),))
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    library = loaded(lowered.ir(), isa)
+    run = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)(library.address(entry.ENTRY))
+    for parts in (1, 3):
+        for part in reversed(range(parts)):
+            run(source.get_data_handle(), values.get_data_handle(), words.address, part, parts)
+        _checked(case, values, scale.to_numpy().astype(np.float32), x, tensor_scale)
+
+
+@_each
+def test_quantize_does_so_in_one_pass(case: Case) -> None:
+    if case.is_two_level:
+        made = rs.quantize(case.source(), "nvfp4")
+    else:
+        source = rs.Memory(MemoryDesc(case.dims, case.src_type, case.tag), rs.Engine("cpu"))
+        rs.reorder(case.source(), None, out=source)
+        made = rs.quantize(source, case.kind, group=case.groups, scale_type=case.scale_type)
+        assert made.values.desc == MemoryDesc(case.dims, case.kind, case.tag)
+    scales = made.scale.to_numpy().astype(np.float32)
+    _checked(case, made.values, scales, case.source(), np.float32(made.tensor_scale))
+
+
+def test_scales_stay_finite_in_types_that_end_early() -> None:
+    x = np.full((2, 32), 1e9, np.float32)
+    made = rs.quantize(x, "s8", group=32, scale_type="f16")
+    assert made.scale.to_numpy().tolist() == [[65504.0], [65504.0]]
+    assert (made.values.to_numpy() == 127).all()
+    assert (rs.quantize(x, "s8", group=32, scale_type="f8_e4m3").scale.to_numpy() == 448).all()
+
+
+def test_groups_that_no_vector_holds_are_left_to_other_kernels() -> None:
+    assert schedule_groups(Case((6, 36), (1, 9), "s8").quantization, 64) is None
+    assert schedule_groups(Case((8, 33), (8, 1), "s4").quantization, 64) is None
+    made = rs.quantize(np.arange(216, dtype=np.float32).reshape(6, 36), "s8", group=9)
+    assert made.groups == (1, 9)
+
+
+def test_a_quantisation_is_readable_and_equal_to_its_like() -> None:
+    case = Case((4, 64), (1, 32), "s4", "f16", "bf16")
+    assert str(case.quantization).splitlines() == [
+        "s4(bf16) in scales of f16",
+        "  for 8: src += 32, dst += 32, scale += 1",
+        "    for 32: src += 1, dst += 1",
+    ]
+    assert case.quantization == Case((8, 32), (1, 32), "s4", "f16", "bf16").quantization
