@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from restride_bench import __main__ as command
-from restride_bench import curves, instructions, ladder, roofline, studies
+from restride_bench import curves, instructions, ladder, roofline, stored_formats, studies
+from restride_bench.array_peers import NumPy
+from restride_bench.figures import BenchSetup
 from restride_bench.instructions import Count, Counts
 from restride_bench.ladder import Rung
-from restride_bench.measure import Quartiles
+from restride_bench.measure import Quartiles, Timing
 from restride_bench.roofline import MEMCPY, Point, Roofline
+from restride_bench.stored_formats import FormatRow
 from restride_bench.studies import Studies
 
 SECOND = Quartiles(1.0, 0.9, 1.1)
@@ -28,7 +31,10 @@ def _studies(wrong: str = "") -> Studies:
     ]
     counts = Counts([Count("f32 nchw→nhwc", "jit:avx2", 1000, 100, 50, None)], ["callgrind: not here"])
     left_out = [(8_000_000_000, "there is no room")]
-    return Studies(ABOUT, Roofline(points, left_out), [Rung("a loop", 1, 10**9, SECOND)], counts)
+    times = {"restride": Timing((2.0, 2.0)), "copy": Timing((1.0, 1.0)), "gguf": Timing((10.0, 10.0))}
+    rows = [FormatRow("dequantise q4_0", 4 * 10**9, times, {"torchao": "refused: no such type"})]
+    rungs = [Rung("a loop", 1, 10**9, SECOND)]
+    return Studies(ABOUT, Roofline(points, left_out), rungs, counts, rows)
 
 
 def test_the_page_tells_everything() -> None:
@@ -43,6 +49,8 @@ def test_the_page_tells_everything() -> None:
         "| a loop | 1 | 1.0 | 10% |",
         "| f32 nchw→nhwc | jit:avx2 | 1000 | 50 | – | 20.0 | 0.500 |",
         "Not counted by callgrind: not here.",
+        "| dequantise q4_0 | 2.0 | 0.50 | 0.40 |",
+        "- dequantise q4_0, torchao: refused: no such type",
     ):
         assert words in page
     assert "Wrong" not in page
@@ -76,10 +84,18 @@ def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roofline, "measure", lambda _: whole.roofline)
     monkeypatch.setattr(ladder, "measure", lambda _: whole.ladder)
     monkeypatch.setattr(instructions, "measure", lambda: whole.counts)
+    monkeypatch.setattr(stored_formats, "measure", lambda _: whole.formats)
     found = Studies(ABOUT)
     for name in studies.STUDIES:
         found.run(name, None)  # type: ignore[arg-type]
     assert found == whole
+
+
+def test_stored_formats_are_measured_beside_what_is_installed() -> None:
+    rows = stored_formats.measure(BenchSetup([], [NumPy(1)], 1, 1, 1))
+    assert {"restride", "copy"} <= set.intersection(*(set(row.times) for row in rows))
+    assert not [row.wrong for row in rows if set(row.wrong) & {"restride", "gguf", "NumPy"}]
+    assert all(row.rate("restride") > 0 and row.of_copy() > 0 for row in rows)
 
 
 def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
@@ -94,7 +110,7 @@ def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
 def test_the_command_lists_and_runs_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main(["--list", "--rows", "^(roofline|ladder|instructions)$"]) == 0
+    assert command.main(["--list", "--rows", "^(roofline|ladder|instructions|formats)$"]) == 0
     assert capsys.readouterr().out.split() == list(studies.STUDIES)
     monkeypatch.setattr(instructions, "measure", lambda: _studies().counts)
     asked = ["--quick", "--rows", "^instructions$", "--peers", "NumPy", "--out", str(tmp_path)]

@@ -8,15 +8,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import instructions, ladder, roofline
+from . import instructions, ladder, roofline, stored_formats
 from .figures import BenchSetup
 from .instructions import Counts
 from .ladder import Rung
 from .report import table
 from .roofline import Point, Roofline
+from .stored_formats import FormatRow
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
-STUDIES = ("roofline", "ladder", "instructions")
+STUDIES = ("roofline", "ladder", "instructions", "formats")
 
 
 @dataclass
@@ -27,11 +28,13 @@ class Studies:
     roofline: Roofline = field(default_factory=Roofline)
     ladder: Sequence[Rung] = ()
     counts: Counts = field(default_factory=Counts)
+    formats: Sequence[FormatRow] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was studied."""
-        return not (self.roofline.points or self.roofline.left_out or self.ladder or self.counts != Counts())
+        has_roofline = self.roofline.points or self.roofline.left_out
+        return not (has_roofline or self.ladder or self.formats or self.counts != Counts())
 
     @property
     def is_quick(self) -> bool:
@@ -42,7 +45,8 @@ class Studies:
     def wrong(self) -> list[str]:
         """Every wrong answer."""
         points = [f"{p.kernel}, {p.moved} bytes moved: {p.wrong}" for p in self.roofline.points if p.wrong]
-        return points + [f"{rung.name}: {rung.wrong}" for rung in self.ladder if rung.wrong]
+        own = [f"{row.name}: {row.wrong['restride']}" for row in self.formats if "restride" in row.wrong]
+        return points + [f"{rung.name}: {rung.wrong}" for rung in self.ladder if rung.wrong] + own
 
     def run(self, name: str, setting: BenchSetup) -> None:
         """Study one of STUDIES."""
@@ -50,6 +54,8 @@ class Studies:
             self.roofline = roofline.measure(setting)
         elif name == "ladder":
             self.ladder = ladder.measure(setting)
+        elif name == "formats":
+            self.formats = stored_formats.measure(setting)
         else:
             self.counts = instructions.measure()
 
@@ -75,6 +81,7 @@ def as_json(found: Studies) -> dict[str, Any]:
         "ladder": [asdict(rung) for rung in found.ladder],
         "instructions": [asdict(kernel) for kernel in found.counts.kernels],
         "uncounted": list(found.counts.missing),
+        "formats": [asdict(row) for row in found.formats],
     }
     return {**found.about, **parts}
 
@@ -85,6 +92,7 @@ def as_markdown(found: Studies) -> str:
         "Speed over size": _roofline(found.roofline),
         "One transpose, step by step": _ladder(found.ladder),
         "Instructions": _instructions(found.counts),
+        "Stored formats": _formats(found.formats),
         "Wrong answers": "\n".join(f"- {line}" for line in found.wrong),
     }
     parts = ["# Looking inside", _facts(found)]
@@ -138,6 +146,19 @@ def size_words(nbytes: float) -> str:
 def _spread(points: Sequence[Point]) -> float:
     """Half the distance of the quartiles, of the one where it is largest."""
     return max(point.seconds.relative for point in points) / 2
+
+
+def _formats(rows: Sequence[FormatRow]) -> str:
+    """A line for each row: every side in GB/s, and what is no comparison."""
+    sides = list(dict.fromkeys(side for row in rows for side in row.times))
+    peers = [side for side in sides if side not in ("restride", "copy")]
+    lines = []
+    for row in rows:
+        cells = [f"{row.rate(side) / 1e9:.2f}" if side in row.times else "" for side in peers]
+        lines.append([row.name, f"{row.rate('restride') / 1e9:.1f}", f"{row.of_copy():.2f}", *cells])
+    notes = [f"- {row.name}, {side}: {why}" for row in rows for side, why in row.wrong.items()]
+    parts = [table(["GB/s", "restride", "of a copy", *peers], lines), "\n".join(notes)] if rows else []
+    return "\n\n".join(part for part in parts if part)
 
 
 def _ladder(rungs: Sequence[Rung]) -> str:

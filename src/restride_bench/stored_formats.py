@@ -1,0 +1,284 @@
+"""Formats that models are stored in: quantised, dequantised and repacked beside their owners' own code.
+
+Every side does the same work on the same numbers, on as many threads; a copy of as many bytes stands beside.
+Peers are what is installed of gguf, torch, torchao, ml_dtypes, compressed-tensors and bitsandbytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import restride as rs
+
+from .array_peers import NumPy
+from .figures import BenchSetup
+from .measure import Call, Timing, alternate
+from .problem import storage
+
+Bits = np.ndarray[Any, np.dtype[Any]]
+
+_ROWS, _COLUMNS = 4096, 8192
+_RESTRIDE, _COPY = "restride", "copy"
+
+
+@dataclass(frozen=True)
+class FormatRow:
+    """What was done, bytes read and written, the times of each side, and what is wrong with an answer."""
+
+    name: str
+    moved: int
+    times: dict[str, Timing]
+    wrong: dict[str, str] = field(default_factory=dict)
+
+    def rate(self, side: str) -> float:
+        """Bytes read and written per second."""
+        return self.moved / self.times[side].spread.median
+
+    def of_copy(self) -> float:
+        """Part of a copy's bytes per second."""
+        return self.times[_RESTRIDE].times_faster_than(self.times[_COPY]).median
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One row: bytes moved, what each side calls, and how its answer is read, where answers compare."""
+
+    name: str
+    moved: int
+    calls: Mapping[str, Callable[[], Any]]
+    answer: Callable[[Any], Bits] | None = None
+
+
+def measure(setting: BenchSetup) -> list[FormatRow]:
+    """All rows."""
+    rows, columns = _ROWS, _COLUMNS
+    while rows * columns * 8 > setting.largest and rows > 256:
+        rows //= 2
+    with _threads(setting.threads):
+        return [_row(work, setting) for work in _works(rows, columns)]
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """restride and torch on so many threads."""
+    before = rs.get_num_threads()
+    rs.set_num_threads(count)
+    torch = _module("torch")
+    if torch is not None:
+        torch.set_num_threads(count)
+    yield
+    rs.set_num_threads(before)
+
+
+def _row(work: _Work, setting: BenchSetup) -> FormatRow:
+    half = work.moved // 2
+    src, dst = storage(half), storage(half)
+    src[...], dst[...] = 1, 2
+    copiers = [*setting.copiers, NumPy(setting.threads)]
+    copies = {f"{_COPY} {name}": call for peer in copiers for name, call in peer.copies(src, dst).items()}
+    calls: dict[str, Call] = {}
+    wrong: dict[str, str] = {}
+    wanted = None
+    for side, call in work.calls.items():
+        try:
+            made = call()
+        except Exception as error:  # a peer may refuse in any way
+            wrong[side] = f"refused: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            continue
+        calls[side] = call
+        if work.answer is None:
+            continue
+        found = work.answer(made)
+        if side == _RESTRIDE:
+            wanted = found
+        elif wanted is not None and not np.array_equal(found, wanted):
+            wrong[side] = f"{int((found != wanted).sum())} of {wanted.size} differ from restride's"
+    times = alternate({**calls, **copies}, rounds=setting.rounds)
+    best = min(copies, key=lambda name: times[name].spread.median)
+    kept = {side: times[side] for side in calls}
+    return FormatRow(work.name, work.moved, {**kept, _COPY: times[best]}, wrong)
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except Exception:  # what is installed may not load on this machine
+        return None
+
+
+# --- the rows -----------------------------------------------------------------------------------------------
+
+
+def _works(rows: int, columns: int) -> Iterator[_Work]:
+    x = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
+    yield from _gguf_works(x)
+    yield from _mx_works(x)
+    yield from _group_works(x)
+    yield from _repacks(x)
+
+
+def _flat(result: Any) -> Bits:
+    """The elements of an array of any library, as f32."""
+    if isinstance(result, rs.Memory):
+        result = result.to_numpy()
+    if hasattr(result, "float"):
+        result = result.float().numpy()
+    return np.asarray(result).astype(np.float32).reshape(-1)
+
+
+def _raw(result: Any) -> Bits:
+    """The bytes of what was packed."""
+    if isinstance(result, rs.Memory):
+        return np.asarray(result.data).view(np.uint8).reshape(-1)
+    if hasattr(result, "detach"):
+        torch = _module("torch")
+        result = result.contiguous().view(torch.uint8).numpy()
+    return np.ascontiguousarray(result).view(np.uint8).reshape(-1)
+
+
+def _gguf_works(x: Bits) -> Iterator[_Work]:
+    gguf, out = _module("gguf.quants"), np.empty_like(x)
+    kinds = getattr(_module("gguf"), "GGMLQuantizationType", None)
+    for name in ("q4_0", "q8_0", "mxfp4"):
+        form = getattr(rs.formats.gguf, name)(x.shape)
+        held = form.pack(_like(form, x))
+        calls = {_RESTRIDE: _dequantising(held, out)}
+        if gguf is not None and kinds is not None:
+            start = held.scale.get_data_handle()
+            raw = np.ctypeslib.as_array((ctypes.c_uint8 * form.nbytes).from_address(start))
+            calls["gguf"] = partial(gguf.dequantize, raw.reshape(x.shape[0], -1).copy(), kinds[name.upper()])
+        yield _Work(f"dequantise gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
+
+
+def _dequantising(held: Any, out: Bits) -> Callable[[], Any]:
+    return lambda: rs.dequantize(held, out=out)
+
+
+def _quantising(x: Any, kind: Any, **options: Any) -> Callable[[], Any]:
+    return lambda: rs.quantize(x, kind, **options).values
+
+
+def _reordering(x: Any, out: rs.Memory) -> Callable[[], Any]:
+    return lambda: rs.reorder(x, None, out=out)
+
+
+def _like(form: Any, x: Bits) -> rs.QuantizedTensor:
+    """A tensor of the groups and types of a format of blocks of 32."""
+    if form.name == "gguf.mxfp4":
+        return rs.quantize(x, "mxfp4")
+    kind: Any = "u4" if form.name == "gguf.q4_0" else "s8"
+    found: rs.QuantizedTensor = rs.quantize(x, kind, group=32, scale_type="f16")
+    return found
+
+
+def _mx_works(x: Bits) -> Iterator[_Work]:
+    torch, mx = _module("torch"), _module("torchao.prototype.mx_formats.mx_tensor")
+    half = rs.reorder(x, None, dtype="bf16")
+    out = np.empty_like(half)
+    for name in ("mxfp4", "mxfp8", "nvfp4"):
+        made: Any = _made(half, name)
+        moved = half.nbytes + made.nbytes
+        there, back = {_RESTRIDE: _quantising(half, name)}, {_RESTRIDE: _dequantising(made, out)}
+        if torch is not None and mx is not None and name != "nvfp4":
+            held = torch.from_numpy(half.view(np.int16)).view(torch.bfloat16)
+            kind = torch.float8_e4m3fn if name == "mxfp8" else torch.float4_e2m1fn_x2
+            scale, values = mx.to_mx(held, kind, 32)
+            there["torchao"] = _second(partial(mx.to_mx, held, kind, 32))
+            back["torchao"] = partial(mx.to_dtype, values, scale, kind, 32, torch.bfloat16)
+        yield _Work(f"quantise bf16 → {name}", moved, there, _raw)
+        yield _Work(f"dequantise {name} → bf16", moved, back, _flat)
+
+
+def _made(x: Any, kind: Any, **options: Any) -> Any:
+    return rs.quantize(x, kind, **options)
+
+
+def _second(call: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: call()[1]
+
+
+def _group_works(x: Bits) -> Iterator[_Work]:
+    torch = _module("torch")
+    half = rs.reorder(x, None, dtype="bf16")
+    out = np.empty_like(half)
+    for kind, group, scale_type in (("s8", 128, "f32"), ("u4", 128, "f16"), ("f8_e4m3", (128, 128), "f32")):
+        options: dict[str, Any] = {"group": group, "scale_type": scale_type}
+        made = _made(half, kind, **options)
+        moved = half.nbytes + made.nbytes
+        shown = "x".join(map(str, group)) if isinstance(group, tuple) else group
+        words = f"{kind}/{scale_type}/{shown}"
+        yield _Work(f"quantise bf16 → {words}", moved, {_RESTRIDE: _quantising(half, kind, **options)})
+        back = {_RESTRIDE: _dequantising(made, out)}
+        if torch is not None:
+            back["torch"] = _torch_dequantise(torch, made)
+        yield _Work(f"dequantise {words} → bf16", moved, back, _flat)
+
+
+def _torch_dequantise(torch: Any, made: rs.QuantizedTensor) -> Callable[[], Any]:
+    """What projects write: the elements as f32, in groups, times scales."""
+    rows, columns = made.dims
+    g, h = made.groups
+    data_type = made.values.desc.data_type
+    scale = torch.from_numpy(made.scale.to_numpy().astype(np.float32)).reshape(rows // g, 1, columns // h, 1)
+    raw = torch.from_numpy(_raw(made.values))
+
+    def run() -> Any:
+        if data_type.bits == 4:
+            whole = torch.stack([raw & 15, raw >> 4], -1).reshape(rows, columns)
+        else:
+            whole = raw.view(torch.float8_e4m3fn if data_type.kind == "float" else torch.int8)
+        wide = whole.reshape(rows // g, g, columns // h, h).to(torch.float32)
+        if data_type.name == "u4":
+            wide = wide - 8
+        return (wide * scale).to(torch.bfloat16).reshape(rows, columns)
+
+    return run
+
+
+def _repacks(x: Bits) -> Iterator[_Work]:
+    rows, columns = x.shape
+    codes = np.random.default_rng(1).integers(0, 256, rows * columns // 2, np.uint8)
+    plain = rs.Memory(rs.MemoryDesc((rows, columns), "u4"), rs.Engine("cpu"), codes)
+    forms = rs.formats
+    ways = {
+        "gptq": forms.gptq(x.shape).values,
+        "awq": forms.awq(x.shape).values,
+        "marlin": forms.marlin(x.shape).values,
+        "torchao_int4_cpu": forms.torchao_int4_cpu(x.shape).values,
+    }
+    pairs = (("gptq", "awq"), ("awq", "marlin"), ("gptq", "marlin"), ("marlin", "torchao_int4_cpu"))
+    for source, target in pairs:
+        made, written = rs.reorder(plain, ways[source]), rs.Memory(ways[target], rs.Engine("cpu"))
+        calls = {_RESTRIDE: _reordering(made, written)}
+        if (source, target) == pairs[0]:
+            calls["NumPy"] = partial(_gptq_to_awq, _raw(made).view(np.uint32).reshape(rows // 8, columns))
+        yield _Work(f"repack {source} → {target}", 2 * codes.nbytes, calls, _raw)
+    yield _swizzle(rows, columns)
+
+
+def _gptq_to_awq(words: Bits) -> Bits:
+    """As scripts do it: unpack the rows of a word, pack columns in AWQ's order."""
+    shifts = np.arange(0, 32, 4, dtype=np.uint32)
+    codes = (words[:, None, :] >> shifts[:, None] & 15).reshape(-1, words.shape[1])
+    made = np.zeros((len(codes), words.shape[1] // 8), np.uint32)
+    for place, column in enumerate((0, 2, 4, 6, 1, 3, 5, 7)):
+        made |= codes[:, column::8] << np.uint32(4 * place)
+    return made
+
+
+def _swizzle(rows: int, columns: int) -> _Work:
+    torch, utils = _module("torch"), _module("torchao.prototype.mx_formats.utils")
+    scales = np.random.default_rng(2).integers(0, 127, (rows, columns), np.uint8)
+    written = rs.Memory(rs.formats.nvfp4_scales_128x4((rows, columns), "u8"), rs.Engine("cpu"))
+    calls = {_RESTRIDE: _reordering(scales, written)}
+    if torch is not None and utils is not None:
+        calls["torchao"] = partial(utils.to_blocked, torch.from_numpy(scales))
+    return _Work("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, _raw)
