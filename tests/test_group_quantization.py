@@ -22,6 +22,7 @@ from restride.targets.cpu_kernels import lower_groups
 from restride.targets.isa import Isa
 from support.kernels import isa_id, runnable
 from support.machine_code import loaded
+from support.values import patterns
 
 Array = npt.NDArray[np.generic]
 
@@ -35,6 +36,7 @@ _REACH = {
     "f8_e4m3": 448,
     "f8_e5m2": 57344,
 }
+_F4 = {"f4_e2m1": [0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4_e3m0": [0, 0.25, 0.5, 1, 2, 4, 8, 16]}
 _LEAST = {"f16": 2.0**-24, "f8_e4m3": 2.0**-9, "f8_e5m2": 2.0**-16}
 _ENDS = {"s8": (-128, 127), "u8": (0, 255), "s4": (-8, 7), "u4": (0, 15)}
 
@@ -123,15 +125,14 @@ def _cast(t: Array, name: str, kind: npt.DTypeLike) -> Array:
     if not name.startswith("f4"):
         return t.astype(kind).astype(np.float32)
     most = _REACH[name]
-    values = np.array(
-        {"f4_e2m1": [0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4_e3m0": [0, 0.25, 0.5, 1, 2, 4, 8, 16]}[name]
-    )
+    values = np.array(_F4[name])
     size = np.minimum(np.abs(np.where(np.isnan(t), 0, t)).astype(np.float64), most)
     above = np.searchsorted(values, size).clip(1, 7)
     low, high = values[above - 1], values[above]
     middle = (low + high) / 2
     is_up = (size > middle) | ((size == middle) & (above % 2 == 0))
-    return np.copysign(np.where(is_up, high, low), t).astype(np.float32)
+    sign = np.where(np.signbit(t), -1, 1)
+    return (sign * np.where(is_up, high, low)).astype(np.float32)
 
 
 CASES = (
@@ -197,6 +198,33 @@ def test_quantize_does_so_in_one_pass(case: Case) -> None:
         assert made.values.desc == MemoryDesc(case.dims, case.kind, case.tag)
     scales = made.scale.to_numpy().astype(np.float32)
     _checked(case, made.values, scales, case.source(), np.float32(made.tensor_scale))
+
+
+@pytest.mark.parametrize("kind", ["f4_e2m1", "f4_e3m0"])
+def test_every_rounding_to_4_bits_is_right(kind: str) -> None:
+    """Numbers at and beside every tie, with a neighbour that makes the scale 1."""
+    most = {"f4_e2m1": 7.99, "f4_e3m0": 31.9}[kind]
+    real = np.concatenate([patterns(DataType.f32), _ties(_F4[kind])]).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        real = real[~(np.abs(real) > most) | ~np.isfinite(real)]
+    real = np.resize(real, (-(-real.size // 60), 60))
+    x = np.concatenate([real, np.full((len(real), 4), most, np.float32)], 1)
+    made = rs.quantize(x, kind, group=64, scale_type="e8m0")
+    assert (made.scale.to_numpy().astype(np.float32) == 1).all()
+    codes = made.values.data.view(np.uint8)
+    found = np.stack([codes & 15, codes >> 4], -1).reshape(x.shape)
+    wanted = np.abs(_cast(x, kind, np.float32))
+    np.testing.assert_array_equal(np.array(_F4[kind])[found & 7], np.where(np.isnan(x), 0, wanted))
+    np.testing.assert_array_equal(found >> 3, np.where(np.isnan(x), 1, np.signbit(x)))
+
+
+def _ties(values: list[float]) -> Array:
+    """The bits of the middles between neighbours, and of what lies beside them."""
+    exact = np.array(values, np.float32)
+    middles = np.concatenate([exact, (exact[1:] + exact[:-1]) / 2])
+    beside = [np.nextafter(middles, np.float32(end)) for end in (-np.inf, np.inf)]
+    found = np.concatenate([middles, *beside])
+    return np.concatenate([found, -found]).view(np.uint32)
 
 
 def test_scales_stay_finite_in_types_that_end_early() -> None:

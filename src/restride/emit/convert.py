@@ -11,6 +11,7 @@ Vectors carry bits: the element type of every value here is an integer as wide a
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +103,68 @@ def _in_four(b: Builder, v: Value, codes: tuple[int, ...]) -> Value:
     kinds = ", ".join([v.type] * 3)
     lower, upper = (b.call(v.type, _PERMUTE, f"{quarters[i]}, {v}, {quarters[i + 1]}", kinds) for i in (0, 2))
     return b.select(b.compare("icmp slt", v, Value(v.type, "zeroinitializer")), upper, lower)
+
+
+# Floats of 4 bits by a table of 64: the exponents from 2**-3 to 2**4, two bits of the mantissa, and whether
+# anything is behind them. No tie lies between two of these places.
+_LEAST_WORD, _MOST_WORD, _INFINITE_WORD, _NAN_PLACE = 0x3E00, 0x4180, 0x7F80, 57
+_PERMUTE_BYTES = "llvm.x86.avx512.permvar.qi.512"
+
+
+def nibble_codes(b: Builder, reals: Sequence[Value], dst: DataType) -> Value:
+    """A register of codes of 4 bits, a byte each with its sign in bit 3, from four of floats (N4).
+
+    In lanes of 16 bits, whose last bit says whether anything was cut off: a quarter of the instructions that
+    rounding each float takes. A NaN is what the one quiet NaN becomes.
+    """
+    low, high = (_leading_halves(b, reals[i], reals[i + 1]) for i in (0, 2))
+    places = b.join([b.cast("trunc", _nibble_places(b, words), "i8") for words in (low, high)])
+    codes = b.call(
+        places.type,
+        _PERMUTE_BYTES,
+        f"{_constant(_nibble_table(dst))}, {places}",
+        f"{places.type}, {places.type}",
+    )
+    sign = b.op("and", b.op("lshr", places, splat(b, places, "i8", 4)), splat(b, places, "i8", 8))
+    return b.op("xor", codes, sign)
+
+
+def _leading_halves(b: Builder, one: Value, other: Value) -> Value:
+    """The upper halves of two registers of floats, odd where the lower ones are not zero."""
+    words = []
+    for value in (one, other):
+        bits = b.bitcast(value, "i32")
+        rest = b.op("and", bits, splat(b, bits, "i32", 0xFFFF))
+        is_cut = b.compare("icmp ne", rest, Value(bits.type, "zeroinitializer"))
+        odd = b.select(is_cut, b.op("or", bits, splat(b, bits, "i32", 0x10000)), bits)
+        kind = vector("i16", 2 * lanes_of(odd))
+        words.append(b.value(kind, f"bitcast {odd} to {kind}"))
+    return b.shuffle(words[0], words[1], range(1, 2 * lanes_of(words[0]), 2))
+
+
+def _nibble_places(b: Builder, words: Value) -> Value:
+    """Where the table has the code of each magnitude, and bit 7 for a sign."""
+
+    def constant(number: int) -> Value:
+        return splat(b, words, "i16", number)
+
+    magnitude = b.op("and", words, constant(0x7FFF))
+    is_nan = b.compare("icmp ugt", magnitude, constant(_INFINITE_WORD))
+    near = b.intrinsic("umax", b.intrinsic("umin", magnitude, constant(_MOST_WORD)), constant(_LEAST_WORD))
+    is_between = b.compare("icmp ne", b.op("and", near, constant(15)), constant(0))
+    place = b.op("lshr", b.op("sub", near, constant(_LEAST_WORD)), constant(4))
+    place = b.select(is_between, b.op("or", place, constant(1)), place)
+    place = b.op("or", place, b.op("and", b.op("lshr", words, constant(8)), constant(0x80)))
+    return b.select(is_nan, constant(_NAN_PLACE), place)
+
+
+@functools.cache
+def _nibble_table(dst: DataType) -> tuple[int, ...]:
+    """What stands at each place: of even ones the number itself, of odd ones what lies behind it."""
+    words = np.arange(_PERMUTED, dtype=np.uint32) * 16 + _LEAST_WORD
+    words[_NAN_PLACE] = 0x7FC0
+    found = convert_codes(words << np.uint32(16), (DataType.f32, dst), _MOVE, Inputs())
+    return tuple(int(code) for code in found)
 
 
 # --- by arithmetic -----------------------------------------------------------

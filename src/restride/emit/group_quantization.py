@@ -17,10 +17,12 @@ from ..plan.group_quantization import GroupAxis, GroupSchedule
 from ..plan.reduction import Op
 from ..plan.reduction_schedule import bias_of
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
-from .compute import StepInputs, VectorArithmetic, run_steps
-from .convert import bits_type, from_real, to_real
+from .compute import StepInputs, VectorArithmetic, real_steps, run_steps
+from .convert import bits_type, canonical_nan, from_real, nibble_codes, to_real
 from .fold import Accumulation
 from .kernel import Style, load_pointer, module_text, share_of
+from .pack import GROUP, PARTS, can_pack, integers_of, is_small_float, pack
+from .small_float import small_code
 
 _PARAMS = Value("ptr", "%params")
 
@@ -264,13 +266,41 @@ class _GroupWriter:
                 self._write(at, tile, self._load(at, tile), divisor)
 
     def _write(self, at: _Places, tile: _Tile, bits: Value, divisor: Value) -> None:
-        b, types = self.b, (self.src_type, self.rule.data_type)
-        inputs = StepInputs(self.scalars, lambda _: divisor, lambda _: bits)
-        made = run_steps(b, bits, types, self.rule.compute(), inputs, self.style.can)
+        b, types, compute = self.b, (self.src_type, self.rule.data_type), self.rule.compute()
+        if self.style.can.packs and self.size == self.style.vector_bytes and can_pack(*types, compute):
+            made = self._packed(bits, divisor)
+        else:
+            inputs = StepInputs(self.scalars, lambda _: divisor, lambda _: bits)
+            made = run_steps(b, bits, types, compute, inputs, self.style.can)
         if types[1].bits == 4:
             made = _pairs(b, made)
         address = b.advance(at.dst, tile.dst * types[1].bits // 8)
         b.line(f"store {made}, {address}, align 1")
+
+    def _packed(self, bits: Value, divisor: Value) -> Value:
+        """A register of bytes from four parts, each narrowed to 32 bits for itself."""
+        b, can, kind = self.b, self.style.can, self.rule.data_type
+        count, types, compute = self.size // PARTS, (self.src_type, self.rule.data_type), self.rule.compute()
+        reals: list[Value] = []
+        for first in range(0, self.size, count):
+            by = b.lanes(divisor, first, count)
+            inputs = StepInputs(self.scalars, lambda _, by=by: by, lambda _: bits)  # type: ignore[misc]
+            reals.append(real_steps(b, b.lanes(bits, first, count), types, compute, inputs, can))
+        if can.has_tables and kind.kind == "float" and kind.bits == 4:
+            return nibble_codes(b, reals, kind)
+        if is_small_float(kind):
+            parts = [small_code(b, b.bitcast(canonical_nan(b, real), "i32"), kind) for real in reals]
+        else:
+            parts = [integers_of(b, real, kind) for real in reals]
+        return _in_order(b, pack(b, parts, kind))
+
+
+def _in_order(b: Builder, packed: Value) -> Value:
+    """The elements of a packed register in the order of its parts."""
+    words, groups = lanes_of(packed) // 4, lanes_of(packed) // (GROUP * PARTS)
+    wide = b.value(vector("i32", words), f"bitcast {packed} to {vector('i32', words)}")
+    moved = b.shuffle(wide, wide, [PARTS * group + part for part in range(PARTS) for group in range(groups)])
+    return b.value(packed.type, f"bitcast {moved} to {packed.type}")
 
 
 # Vectors of a row that are written one after the other; of more there is a loop.
