@@ -105,6 +105,36 @@ def test_marlin_has_what_each_lane_of_a_tensor_core_reads_together():
     np.testing.assert_array_equal(memory.data, _marlin(wide, (0, 2, 1, 3)))
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("group", [32, 0])
+def test_scales_of_marlin_lie_in_an_order_of_their_own(bits, group):
+    """Of groups place 8 i + j of 64 has column i + 8 j; of whole columns pairs of 32 take turns by eights."""
+    scales = _RNG.standard_normal((96 // group if group else 1, 192)).astype(np.float16)
+    found = rs.formats.marlin((96, 192), bits, group).scale
+    if group:
+        order = [i + 8 * j for i in range(8) for j in range(8)]
+    else:
+        order = [2 * i + j for i in range(4) for j in (0, 1, 8, 9, 16, 17, 24, 25)]
+    wanted = scales.reshape(-1, len(order))[:, order].reshape(-1)
+    np.testing.assert_array_equal(rs.reorder(scales, found).data, wanted)
+
+
+def test_a_tensor_is_packed_for_marlin_with_its_scales():
+    x = _RNG.standard_normal((64, 128)).astype(np.float32)
+    for group in (32, 64):
+        made = rs.quantize(x, "u4", axis=0, group=group, scale_type="f16")
+        packed = rs.formats.marlin((64, 128), group=group % 64).pack(made)
+        assert packed.scale.desc == rs.formats.marlin((64, 128), group=group % 64).scale
+        np.testing.assert_array_equal(rs.dequantize(packed), rs.dequantize(made))
+
+
+def test_scales_of_nvfp4_lie_in_rows_in_checkpoints():
+    assert rs.formats.nvfp4((256, 64), scales="rows").scale == rs.MemoryDesc((256, 4), "f8_e4m3")
+    made = rs.quantize(_RNG.standard_normal((256, 64)).astype(np.float32), "nvfp4")
+    tiled = rs.formats.nvfp4((256, 64)).pack(rs.formats.nvfp4((256, 64), "rows").pack(made))
+    np.testing.assert_array_equal(rs.dequantize(tiled), rs.dequantize(made))
+
+
 @pytest.mark.parametrize("shape", [(128, 4), (256, 16), (200, 7), (5, 1)])
 def test_scales_of_nvfp4_lie_in_tiles_of_128_by_4(shape):
     scales = _RNG.integers(0, 127, shape).astype(np.uint8).view(ml_dtypes.float8_e4m3fn)
@@ -215,6 +245,10 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: rs.formats.mxfp4(()), "groups are of the last dim"),
         (lambda: rs.formats.marlin((16, 65)), "tiles are of 16 by 64"),
         (lambda: rs.formats.marlin((16, 64), bits=3), "of 4 and of 8 bits"),
+        (lambda: rs.formats.marlin((16, 64), group=5), "16 is no multiple of 5"),
+        (lambda: rs.formats.marlin((16, 64), group=-16), "no multiple of -16"),
+        (lambda: rs.formats.marlin((16, 64), group="all"), "an integer"),  # type: ignore[arg-type]
+        (lambda: rs.formats.nvfp4((128, 64), scales="columns"), "in tiles or in rows"),
         (lambda: rs.formats.awq((128,)), "it is a matrix"),
         (lambda: rs.formats.awq((128, 9)), "words hold eight elements"),
         (lambda: rs.formats.gptq((100, 8)), "words hold eight elements"),
@@ -328,10 +362,17 @@ def test_autoawq_packs_the_tiles_of_marlin(group):
     codes = _RNG.integers(0, 16, (rows, columns))
     linear = torch.nn.Linear(rows, columns, bias=False)
     linear.weight.data = torch.from_numpy((codes.T - 8).astype(np.float32))
-    scales = torch.ones(columns, rows // group)
+    # Powers of two, with which the codes come back as they are.
+    powers = _RNG.integers(-3, 4, (rows // group, columns))
+    scales = torch.from_numpy(np.exp2(powers).astype(np.float32).T.copy())
+    spread = np.exp2(powers).repeat(group, 0)
+    linear.weight.data = torch.from_numpy(((codes - 8) * spread).astype(np.float32).T.copy())
     packed = marlin.WQLinear_Marlin.from_linear(linear, 4, group, scales=scales)
     wanted = packed.qweight.numpy().view(np.uint8).reshape(-1)
-    np.testing.assert_array_equal(_packed(rs.formats.marlin((rows, columns)).values, codes), wanted)
+    found = rs.formats.marlin((rows, columns), group=group)
+    np.testing.assert_array_equal(_packed(found.values, codes), wanted)
+    ours = rs.reorder(np.exp2(powers).astype(np.float16), found.scale)
+    np.testing.assert_array_equal(ours.data, packed.scales.numpy().reshape(-1))
 
 
 @pytest.mark.peer
@@ -349,6 +390,29 @@ def test_torchao_makes_the_same_mx_tensors(name):
     np.testing.assert_array_equal(
         made.values.data.view(np.uint8), values.view(torch.uint8).numpy().reshape(-1)
     )
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_torchao_chooses_the_same_scales_for_nvfp4():
+    """Its scales do not go below 2**-6, and it multiplies by a rounded reciprocal, so that what lies beside a
+    tie may become the other neighbour.
+    """
+    nvfp4 = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor")
+    import torch
+
+    x = (_RNG.standard_normal((64, 256)) * np.exp(_RNG.standard_normal((64, 1)))).astype(np.float32)
+    held = torch.from_numpy(x)
+    whole = nvfp4.per_tensor_amax_to_scale(held.abs().max())
+    scales, values = nvfp4.nvfp4_quantize(held, 16, whole)
+    made = rs.quantize(x, "nvfp4")
+    assert made.tensor_scale == float(whole)
+    theirs = scales.view(torch.uint8).numpy().reshape(-1).view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    ours = made.scale.to_numpy().astype(np.float32).reshape(-1)
+    np.testing.assert_array_equal(np.maximum(ours, 2.0**-6), theirs)
+    codes = values.view(torch.uint8).numpy().reshape(-1, 8)
+    same = (made.values.data.view(np.uint8).reshape(-1, 8) == codes)[ours >= 2.0**-6]
+    assert same.mean() > 0.9999
 
 
 @pytest.mark.peer

@@ -44,6 +44,8 @@ Shape = Sequence[int]
 
 _AWQ = "aB2@1b4@2b"
 _MARLIN = {4: "AB8@1b4@2a4@16b2@1a2@8b2@8a", 8: "AB8@1b4@2a8@8b2@1a2@8a"}
+# Of groups of rows columns 0, 8, 16, ... of 64 lie beside each other; of whole columns pairs of 32.
+_MARLIN_SCALES = {True: "aB8@1b8@8b", False: "aB4@2b4@8b2b"}
 _SCALES_128X4 = "AB32@1a4@32a4b"
 
 
@@ -57,15 +59,25 @@ def mxfp8(shape: Shape) -> TensorFormat:
     return _of_rows("mxfp8", shape, DataType.f8_e4m3, 32, DataType.e8m0)
 
 
-def nvfp4(shape: Shape) -> TensorFormat:
-    """NVIDIA's NVFP4: f4_e2m1, and an f8_e4m3 scale for 16 elements of a row, beside one f32 for the tensor.
+def nvfp4(shape: Shape, scales: str = "128x4") -> TensorFormat:
+    """NVIDIA's NVFP4: f4_e2m1, two to a byte, and an f8_e4m3 scale for 16 elements of a row, beside one f32
+    for the tensor.
 
-    The scales lie in tiles of 128 by 4, as tensor cores read them.
+    The scales of a matrix lie in tiles of 128 by 4, as tensor cores read them; with `scales` "rows" they are
+    row-major, as checkpoints hold them.
     """
     found = _of_rows("nvfp4", shape, DataType.f4_e2m1, 16, DataType.f8_e4m3)
+    if scales not in ("128x4", "rows"):
+        raise _refusal(
+            "nvfp4",
+            f"scales is {short_repr(scales)}",
+            "they lie in tiles or in rows",
+            'pass "128x4" or "rows"',
+        )
     assert found.scale is not None
-    scale = nvfp4_scales_128x4(found.scale.dims) if len(found.scale.dims) == 2 else found.scale
-    return TensorFormat(found.name, found.values, scale, about=found.about)
+    if scales == "rows" or len(found.scale.dims) != 2:
+        return found
+    return TensorFormat(found.name, found.values, nvfp4_scales_128x4(found.scale.dims), about=found.about)
 
 
 def nvfp4_scales_128x4(shape: Shape, dtype: str = "f8_e4m3") -> MemoryDesc:
@@ -104,11 +116,12 @@ def gptq(shape: Shape, group: int = 128) -> TensorFormat:
     return TensorFormat("gptq", values, MemoryDesc(counts, DataType.f16), zeros, about=_about(gptq))
 
 
-def marlin(shape: Shape, bits: int = 4) -> TensorFormat:
+def marlin(shape: Shape, bits: int = 4, group: int | None = None) -> TensorFormat:
     """Marlin: (in, out) weights of 4 or 8 bits in tiles of 16 by 64, in the order in which threads of a GPU
     read them.
 
-    Scales are held apart, in an order of their own.
+    Scales are held apart, unless `group` says how many rows share one, 0 for all: then they are f16, in the
+    order of Marlin, which is another one for whole columns.
     """
     dims = _matrix("marlin", shape)
     if bits not in _MARLIN:
@@ -119,8 +132,13 @@ def marlin(shape: Shape, bits: int = 4) -> TensorFormat:
         raise _refusal("marlin", f"the shape is {dims}", "tiles are of 16 by 64 elements", "pad the weights")
     kind = DataType.u4 if bits == 4 else DataType.u8
     zero = 8 if bits == 4 else 128
+    scale = None
+    if group is not None:
+        rows = parse_int(group, "formats.marlin: group") or dims[0]
+        counts = group_extents(dims, (rows, 1))
+        scale = MemoryDesc(counts, DataType.f16, _MARLIN_SCALES[counts[0] > 1])
     return TensorFormat(
-        "marlin", MemoryDesc(dims, kind, _MARLIN[bits]), zero_point=zero, about=_about(marlin)
+        "marlin", MemoryDesc(dims, kind, _MARLIN[bits]), scale, zero_point=zero, about=_about(marlin)
     )
 
 
