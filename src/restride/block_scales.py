@@ -41,7 +41,7 @@ from .plan.arithmetic import NumpyArithmetic, Term
 from .plan.group_quantization import LARGEST, MIDDLE, ScaleRule
 from .runtime.alloc import Array
 from .runtime.engine import Engine
-from .runtime.group_quantization import Places, group_program
+from .runtime.group_quantization import GroupAddresses, group_program
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
 
@@ -255,7 +255,7 @@ def _quantize_at_once(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -
     views = split_views(x.desc, made.values.desc, [made.scale.desc])
     program = group_program(views[0], views[1], views[2], scaling.rule)
     if program.is_provided:
-        places = Places(*(part.get_data_handle() for part in (x, made.values, made.scale)))
+        places = GroupAddresses(*(part.get_data_handle() for part in (x, made.values, made.scale)))
         program.run(places, made.tensor_scale)
     return program.is_provided
 

@@ -48,7 +48,7 @@ class FormatRow:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _FormatWork:
     """One row: bytes moved, what each side calls, and how its answer is read, where answers compare."""
 
     name: str
@@ -78,7 +78,7 @@ def _threads(count: int) -> Iterator[None]:
     rs.set_num_threads(before)
 
 
-def _row(work: _Work, setting: BenchSetup) -> FormatRow:
+def _row(work: _FormatWork, setting: BenchSetup) -> FormatRow:
     half = work.moved // 2
     src, dst = storage(half), storage(half)
     src[...], dst[...] = 1, 2
@@ -117,7 +117,7 @@ def _module(name: str) -> Any:
 # --- the rows -----------------------------------------------------------------------------------------------
 
 
-def _works(rows: int, columns: int) -> Iterator[_Work]:
+def _works(rows: int, columns: int) -> Iterator[_FormatWork]:
     x = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
     yield from _gguf_works(x)
     yield from _mx_works(x)
@@ -144,7 +144,7 @@ def _raw(result: Any) -> Bits:
     return np.ascontiguousarray(result).view(np.uint8).reshape(-1)
 
 
-def _gguf_works(x: Bits) -> Iterator[_Work]:
+def _gguf_works(x: Bits) -> Iterator[_FormatWork]:
     gguf, out = _module("gguf.quants"), np.empty_like(x)
     kinds = getattr(_module("gguf"), "GGMLQuantizationType", None)
     for name in ("q4_0", "q8_0", "mxfp4"):
@@ -155,7 +155,7 @@ def _gguf_works(x: Bits) -> Iterator[_Work]:
             start = held.scale.get_data_handle()
             raw = np.ctypeslib.as_array((ctypes.c_uint8 * form.nbytes).from_address(start))
             calls["gguf"] = partial(gguf.dequantize, raw.reshape(x.shape[0], -1).copy(), kinds[name.upper()])
-        yield _Work(f"dequantise gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
+        yield _FormatWork(f"dequantise gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
 
 
 def _dequantising(held: Any, out: Bits) -> Callable[[], Any]:
@@ -179,7 +179,7 @@ def _like(form: Any, x: Bits) -> rs.QuantizedTensor:
     return found
 
 
-def _mx_works(x: Bits) -> Iterator[_Work]:
+def _mx_works(x: Bits) -> Iterator[_FormatWork]:
     torch, mx = _module("torch"), _module("torchao.prototype.mx_formats.mx_tensor")
     half = rs.reorder(x, None, dtype="bf16")
     out = np.empty_like(half)
@@ -193,8 +193,8 @@ def _mx_works(x: Bits) -> Iterator[_Work]:
             scale, values = mx.to_mx(held, kind, 32)
             there["torchao"] = _second(partial(mx.to_mx, held, kind, 32))
             back["torchao"] = partial(mx.to_dtype, values, scale, kind, 32, torch.bfloat16)
-        yield _Work(f"quantise bf16 → {name}", moved, there, _raw)
-        yield _Work(f"dequantise {name} → bf16", moved, back, _flat)
+        yield _FormatWork(f"quantise bf16 → {name}", moved, there, _raw)
+        yield _FormatWork(f"dequantise {name} → bf16", moved, back, _flat)
 
 
 def _made(x: Any, kind: Any, **options: Any) -> Any:
@@ -205,7 +205,7 @@ def _second(call: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: call()[1]
 
 
-def _group_works(x: Bits) -> Iterator[_Work]:
+def _group_works(x: Bits) -> Iterator[_FormatWork]:
     torch = _module("torch")
     half = rs.reorder(x, None, dtype="bf16")
     out = np.empty_like(half)
@@ -215,11 +215,11 @@ def _group_works(x: Bits) -> Iterator[_Work]:
         moved = half.nbytes + made.nbytes
         shown = "x".join(map(str, group)) if isinstance(group, tuple) else group
         words = f"{kind}/{scale_type}/{shown}"
-        yield _Work(f"quantise bf16 → {words}", moved, {_RESTRIDE: _quantising(half, kind, **options)})
+        yield _FormatWork(f"quantise bf16 → {words}", moved, {_RESTRIDE: _quantising(half, kind, **options)})
         back = {_RESTRIDE: _dequantising(made, out)}
         if torch is not None:
             back["torch"] = _torch_dequantise(torch, made)
-        yield _Work(f"dequantise {words} → bf16", moved, back, _flat)
+        yield _FormatWork(f"dequantise {words} → bf16", moved, back, _flat)
 
 
 def _torch_dequantise(torch: Any, made: rs.QuantizedTensor) -> Callable[[], Any]:
@@ -243,7 +243,7 @@ def _torch_dequantise(torch: Any, made: rs.QuantizedTensor) -> Callable[[], Any]
     return run
 
 
-def _repacks(x: Bits) -> Iterator[_Work]:
+def _repacks(x: Bits) -> Iterator[_FormatWork]:
     rows, columns = x.shape
     codes = np.random.default_rng(1).integers(0, 256, rows * columns // 2, np.uint8)
     plain = rs.Memory(rs.MemoryDesc((rows, columns), "u4"), rs.Engine("cpu"), codes)
@@ -260,7 +260,7 @@ def _repacks(x: Bits) -> Iterator[_Work]:
         calls = {_RESTRIDE: _reordering(made, written)}
         if (source, target) == pairs[0]:
             calls["NumPy"] = partial(_gptq_to_awq, _raw(made).view(np.uint32).reshape(rows // 8, columns))
-        yield _Work(f"repack {source} → {target}", 2 * codes.nbytes, calls, _raw)
+        yield _FormatWork(f"repack {source} → {target}", 2 * codes.nbytes, calls, _raw)
     yield _swizzle(rows, columns)
 
 
@@ -274,11 +274,11 @@ def _gptq_to_awq(words: Bits) -> Bits:
     return made
 
 
-def _swizzle(rows: int, columns: int) -> _Work:
+def _swizzle(rows: int, columns: int) -> _FormatWork:
     torch, utils = _module("torch"), _module("torchao.prototype.mx_formats.utils")
     scales = np.random.default_rng(2).integers(0, 127, (rows, columns), np.uint8)
     written = rs.Memory(rs.formats.nvfp4_scales_128x4((rows, columns), "u8"), rs.Engine("cpu"))
     calls = {_RESTRIDE: _reordering(scales, written)}
     if torch is not None and utils is not None:
         calls["torchao"] = partial(utils.to_blocked, torch.from_numpy(scales))
-    return _Work("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, _raw)
+    return _FormatWork("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, _raw)

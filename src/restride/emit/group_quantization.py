@@ -27,7 +27,7 @@ from .small_float import small_code
 _PARAMS = Value("ptr", "%params")
 
 
-class _Places(NamedTuple):
+class _GroupCursor(NamedTuple):
     """The addresses of the first element that a step reads and writes, and of its first scale."""
 
     src: Value
@@ -44,7 +44,7 @@ def emit_group_quantization(plan: GroupSchedule, style: Style) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tile:
+class _VectorAt:
     """Some lanes of a step: how many elements behind its first one they begin."""
 
     src: int
@@ -72,7 +72,7 @@ class _GroupWriter:
         """The grid loop over this part's share, and everything inside it."""
         b, plan, bases = self.b, self.plan, self.plan.quantization.bases
         pointers = (Value("ptr", "%src"), Value("ptr", "%dst"), load_pointer(b, _PARAMS, 0))
-        start = _Places(
+        start = _GroupCursor(
             *(
                 b.advance(pointer, base * bits // 8)
                 for pointer, base, bits in zip(pointers, bases, self.widths, strict=True)
@@ -90,7 +90,7 @@ class _GroupWriter:
                 with b.loop(i64(0), i64(plan.turns)) as each:
                     self._step(self._walk(at, each))
 
-    def _decode(self, step: Value, at: _Places) -> tuple[_Places, Value | None]:
+    def _decode(self, step: Value, at: _GroupCursor) -> tuple[_GroupCursor, Value | None]:
         """The places of a step of the grid, and its turn along the walked axis where that is shared."""
         b, plan, turn = self.b, self.plan, None
         if plan.walked is not None and plan.is_walk_shared:
@@ -102,7 +102,7 @@ class _GroupWriter:
             at, step = self._moved(at, axis, b.op("urem", step, extent)), b.op("udiv", step, extent)
         return (self._moved(at, plan.outer[0], step) if plan.outer else at), turn
 
-    def _walk(self, at: _Places, turn: Value) -> _Places:
+    def _walk(self, at: _GroupCursor, turn: Value) -> _GroupCursor:
         """The places of a turn; the last one ends where the axis ends."""
         b, plan = self.b, self.plan
         assert plan.walked is not None
@@ -114,9 +114,9 @@ class _GroupWriter:
             start = b.scalar_intrinsic("umin", start, i64(last))
         return self._moved(at, plan.walked, start)
 
-    def _moved(self, at: _Places, axis: GroupAxis, position: Value) -> _Places:
+    def _moved(self, at: _GroupCursor, axis: GroupAxis, position: Value) -> _GroupCursor:
         moves = (axis.src, axis.dst, axis.scale)
-        return _Places(
+        return _GroupCursor(
             *(
                 self.b.step(pointer, position, move * bits // 8)
                 if move * bits % 8 == 0
@@ -132,7 +132,7 @@ class _GroupWriter:
 
     # --- one step
 
-    def _step(self, at: _Places) -> None:
+    def _step(self, at: _GroupCursor) -> None:
         """Groups side by side: their scales, then their elements."""
         tiles = self._tiles()
         if self.plan.is_held:
@@ -143,16 +143,16 @@ class _GroupWriter:
             return
         self._convert_all(at, tiles, self._found(self._search(at, tiles), at))
 
-    def _tiles(self) -> list[_Tile]:
+    def _tiles(self) -> list[_VectorAt]:
         """The vectors of one row of a step."""
         plan = self.plan
         if plan.is_across:
-            return [_Tile(i, i) for i in range(0, plan.lanes, self.size)]
+            return [_VectorAt(i, i) for i in range(0, plan.lanes, self.size)]
         if plan.batch > 1:
-            return [_Tile(0, 0)]
-        return [_Tile(i, i) for i in range(0, plan.run.extent, plan.lanes)]
+            return [_VectorAt(0, 0)]
+        return [_VectorAt(i, i) for i in range(0, plan.run.extent, plan.lanes)]
 
-    def _load(self, at: _Places, tile: _Tile) -> Value:
+    def _load(self, at: _GroupCursor, tile: _VectorAt) -> Value:
         kind = vector(bits_type(self.src_type), self.size)
         address = self.b.advance(at.src, tile.src * self.src_type.bits // 8)
         return self.b.value(kind, f"load {kind}, {address}, align 1")
@@ -166,14 +166,14 @@ class _GroupWriter:
             keys = pairs + keys[2 * len(pairs) :]
         return keys[0]
 
-    def _search(self, at: _Places, tiles: Sequence[_Tile]) -> list[Value]:
+    def _search(self, at: _GroupCursor, tiles: Sequence[_VectorAt]) -> list[Value]:
         """Keys of the largest magnitudes of all rows of a group: of each tile where groups lie across."""
         count = len(tiles) if self.plan.is_across else 1
         keys = [self.how.empty(self.size) for _ in range(count)]
         return self._rows(at, self.plan.inner, keys, tiles)
 
     def _rows(
-        self, at: _Places, axes: Sequence[GroupAxis], keys: list[Value], tiles: Sequence[_Tile]
+        self, at: _GroupCursor, axes: Sequence[GroupAxis], keys: list[Value], tiles: Sequence[_VectorAt]
     ) -> list[Value]:
         b = self.b
         if axes:
@@ -192,14 +192,14 @@ class _GroupWriter:
             inside[0] = self.how.fold(b, inside[0], self.how.prepare(b, self._load(there, tiles[0]))[0])
         return list(inside)
 
-    def _along(self, at: _Places, position: Value) -> _Places:
+    def _along(self, at: _GroupCursor, position: Value) -> _GroupCursor:
         """The places so many vectors behind."""
         step = GroupAxis(0, self.plan.lanes, self.plan.lanes)
         return self._moved(at, step, position)
 
     # --- scales
 
-    def _found(self, keys: Sequence[Value], at: _Places) -> list[Value]:
+    def _found(self, keys: Sequence[Value], at: _GroupCursor) -> list[Value]:
         """The divisors of the lanes of each tile, for the keys of its groups; their scales are written."""
         b = self.b
         if self.plan.is_across:
@@ -240,7 +240,7 @@ class _GroupWriter:
 
     # --- elements
 
-    def _convert_all(self, at: _Places, tiles: Sequence[_Tile], divisors: Sequence[Value]) -> None:
+    def _convert_all(self, at: _GroupCursor, tiles: Sequence[_VectorAt], divisors: Sequence[Value]) -> None:
         """Each tile of all rows, divided by what its lanes are."""
         if not self.plan.is_across and len(tiles) > _UNROLLED:
             self._convert_rows(at, self.plan.inner, tiles, divisors[0])
@@ -251,7 +251,7 @@ class _GroupWriter:
             self._convert_rows(at, self.plan.inner, part, divisor)
 
     def _convert_rows(
-        self, at: _Places, axes: Sequence[GroupAxis], tiles: Sequence[_Tile], divisor: Value
+        self, at: _GroupCursor, axes: Sequence[GroupAxis], tiles: Sequence[_VectorAt], divisor: Value
     ) -> None:
         b = self.b
         if axes:
@@ -265,7 +265,7 @@ class _GroupWriter:
             for tile in tiles:
                 self._write(at, tile, self._load(at, tile), divisor)
 
-    def _write(self, at: _Places, tile: _Tile, bits: Value, divisor: Value) -> None:
+    def _write(self, at: _GroupCursor, tile: _VectorAt, bits: Value, divisor: Value) -> None:
         b, types, compute = self.b, (self.src_type, self.rule.data_type), self.rule.compute()
         if self.style.can.packs and self.size == self.style.vector_bytes and can_pack(*types, compute):
             made = self._packed(bits, divisor)

@@ -13,7 +13,7 @@ from .cache import LruCache, cache_level
 from .kernel import Kernel, KernelWords, kernel_of
 
 
-class Places(NamedTuple):
+class GroupAddresses(NamedTuple):
     """The addresses of element offset 0 of source, elements and scales."""
 
     src: int
@@ -38,7 +38,7 @@ class GroupProgram:
         """True where there is such a kernel."""
         return self._lowered is not None
 
-    def run(self, at: Places, tensor_scale: float) -> None:
+    def run(self, at: GroupAddresses, tensor_scale: float) -> None:
         """Run on addresses that the caller has checked."""
         assert self._lowered is not None
         if self._kernel is None:
