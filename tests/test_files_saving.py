@@ -197,6 +197,25 @@ def test_wide_elements_go_first_where_the_order_would_leave_them_at_odd_places()
     assert all(tensor.start * 8 % tensor.array.kind.bits == 0 for tensor in tensors)
 
 
+@pytest.mark.parametrize("end", ["npz", "safetensors"])
+def test_files_say_in_which_order_scales_lie(end: str) -> None:
+    """Bytes do not tell tiles of 128 by 4 from rows: a reader must not have to guess."""
+    made = rs.quantize(np.random.default_rng(0).standard_normal((128, 64), np.float32), "nvfp4")
+    tiled = rs.formats.nvfp4((128, 64)).pack(made)
+    rs.save(
+        {"rows": made.scale, "tiles": tiled.scale, "w": rs.formats.gguf.q4_0((4, 64)).empty().values},
+        f"s.{end}",
+    )
+    found = {
+        name: rs.Memory.from_numpy(x) if isinstance(x, np.ndarray) else x
+        for name, x in rs.load(f"s.{end}").items()
+    }
+    assert found["rows"].desc == made.scale.desc
+    assert found["tiles"].desc == rs.formats.nvfp4((128, 64)).scale
+    assert found["w"].desc.inner_steps == (1, 16)
+    np.testing.assert_array_equal(found["tiles"].to_numpy().view("u1"), made.scale.to_numpy().view("u1"))
+
+
 def test_a_plain_array_needs_no_metadata() -> None:
     rs.save(np.ones((2, 3), "f4"), "x.npy")
     rs.save({"x": np.ones((2, 3), "f4")}, "x.safetensors")
