@@ -52,6 +52,7 @@ class Case:
     src_type: str = "f32"
     tag: str = "ab"
     is_two_level: bool = False
+    has_zeros: bool = False
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -63,7 +64,7 @@ class Case:
         """As the planner makes it."""
         mds = MemoryDesc(self.dims, self.src_type, self.tag), MemoryDesc(self.dims, self.kind, self.tag)
         views = split_views(*mds, [MemoryDesc(self.counts, self.scale_type)])
-        rule = ScaleRule(DataType[self.kind], DataType[self.scale_type], self.is_two_level)
+        rule = ScaleRule(DataType[self.kind], DataType[self.scale_type], self.is_two_level, self.has_zeros)
         found = group_quantization(views[0], views[1], views[2], rule)
         assert found is not None
         return found
@@ -84,16 +85,33 @@ class Case:
             scales = scales.repeat(group, axis)
         return scales
 
-    def wanted(self, x: Array, tensor_scale: np.float32) -> tuple[Array, Array]:
-        """The scales in f32, and the elements as numbers."""
+    def wanted(self, x: Array, tensor_scale: np.float32) -> tuple[Array, Array, Array]:
+        """The scales in f32, the elements as numbers, and zero points."""
         real = x.astype(np.float32)
         split = [n for pair in zip(self.counts, self.groups, strict=True) for n in pair]
+        if self.has_zeros:
+            return self._ranged(real, np.where(np.isfinite(real), real, 0).reshape(split))
         magnitudes = np.abs(np.where(np.isfinite(real), real, 0)).reshape(split)
         largest = magnitudes.max(tuple(range(1, 2 * len(self.dims), 2)))
         with np.errstate(all="ignore"):
             scales = self._scales(largest, tensor_scale)
             used = scales * tensor_scale if self.is_two_level else scales
-            return scales, self._elements(real / self.spread(used))
+            return scales, self._elements(real / self.spread(used)), np.zeros(0)
+
+    def _ranged(self, real: Array, finite: Array) -> tuple[Array, Array, Array]:
+        """With zero points: computed in f64, rounded once."""
+        over = tuple(range(1, finite.ndim, 2))
+        low, high = (end(over).astype(np.float64) for end in (finite.min, finite.max))
+        low, high = np.minimum(low, 0), np.maximum(high, 0)
+        bottom, top = _ENDS[self.kind]
+        exact = ((high - low) / (top - bottom)).astype(np.float32)
+        scales = np.where(exact > 0, exact, 1).astype(DataType[self.scale_type].numpy).astype(np.float32)
+        scales = np.maximum(scales, np.float32(_LEAST.get(self.scale_type, 2.0**-126)))
+        zeros = np.clip(np.rint(bottom - low / scales), bottom, top).astype(np.float32)
+        with np.errstate(all="ignore"):
+            t = real / self.spread(scales)
+        elements = np.where(np.isnan(t), 0, t) + self.spread(zeros)
+        return scales, np.rint(np.clip(elements, bottom, top)), zeros
 
     def _scales(self, largest: Array, tensor_scale: np.float32) -> Array:
         reach = _REACH[self.kind]
@@ -153,13 +171,22 @@ CASES = (
     Case((4, 6, 320), (2, 3, 64), "s8", "f16", tag="abc"),
     Case((4, 64, 5, 32), (1, 16, 1, 1), "u8", tag="acdb"),
     Case((1, 32), (1, 32), "s4"),
+    Case((24, 256), (1, 32), "u8", has_zeros=True),
+    Case((24, 256), (1, 128), "u4", "f16", "bf16", has_zeros=True),
+    Case((6, 1280), (1, 640), "s8", "bf16", "f16", has_zeros=True),
+    Case((64, 200), (32, 1), "s4", has_zeros=True),
+    Case((64, 256), (32, 128), "u8", "f8_e4m3", has_zeros=True),
 )
 _each = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def _checked(case: Case, values: rs.Memory, scales: Array, x: Array, tensor_scale: np.float32) -> None:
-    wanted_scales, wanted = case.wanted(x, tensor_scale)
+def _checked(
+    case: Case, values: rs.Memory, scales: Array, x: Array, tensor_scale: np.float32, zeros: Array
+) -> None:
+    wanted_scales, wanted, wanted_zeros = case.wanted(x, tensor_scale)
     np.testing.assert_array_equal(scales, wanted_scales)
+    if case.has_zeros:
+        np.testing.assert_array_equal(zeros, wanted_zeros)
     found = rs.reorder(values, None, dtype="f32")
     # What has no sign has no NaN either: f8 keeps it.
     np.testing.assert_array_equal(np.asarray(found), wanted)
@@ -177,14 +204,15 @@ def test_kernels_find_scales_and_elements_by_their_definition(case: Case, isa: I
     values = rs.Memory(MemoryDesc(case.dims, case.kind, case.tag), cpu)
     scale = rs.Memory(MemoryDesc(case.counts, case.scale_type), cpu)
     tensor_scale = np.float32(0.125) if case.is_two_level else np.float32(1)
-    words = KernelWords((float(tensor_scale),), (scale.get_data_handle(),))
+    zeros = np.zeros(case.counts, np.int8 if case.kind[0] == "s" else np.uint8)
+    words = KernelWords((float(tensor_scale),), (scale.get_data_handle(), zeros.ctypes.data))
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     library = loaded(lowered.ir(), isa)
     run = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)(library.address(entry.ENTRY))
     for parts in (1, 3):
         for part in reversed(range(parts)):
             run(source.get_data_handle(), values.get_data_handle(), words.address, part, parts)
-        _checked(case, values, scale.to_numpy().astype(np.float32), x, tensor_scale)
+        _checked(case, values, scale.to_numpy().astype(np.float32), x, tensor_scale, zeros)
 
 
 @_each
@@ -194,10 +222,12 @@ def test_quantize_does_so_in_one_pass(case: Case) -> None:
     else:
         source = rs.Memory(MemoryDesc(case.dims, case.src_type, case.tag), rs.Engine("cpu"))
         rs.reorder(case.source(), None, out=source)
-        made = rs.quantize(source, case.kind, group=case.groups, scale_type=case.scale_type)
+        options = {"scale_type": case.scale_type, "symmetric": not case.has_zeros}
+        made = rs.quantize(source, case.kind, group=case.groups, **options)
         assert made.values.desc == MemoryDesc(case.dims, case.kind, case.tag)
     scales = made.scale.to_numpy().astype(np.float32)
-    _checked(case, made.values, scales, case.source(), np.float32(made.tensor_scale))
+    zeros = made.zero_point.to_numpy().astype(np.float32) if case.has_zeros else np.zeros(0)
+    _checked(case, made.values, scales, case.source(), np.float32(made.tensor_scale), zeros)
 
 
 @pytest.mark.parametrize("kind", ["f4_e2m1", "f4_e3m0"])

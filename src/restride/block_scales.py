@@ -38,7 +38,7 @@ from .grouped import (
     split_views,
 )
 from .plan.arithmetic import NumpyArithmetic, Term
-from .plan.group_quantization import LARGEST, MIDDLE, ScaleRule
+from .plan.group_quantization import ENDS, LARGEST, MIDDLE, ScaleRule
 from .runtime.alloc import Array
 from .runtime.engine import Engine
 from .runtime.group_quantization import GroupAddresses, group_program
@@ -66,8 +66,10 @@ class GroupScaling:
 
     @property
     def rule(self) -> ScaleRule:
-        """What the scale of a group is, where the range is symmetric."""
-        return ScaleRule(self.data_type, self.scale_type, self.is_two_level)
+        """What the scale of a group is."""
+        return ScaleRule(
+            self.data_type, self.scale_type, self.is_two_level, has_zeros=self.zero_type is not None
+        )
 
     def for_dims(self, dims: Dims) -> GroupScaling:
         """With groups for each axis: those that are there are of the last ones."""
@@ -94,7 +96,6 @@ _SCALE_TYPES = (
     *(DataType.f32, DataType.f16, DataType.bf16),
     *(DataType.e8m0, DataType.f8_e4m3, DataType.f8_e5m2),
 )
-_ENDS = {DataType.s8: (-128, 127), DataType.s4: (-8, 7), DataType.u8: (0, 255), DataType.u4: (0, 15)}
 _MOST_F8 = 448.0
 
 
@@ -168,7 +169,7 @@ def scaling_of(
             hint=f"or one of the names {', '.join(NAMED)}",
         )
     has_zeros = not parse_bool("quantize: symmetric", symmetric)
-    if has_zeros and (kind not in _ENDS or stored is DataType.e8m0):
+    if has_zeros and (kind not in ENDS or stored is DataType.e8m0):
         raise InvalidArguments(
             f"quantize: {kind} in scales of {stored} with symmetric=False",
             code="RS-A15",
@@ -250,14 +251,25 @@ def _ends(data_type: DataType) -> list[GroupStep]:
 
 def _quantize_at_once(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -> bool:
     """Quantise by one kernel; False where none does it."""
-    if made.zero_point is not None or not x.desc.nelems:
+    if not x.desc.nelems:
         return False
     views = split_views(x.desc, made.values.desc, [made.scale.desc])
     program = group_program(views[0], views[1], views[2], scaling.rule)
     if program.is_provided:
-        places = GroupAddresses(*(part.get_data_handle() for part in (x, made.values, made.scale)))
-        program.run(places, made.tensor_scale)
+        zero = None if made.zero_point is None else _bytes_like(made.zero_point)
+        parts = (x, made.values, made.scale, *(() if zero is None else (zero,)))
+        program.run(GroupAddresses(*(part.get_data_handle() for part in parts)), made.tensor_scale)
+        if zero is not None and made.zero_point is not None and zero is not made.zero_point:
+            reorder(zero, None, out=made.zero_point)
     return program.is_provided
+
+
+def _bytes_like(zero: Memory) -> Memory:
+    """The memory of zero points itself where each has a byte, else a new one in which it has."""
+    if zero.desc.data_type.bits == 8:
+        return zero
+    kind = DataType.s8 if zero.desc.data_type is DataType.s4 else DataType.u8
+    return Memory(MemoryDesc(zero.desc.dims, kind), zero.engine)
 
 
 class _RowWindows:
@@ -300,7 +312,7 @@ class _Quantizer:
             stored, used = _symmetric(largest, self._scaling.rule, self._tensor_scale)
         else:
             low, high = min_max(md, address, keep)
-            stored, used, zero = _asymmetric(low, high, self._scaling)
+            stored, used, zero = _asymmetric(low, high, self._scaling.rule)
             reorder(zero, None, out=made.zero_point)
             zeros = [Memory.from_numpy(zero)]
         reorder(stored, None, out=made.scale)
@@ -311,7 +323,10 @@ class _Quantizer:
 
     def _reorder(self, x: Memory, made: QuantizedTensor, operands: list[Memory]) -> GroupedReorder:
         kind = self._scaling.data_type
-        steps = [GroupStep(name, operand) for name, operand in zip(("div", "add"), operands, strict=False)]
+        steps = [GroupStep("div", operands[0])]
+        steps += [
+            step for zero in operands[1:] for step in (GroupStep("nan_to_zero"), GroupStep("add", zero))
+        ]
         if kind in MIDDLE and made.zero_point is None:
             steps.append(GroupStep("nan_to_zero"))
             steps.append(GroupStep("linear", numbers=(1.0, float(MIDDLE[kind]))))
@@ -377,16 +392,17 @@ def _as_stored(scales: Array, data_type: DataType) -> Array:
     return np.asarray(reorder(reorder(scales, None, dtype=data_type), None, dtype="f32"))
 
 
-def _asymmetric(low: Array, high: Array, scaling: GroupScaling) -> tuple[Array, Array, Array]:
-    bottom, top = _ENDS[scaling.data_type]
-    low, high = np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
-    exact = (high - low) / (top - bottom)
-    stored = scaling.rule.held(
-        Term(_NUMPY, _as_floats(exact)),
-        lambda scales: Term(_NUMPY, _as_stored(scales.value, scaling.scale_type)),
-    ).value
-    zero = np.clip(np.rint(bottom - low / stored), bottom, top).astype(np.int32)
-    return stored, stored, zero
+def _asymmetric(low: Array, high: Array, rule: ScaleRule) -> tuple[Array, Array, Array]:
+    """The scales, once as they are stored and once as f32, and the zero points."""
+    bottom, top = ENDS[rule.data_type]
+    reach = np.maximum(high, 0).astype(np.float64) - np.minimum(low, 0)
+    _as_floats(reach / (top - bottom))
+
+    def stored(scales: Term[Array]) -> Term[Array]:
+        return Term(_NUMPY, _as_stored(scales.value.astype(np.float32), rule.scale_type))
+
+    held, zero = rule.ranged(Term(_NUMPY, low), Term(_NUMPY, high), stored)
+    return held.value, held.value, zero.value.astype(np.int32)
 
 
 def _tensor_scale(x: Memory, scaling: GroupScaling) -> float:

@@ -1,20 +1,21 @@
 """Scheduled quantisations in groups -> the text of one LLVM module: scales found, written, and applied in one
 pass over memory.
 
-`src` is the tensor, `dst` the elements; `params` points at the address of the scales, then at the scale of
-the whole tensor as a double. The entry runs the share `part` of `parts` of the steps.
+`src` is the tensor, `dst` the elements; `params` points at the addresses of the scales and of the zero
+points, which are bytes, then at the scale of the whole tensor as a double. The entry runs the share `part` of
+`parts` of the steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..dtypes import DataType
 from ..plan.arithmetic import Term
 from ..plan.group_quantization import GroupAxis, GroupSchedule
-from ..plan.reduction import Op
+from ..plan.reduction import NOT_FINITE, Op
 from ..plan.reduction_schedule import bias_of
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .compute import StepInputs, VectorArithmetic, real_steps, run_steps
@@ -26,13 +27,17 @@ from .small_float import small_code
 
 _PARAMS = Value("ptr", "%params")
 
+_Keys = tuple[Value, ...]
+"""A vector for each result of a range, or for each operand of the conversion."""
+
 
 class _GroupCursor(NamedTuple):
-    """The addresses of the first element that a step reads and writes, and of its first scale."""
+    """The addresses of the first element that a step reads and writes, of its first scale and zero point."""
 
     src: Value
     dst: Value
     scale: Value
+    zero: Value
 
 
 def emit_group_quantization(plan: GroupSchedule, style: Style) -> str:
@@ -58,8 +63,8 @@ class _GroupWriter:
         self.b, self.plan, self.style = b, plan, style
         quantization = plan.quantization
         self.rule, self.src_type = quantization.rule, quantization.src_type
-        self.widths = (self.src_type.bits, self.rule.data_type.bits, self.rule.scale_type.bits)
-        self.how = Accumulation(Op.amax, self.src_type)
+        self.widths = (self.src_type.bits, self.rule.data_type.bits, self.rule.scale_type.bits, 8)
+        self.how = Accumulation(Op.min_max if self.rule.has_zeros else Op.amax, self.src_type)
         self.real = VectorArithmetic(b, style.can.round_even)
         # Elements that are converted together: a register of bytes.
         self.size = min(style.vector_bytes, plan.lanes * plan.batch)
@@ -71,14 +76,15 @@ class _GroupWriter:
     def emit(self) -> None:
         """The grid loop over this part's share, and everything inside it."""
         b, plan, bases = self.b, self.plan, self.plan.quantization.bases
-        pointers = (Value("ptr", "%src"), Value("ptr", "%dst"), load_pointer(b, _PARAMS, 0))
+        beside = (load_pointer(b, _PARAMS, slot) for slot in (0, 1))
+        pointers = (Value("ptr", "%src"), Value("ptr", "%dst"), *beside)
         start = _GroupCursor(
             *(
                 b.advance(pointer, base * bits // 8)
-                for pointer, base, bits in zip(pointers, bases, self.widths, strict=True)
+                for pointer, base, bits in zip(pointers, (*bases, 0), self.widths, strict=True)
             )
         )
-        wide = b.value("double", f"load double, {b.advance(_PARAMS, 8)}, align 8")
+        wide = b.value("double", f"load double, {b.advance(_PARAMS, 16)}, align 8")
         self.tensor_scale = b.value("float", f"fptrunc {wide} to float")
         with b.loop(*share_of(b, plan.steps)) as step:
             at, turn = self._decode(step, start)
@@ -115,7 +121,7 @@ class _GroupWriter:
         return self._moved(at, plan.walked, start)
 
     def _moved(self, at: _GroupCursor, axis: GroupAxis, position: Value) -> _GroupCursor:
-        moves = (axis.src, axis.dst, axis.scale)
+        moves = (axis.src, axis.dst, axis.scale, axis.scale)
         return _GroupCursor(
             *(
                 self.b.step(pointer, position, move * bits // 8)
@@ -137,9 +143,9 @@ class _GroupWriter:
         tiles = self._tiles()
         if self.plan.is_held:
             held = [self._load(at, tile) for tile in tiles]
-            (divisor,) = self._found([self._fold(held)], at)
+            (operands,) = self._found([self._fold(held)], at)
             for tile, bits in zip(tiles, held, strict=True):
-                self._write(at, tile, bits, divisor)
+                self._write(at, tile, bits, operands)
             return
         self._convert_all(at, tiles, self._found(self._search(at, tiles), at))
 
@@ -157,40 +163,58 @@ class _GroupWriter:
         address = self.b.advance(at.src, tile.src * self.src_type.bits // 8)
         return self.b.value(kind, f"load {kind}, {address}, align 1")
 
-    def _fold(self, bits: Sequence[Value]) -> Value:
-        """The largest of some vectors, lane by lane, as keys of magnitudes."""
-        b = self.b
-        keys = [self.how.prepare(b, each)[0] for each in bits]
-        while len(keys) > 1:
-            pairs = [self.how.fold(b, x, y) for x, y in zip(keys[::2], keys[1::2], strict=False)]
-            keys = pairs + keys[2 * len(pairs) :]
-        return keys[0]
+    def _fold(self, bits: Sequence[Value]) -> _Keys:
+        """The ends of some vectors, lane by lane, as keys of a range."""
+        found = [self.how.prepare(self.b, each) for each in bits]
+        while len(found) > 1:
+            pairs = [self._both(x, y) for x, y in zip(found[::2], found[1::2], strict=False)]
+            found = pairs + found[2 * len(pairs) :]
+        return found[0]
 
-    def _search(self, at: _GroupCursor, tiles: Sequence[_VectorAt]) -> list[Value]:
-        """Keys of the largest magnitudes of all rows of a group: of each tile where groups lie across."""
+    def _both(self, one: _Keys, other: _Keys) -> _Keys:
+        return tuple(self.how.fold(self.b, x, y) for x, y in zip(one, other, strict=True))
+
+    def _search(self, at: _GroupCursor, tiles: Sequence[_VectorAt]) -> list[_Keys]:
+        """Keys of all rows of a group: of each tile where groups lie across."""
         count = len(tiles) if self.plan.is_across else 1
-        keys = [self.how.empty(self.size) for _ in range(count)]
+        keys = [(self.how.empty(self.size),) * self.how.op.results for _ in range(count)]
         return self._rows(at, self.plan.inner, keys, tiles)
 
     def _rows(
-        self, at: _GroupCursor, axes: Sequence[GroupAxis], keys: list[Value], tiles: Sequence[_VectorAt]
-    ) -> list[Value]:
-        b = self.b
+        self, at: _GroupCursor, axes: Sequence[GroupAxis], keys: list[_Keys], tiles: Sequence[_VectorAt]
+    ) -> list[_Keys]:
         if axes:
-            with b.carried_loop(i64(0), i64(axes[0].extent), keys) as (position, inside):
-                inside[:] = self._rows(self._moved(at, axes[0], position), axes[1:], list(inside), tiles)
-            return list(inside)
+
+            def turn(position: Value, now: list[_Keys]) -> list[_Keys]:
+                return self._rows(self._moved(at, axes[0], position), axes[1:], now, tiles)
+
+            return self._repeated(axes[0].extent, keys, turn)
         if self.plan.is_across:
             return [
-                self.how.fold(b, key, self.how.prepare(b, self._load(at, tile))[0])
+                self._both(key, self.how.prepare(self.b, self._load(at, tile)))
                 for key, tile in zip(keys, tiles, strict=True)
             ]
         if len(tiles) <= _UNROLLED:
-            return [self.how.fold(b, keys[0], self._fold([self._load(at, tile) for tile in tiles]))]
-        with b.carried_loop(i64(0), i64(len(tiles)), keys) as (position, inside):
-            there = self._along(at, position)
-            inside[0] = self.how.fold(b, inside[0], self.how.prepare(b, self._load(there, tiles[0]))[0])
-        return list(inside)
+            return [self._both(keys[0], self._fold([self._load(at, tile) for tile in tiles]))]
+
+        def along(position: Value, now: list[_Keys]) -> list[_Keys]:
+            bits = self._load(self._along(at, position), tiles[0])
+            return [self._both(now[0], self.how.prepare(self.b, bits))]
+
+        return self._repeated(len(tiles), keys, along)
+
+    def _repeated(
+        self, count: int, keys: list[_Keys], turn: Callable[[Value, list[_Keys]], list[_Keys]]
+    ) -> list[_Keys]:
+        """`count` turns, each of which takes the keys of the one before."""
+        flat = [key for each in keys for key in each]
+        with self.b.carried_loop(i64(0), i64(count), flat) as (position, inside):
+            inside[:] = [key for each in turn(position, self._grouped(inside)) for key in each]
+        return self._grouped(inside)
+
+    def _grouped(self, flat: Sequence[Value]) -> list[_Keys]:
+        results = self.how.op.results
+        return [tuple(flat[i : i + results]) for i in range(0, len(flat), results)]
 
     def _along(self, at: _GroupCursor, position: Value) -> _GroupCursor:
         """The places so many vectors behind."""
@@ -199,15 +223,15 @@ class _GroupWriter:
 
     # --- scales
 
-    def _found(self, keys: Sequence[Value], at: _GroupCursor) -> list[Value]:
-        """The divisors of the lanes of each tile, for the keys of its groups; their scales are written."""
+    def _found(self, keys: Sequence[_Keys], at: _GroupCursor) -> list[tuple[Value, ...]]:
+        """What the lanes of each tile are computed with, for the keys of its groups; it is written too."""
         b = self.b
         if self.plan.is_across:
-            nbytes = self.size * self.widths[2] // 8
-            return [self._scales(key, b.advance(at.scale, i * nbytes)) for i, key in enumerate(keys)]
-        divisors = self._scales(self._lanes_folded(keys[0]), at.scale)
-        each = self.size // lanes_of(divisors)
-        return [b.shuffle(divisors, divisors, [lane // each for lane in range(self.size)])]
+            step = GroupAxis(0, 0, 0, self.size)
+            return [self._written(key, self._moved(at, step, i64(i))) for i, key in enumerate(keys)]
+        found = self._written(tuple(map(self._lanes_folded, keys[0])), at)
+        each = self.size // self.plan.batch
+        return [tuple(b.shuffle(x, x, [lane // each for lane in range(self.size)]) for x in found)]
 
     def _lanes_folded(self, key: Value) -> Value:
         """One lane for each group, of vectors of groups side by side."""
@@ -218,73 +242,106 @@ class _GroupWriter:
             key = self.how.fold(b, *(b.shuffle(key, key, mask) for mask in masks))
         return key
 
-    def _scales(self, key: Value, address: Value) -> Value:
-        """Write the scales of groups, and give what their values are divided by."""
-        b, can, stored_type = self.b, self.style.can, self.rule.scale_type
-        least = Value(key.type, f"splat ({element_of(key)} {bias_of(self.src_type)})")
-        bits = b.op("sub", b.intrinsic("smax", key, least), least)
-        largest = Term(self.real, to_real(b, bits, self.src_type, "float", can))
-        whole = Term(self.real, b.broadcast(self.tensor_scale, lanes_of(key)))
+    def _written(self, keys: _Keys, at: _GroupCursor) -> tuple[Value, ...]:
+        """Write the scales of groups and their zero points; what values are divided by, and what is added."""
+        b = self.b
+        if self.rule.has_zeros:
+            low, high = self._ends(keys)
+            scale, zero = self.rule.ranged(low, high, self._stored)
+            self._store_scale(scale, at)
+            kind = DataType.s8 if self.rule.data_type.kind == "int" else DataType.u8
+            shift = self.real.narrow(zero.value, scale.value)
+            b.line(f"store {from_real(b, shift, kind, self.style.can)}, {at.zero}, align 1")
+            return scale.value, shift
+        bias = self._constant(keys[0], bias_of(self.src_type))
+        bits = b.op("sub", b.intrinsic("smax", keys[0], bias), bias)
+        whole = Term(self.real, b.broadcast(self.tensor_scale, lanes_of(bits)))
+        scale, used = self.rule.scales(
+            self._number(bits), whole if self.rule.is_two_level else None, self._stored
+        )
+        self._store_scale(scale, at)
+        return ((1.0 / used).value if self.rule.is_power else used.value,)
 
-        def stored(term: Term[Value]) -> Term[Value]:
-            if stored_type is DataType.f32:
-                return term
-            return Term(
-                self.real, to_real(b, from_real(b, term.value, stored_type, can), stored_type, "float", can)
-            )
+    def _ends(self, keys: _Keys) -> tuple[Term[Value], Term[Value]]:
+        """The smallest and the largest values; 0 where nothing is finite (`plan/reduction_schedule.py`)."""
+        b, ends = self.b, []
+        bias, limit = bias_of(self.src_type), NOT_FINITE[self.src_type]
+        for key in keys:
+            is_none = b.compare("icmp slt", key, self._constant(key, bias - limit))
+            plain = b.op("sub", key, self._constant(key, bias))
+            plain = b.select(is_none, Value(key.type, "zeroinitializer"), plain)
+            sign = b.op("ashr", plain, self._constant(key, self.src_type.bits - 1))
+            most = self._constant(key, (1 << self.src_type.bits - 1) - 1)
+            ends.append(self._number(b.op("xor", plain, b.op("and", sign, most))))
+        return 0.0 - ends[0], ends[1]
 
-        scale, used = self.rule.scales(largest, whole if self.rule.is_two_level else None, stored)
-        held = from_real(b, scale.value, stored_type, can)
-        b.line(f"store {held}, {address}, align 1")
-        return (1.0 / used).value if self.rule.is_power else used.value
+    def _constant(self, like: Value, number: int) -> Value:
+        return Value(like.type, f"splat ({element_of(like)} {number})")
+
+    def _number(self, bits: Value) -> Term[Value]:
+        return Term(self.real, to_real(self.b, bits, self.src_type, "float", self.style.can))
+
+    def _stored(self, scales: Term[Value]) -> Term[Value]:
+        """The values of floats, or of doubles that are floats, in the type of the scales."""
+        b, can, kind = self.b, self.style.can, self.rule.scale_type
+        value = scales.value
+        if element_of(value) == "double":
+            value = b.cast("fptrunc", value, "float")
+        if kind is not DataType.f32:
+            value = to_real(b, from_real(b, value, kind, can), kind, "float", can)
+        return Term(self.real, value)
+
+    def _store_scale(self, scale: Term[Value], at: _GroupCursor) -> None:
+        held = from_real(self.b, scale.value, self.rule.scale_type, self.style.can)
+        self.b.line(f"store {held}, {at.scale}, align 1")
 
     # --- elements
 
-    def _convert_all(self, at: _GroupCursor, tiles: Sequence[_VectorAt], divisors: Sequence[Value]) -> None:
-        """Each tile of all rows, divided by what its lanes are."""
+    def _convert_all(self, at: _GroupCursor, tiles: Sequence[_VectorAt], operands: Sequence[_Keys]) -> None:
+        """Each tile of all rows, with the operands of its lanes."""
         if not self.plan.is_across and len(tiles) > _UNROLLED:
-            self._convert_rows(at, self.plan.inner, tiles, divisors[0])
+            self._convert_rows(at, self.plan.inner, tiles, operands[0])
             return
-        # Of groups that lie across one tile after the other, so that its divisors stay in registers.
+        # Of groups that lie across one tile after the other, so that its operands stay in registers.
         parts = [[tile] for tile in tiles] if self.plan.is_across else [list(tiles)]
-        for part, divisor in zip(parts, divisors, strict=True):
-            self._convert_rows(at, self.plan.inner, part, divisor)
+        for part, each in zip(parts, operands, strict=True):
+            self._convert_rows(at, self.plan.inner, part, each)
 
     def _convert_rows(
-        self, at: _GroupCursor, axes: Sequence[GroupAxis], tiles: Sequence[_VectorAt], divisor: Value
+        self, at: _GroupCursor, axes: Sequence[GroupAxis], tiles: Sequence[_VectorAt], operands: _Keys
     ) -> None:
         b = self.b
         if axes:
             with b.loop(i64(0), i64(axes[0].extent)) as position:
-                self._convert_rows(self._moved(at, axes[0], position), axes[1:], tiles, divisor)
+                self._convert_rows(self._moved(at, axes[0], position), axes[1:], tiles, operands)
         elif len(tiles) > _UNROLLED:
             with b.loop(i64(0), i64(len(tiles))) as position:
                 there = self._along(at, position)
-                self._write(there, tiles[0], self._load(there, tiles[0]), divisor)
+                self._write(there, tiles[0], self._load(there, tiles[0]), operands)
         else:
             for tile in tiles:
-                self._write(at, tile, self._load(at, tile), divisor)
+                self._write(at, tile, self._load(at, tile), operands)
 
-    def _write(self, at: _GroupCursor, tile: _VectorAt, bits: Value, divisor: Value) -> None:
+    def _write(self, at: _GroupCursor, tile: _VectorAt, bits: Value, operands: _Keys) -> None:
         b, types, compute = self.b, (self.src_type, self.rule.data_type), self.rule.compute()
         if self.style.can.packs and self.size == self.style.vector_bytes and can_pack(*types, compute):
-            made = self._packed(bits, divisor)
+            made = self._packed(bits, operands)
         else:
-            inputs = StepInputs(self.scalars, lambda _: divisor, lambda _: bits)
+            inputs = StepInputs(self.scalars, operands.__getitem__, lambda _: bits)
             made = run_steps(b, bits, types, compute, inputs, self.style.can)
         if types[1].bits == 4:
             made = _pairs(b, made)
         address = b.advance(at.dst, tile.dst * types[1].bits // 8)
         b.line(f"store {made}, {address}, align 1")
 
-    def _packed(self, bits: Value, divisor: Value) -> Value:
+    def _packed(self, bits: Value, operands: _Keys) -> Value:
         """A register of bytes from four parts, each narrowed to 32 bits for itself."""
         b, can, kind = self.b, self.style.can, self.rule.data_type
         count, types, compute = self.size // PARTS, (self.src_type, self.rule.data_type), self.rule.compute()
         reals: list[Value] = []
         for first in range(0, self.size, count):
-            by = b.lanes(divisor, first, count)
-            inputs = StepInputs(self.scalars, lambda _, by=by: by, lambda _: bits)  # type: ignore[misc]
+            part = tuple(b.lanes(operand, first, count) for operand in operands)
+            inputs = StepInputs(self.scalars, part.__getitem__, lambda _: bits)
             reals.append(real_steps(b, b.lanes(bits, first, count), types, compute, inputs, can))
         if can.has_tables and kind.kind == "float" and kind.bits == 4:
             return nibble_codes(b, reals, kind)

@@ -39,6 +39,9 @@ LARGEST = {
 MIDDLE = {DataType.u8: 128, DataType.u4: 8}
 """What stands for 0 in integers without a sign, where the range is symmetric."""
 
+ENDS = {DataType.s8: (-128, 127), DataType.s4: (-8, 7), DataType.u8: (0, 255), DataType.u4: (0, 15)}
+"""What the range becomes where groups have zero points."""
+
 _LEAST_SCALE = {DataType.f16: 2.0**-24, DataType.f8_e4m3: 2.0**-9, DataType.f8_e5m2: 2.0**-16}
 """The smallest scales but 0 of the types that do not go down to 2**-126."""
 
@@ -61,12 +64,14 @@ Stored = Callable[[Term[V]], Term[V]]
 class ScaleRule:
     """What the scale of a group is, by the type of its elements and of the scales.
 
-    `is_two_level`: scales are of the tensor divided by one more scale, of all of it.
+    `is_two_level`: scales are of the tensor divided by one more scale, of all of it. `has_zeros`: the range
+    of a group is from its smallest to its largest value, 0 among them, and it has a zero point.
     """
 
     data_type: DataType
     scale_type: DataType
     is_two_level: bool = False
+    has_zeros: bool = False
 
     @property
     def is_power(self) -> bool:
@@ -75,8 +80,8 @@ class ScaleRule:
 
     @property
     def middle(self) -> int:
-        """What stands for 0."""
-        return MIDDLE.get(self.data_type, 0)
+        """What stands for 0 where that is the same for all groups."""
+        return 0 if self.has_zeros else MIDDLE.get(self.data_type, 0)
 
     def scales(
         self, largest: Term[V], tensor_scale: Term[V] | None, stored: Stored[V]
@@ -93,6 +98,18 @@ class ScaleRule:
             exact = exact / tensor_scale
         held = self.held(exact, stored)
         return held, held if tensor_scale is None else held * tensor_scale
+
+    def ranged(self, low: Term[V], high: Term[V], stored: Stored[V]) -> tuple[Term[V], Term[V]]:
+        """The scales, and the zero points as whole numbers, for the smallest and largest values of groups.
+
+        Both are computed in f64 from f32 or f64, and rounded once.
+        """
+        bottom, top = ENDS[self.data_type]
+        least, most = (low < 0.0).where(low, 0.0).widen(), (high > 0.0).where(high, 0.0).widen()
+        held = self.held(((most - least) / float(top - bottom)).single(), stored)
+        exact = (float(bottom) - least / held.widen()).round()
+        exact = (exact < float(bottom)).where(float(bottom), exact)
+        return held, (exact > float(top)).where(float(top), exact)
 
     def held(self, exact: Term[V], stored: Stored[V]) -> Term[V]:
         """Scales as their type holds them: 1 instead of 0, none of them infinite or 0."""
@@ -113,10 +130,12 @@ class ScaleRule:
         return (largest > 0.0).where(_raised(power, _LEAST_NORMAL), 1.0)
 
     def compute(self) -> Compute:
-        """What is done to a value, the scale of its group being operand 0: `conversion_numbers` has the
-        numbers. Of a power of two the operand is the reciprocal, which is exact.
+        """What is done to a value; its group's scale is operand 0, its zero point operand 1. The numbers are
+        those of `conversion_numbers`. Of a power of two the operand is the reciprocal, which is exact.
         """
         steps = [Step("mul" if self.is_power else "div", operand=0)]
+        if self.has_zeros:
+            steps += [Step("nan_to_zero"), Step("add", operand=1)]
         if self.middle:
             steps += [Step("nan_to_zero"), Step("linear")]
         if self._is_clipped:
@@ -125,7 +144,7 @@ class ScaleRule:
 
     def conversion_numbers(self) -> tuple[float, ...]:
         """The scalars of `compute`."""
-        numbers: tuple[float, ...] = ()
+        numbers: tuple[float, ...] = (0.0, 0.0, 1.0) if self.has_zeros else ()
         if self.middle:
             numbers += (0.0, 0.0, 1.0, 1.0, float(self.middle), 1.0)
         most = LARGEST[self.data_type]

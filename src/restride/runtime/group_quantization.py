@@ -14,11 +14,12 @@ from .kernel import Kernel, KernelWords, kernel_of
 
 
 class GroupAddresses(NamedTuple):
-    """The addresses of element offset 0 of source, elements and scales."""
+    """The addresses of element offset 0 of source, elements and scales; of zero points, a byte each, or 0."""
 
     src: int
     dst: int
     scale: int
+    zero: int = 0
 
 
 class GroupProgram:
@@ -43,7 +44,7 @@ class GroupProgram:
         assert self._lowered is not None
         if self._kernel is None:
             self._kernel = kernel_of(self._lowered, self._moved_bytes)
-        words = KernelWords((tensor_scale,), (at.scale,))
+        words = KernelWords((tensor_scale,), (at.scale, at.zero))
         self._kernel.run(at.src, at.dst, words.address)
 
 
