@@ -67,7 +67,7 @@ class _GroupWriter:
         self.how = Accumulation(Op.min_max if self.rule.has_zeros else Op.amax, self.src_type)
         self.real = VectorArithmetic(b, style.can.round_even)
         # Elements that are converted together: a register of bytes.
-        self.size = min(style.vector_bytes, plan.lanes * plan.batch)
+        self.size = min(style.vector_bytes, plan.lanes)
         numbers = self.rule.conversion_numbers()
         self.scalars = tuple(Value("float", _float_text(number)) for number in numbers)
 
@@ -143,9 +143,10 @@ class _GroupWriter:
         tiles = self._tiles()
         if self.plan.is_held:
             held = [self._load(at, tile) for tile in tiles]
-            (operands,) = self._found([self._fold(held)], at)
-            for tile, bits in zip(tiles, held, strict=True):
-                self._write(at, tile, bits, operands)
+            keys = self._joined(held) if self.plan.batch > 1 else self._fold(held)
+            operands = self._found([keys], at)
+            for i, (tile, bits) in enumerate(zip(tiles, held, strict=True)):
+                self._write(at, tile, bits, operands[i % len(operands)])
             return
         self._convert_all(at, tiles, self._found(self._search(at, tiles), at))
 
@@ -154,9 +155,7 @@ class _GroupWriter:
         plan = self.plan
         if plan.is_across:
             return [_VectorAt(i, i) for i in range(0, plan.lanes, self.size)]
-        if plan.batch > 1:
-            return [_VectorAt(0, 0)]
-        return [_VectorAt(i, i) for i in range(0, plan.run.extent, plan.lanes)]
+        return [_VectorAt(i, i) for i in range(0, plan.run.extent * plan.batch, plan.lanes)]
 
     def _load(self, at: _GroupCursor, tile: _VectorAt) -> Value:
         kind = vector(bits_type(self.src_type), self.size)
@@ -170,6 +169,11 @@ class _GroupWriter:
             pairs = [self._both(x, y) for x, y in zip(found[::2], found[1::2], strict=False)]
             found = pairs + found[2 * len(pairs) :]
         return found[0]
+
+    def _joined(self, bits: Sequence[Value]) -> _Keys:
+        """The keys of all lanes of some vectors, one vector behind the other."""
+        found = [self.how.prepare(self.b, each) for each in bits]
+        return tuple(self.b.join(keys) for keys in zip(*found, strict=True))
 
     def _both(self, one: _Keys, other: _Keys) -> _Keys:
         return tuple(self.how.fold(self.b, x, y) for x, y in zip(one, other, strict=True))
@@ -230,8 +234,11 @@ class _GroupWriter:
             step = GroupAxis(0, 0, 0, self.size)
             return [self._written(key, self._moved(at, step, i64(i))) for i, key in enumerate(keys)]
         found = self._written(tuple(map(self._lanes_folded, keys[0])), at)
-        each = self.size // self.plan.batch
-        return [tuple(b.shuffle(x, x, [lane // each for lane in range(self.size)]) for x in found)]
+        # Groups of one vector after the other; without a batch all lanes are of one.
+        extent = self.plan.run.extent
+        starts = range(0, extent * self.plan.batch, self.size) if self.plan.batch > 1 else (0,)
+        places = [[(start + lane) // extent for lane in range(self.size)] for start in starts]
+        return [tuple(b.shuffle(x, x, place) for x in found) for place in places]
 
     def _lanes_folded(self, key: Value) -> Value:
         """One lane for each group, of vectors of groups side by side."""

@@ -246,7 +246,7 @@ class GroupSchedule:
 
     run      the axis along which vectors go: of the elements of a group, or, with `is_across`, of groups
     lanes    elements of a vector along it
-    batch    groups that one step takes side by side, 1 unless a group is a vector or less
+    batch    groups that one step takes side by side: a few vectors, so that their scales are found together
     outer    the other loops over groups, the threads' share first; `walked`, if any, is the innermost
     inner    the other loops within a group
     """
@@ -283,7 +283,7 @@ class GroupSchedule:
     @property
     def is_held(self) -> bool:
         """True where a group is read once, and stays in registers."""
-        return not self.is_across and not self.inner and self.run.extent <= _HELD * self.lanes
+        return not self.is_across and not self.inner and self.run.extent * self.batch <= _HELD * self.lanes
 
     @property
     def kind(self) -> str:
@@ -306,9 +306,12 @@ def _rows(quantization: GroupQuantization, run: GroupAxis, vector_bytes: int) ->
         return None
     inner = tuple(axis for axis in quantization.within if axis is not run)
     walked = next((axis for axis in quantization.across if _follows(axis, run)), None)
-    is_batch = walked is not None and not inner and run.extent == lanes < vector_bytes
-    batch = min(vector_bytes // lanes, _floor_power(walked.extent)) if walked and is_batch else 1
-    if not is_batch:
+    most = _HELD * vector_bytes // run.extent
+    is_batch = walked is not None and not inner and most > 1 and _is_power(run.extent)
+    batch = min(most, _floor_power(walked.extent)) if walked and is_batch else 1
+    if is_batch:
+        lanes = min(batch * run.extent, vector_bytes)
+    else:
         walked = quantization.across[-1] if quantization.across else None
     outer = tuple(axis for axis in quantization.across if axis is not walked)
     return GroupSchedule(quantization, run, False, lanes, batch, walked, outer, inner)
@@ -333,6 +336,10 @@ def _begin_bytes(quantization: GroupQuantization, run: GroupAxis) -> bool:
         return True
     others = (axis for axis in (*quantization.across, *quantization.within) if axis is not run)
     return all(axis.dst % 2 == 0 for axis in others) and not (quantization.bases[1] % 2 or run.extent % 2)
+
+
+def _is_power(n: int) -> bool:
+    return n & (n - 1) == 0
 
 
 def _floor_power(n: int) -> int:
