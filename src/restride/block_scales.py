@@ -40,8 +40,9 @@ from .grouped import (
 from .plan.arithmetic import NumpyArithmetic, Term
 from .plan.group_quantization import ENDS, LARGEST, MIDDLE, ScaleRule
 from .runtime.alloc import Array
+from .runtime.cache import calls
 from .runtime.engine import Engine
-from .runtime.group_quantization import GroupAddresses, group_program
+from .runtime.group_quantization import GroupAddresses, GroupProgram, group_program
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
 
@@ -253,8 +254,7 @@ def _quantize_at_once(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -
     """Quantise by one kernel; False where none does it."""
     if not x.desc.nelems:
         return False
-    views = split_views(x.desc, made.values.desc, [made.scale.desc])
-    program = group_program(views[0], views[1], views[2], scaling.rule)
+    program = _program_of(x.desc, made.values.desc, made.scale.desc, scaling.rule)
     if program.is_provided:
         zero = None if made.zero_point is None else _bytes_like(made.zero_point)
         parts = (x, made.values, made.scale, *(() if zero is None else (zero,)))
@@ -262,6 +262,17 @@ def _quantize_at_once(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -
         if zero is not None and made.zero_point is not None and zero is not made.zero_point:
             reorder(zero, None, out=made.zero_point)
     return program.is_provided
+
+
+def _program_of(x: MemoryDesc, values: MemoryDesc, scale: MemoryDesc, rule: ScaleRule) -> GroupProgram:
+    """The program for tensors of these descriptors; what was made for a call serves all of its kind."""
+    key = "quantize", x, values, scale, rule
+    made: GroupProgram | None = calls.find(key)
+    if made is not None:
+        calls.count_hit()
+        return made
+    views = split_views(x, values, [scale])
+    return calls.keep(key, group_program(views[0], views[1], views[2], rule))
 
 
 def _bytes_like(zero: Memory) -> Memory:

@@ -17,6 +17,7 @@ from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
 from .errors import InvalidArguments
 from .primitives.reorder import Reorder
+from .runtime.cache import calls
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.stream import Stream
@@ -56,21 +57,30 @@ class GroupedReorder:
         attr = PrimitiveAttr()
         attr.set_post_ops(chain)
         pd = Reorder.PrimitiveDesc(engines[0], self._views[0], engines[1], self._views[1], attr)
-        self._primitive, self._stream = Reorder(pd), Stream(engines[1])
+        self._primitive, self._engine = Reorder(pd), engines[1]
 
     def run(self, src: Memory, dst: Memory, operands: Sequence[Memory]) -> None:
         """Write `dst`; operands are those of the steps, in their order."""
         memories = (src, dst, *operands)
         views = (over(memory, md) for memory, md in zip(memories, self._views, strict=True))
-        self._primitive.execute(self._stream, dict(zip(self._numbers, views, strict=True)))
-        self._stream.wait()
+        stream = Stream(self._engine)
+        self._primitive.execute(stream, dict(zip(self._numbers, views, strict=True)))
+        stream.wait()
 
 
 def reorder_in_groups(src: Memory, dst: Memory, steps: Sequence[GroupStep]) -> None:
     """Write `src`, changed by the steps in their order, into `dst`. Both have the same dims."""
-    if src.desc.nelems:
-        made = GroupedReorder(src.desc, dst.desc, steps, (src.engine, dst.engine))
-        made.run(src, dst, [step.operand for step in steps if step.operand is not None])
+    if not src.desc.nelems:
+        return
+    operands = [step.operand for step in steps if step.operand is not None]
+    asked = tuple((step.name, step.operand and step.operand.desc, step.numbers) for step in steps)
+    key = "groups", src.desc, dst.desc, asked, src.engine, dst.engine
+    made: GroupedReorder | None = calls.find(key)
+    if made is None:
+        made = calls.keep(key, GroupedReorder(src.desc, dst.desc, steps, (src.engine, dst.engine)))
+    else:
+        calls.count_hit()
+    made.run(src, dst, operands)
 
 
 def group_extents(dims: Dims, groups: Dims) -> Dims:
