@@ -323,6 +323,29 @@ def test_values_that_inputs_cannot_have_are_refused(given: Mapping[str, Any], sa
         rs.onnx.load(branching(), values=given)
 
 
+@pytest.mark.parametrize("given", [5, [("rate", 2)], "rate"])
+def test_values_come_by_name(given: Any) -> None:
+    with pytest.raises(rs.InvalidArguments, match="values are"):
+        rs.onnx.load(branching(), values=given)
+
+
+def test_outputs_that_a_node_does_not_give_are_refused_where_they_are_read() -> None:
+    nodes = [
+        node("Split", "x", "n", to=("a", "b"), axis=1),
+        node("LayerNormalization", "a", "s", to=("c",)),
+        node("Relu", "x", to=("d",)),
+    ]
+    nodes[2].output.append("e")
+    nodes.append(node("Relu", "e"))
+    with pytest.raises(rs.InvalidArguments, match="'e' is one that its node does not give"):
+        rs.onnx.load(model(nodes, {"x": X}, {"n": ints(2, 4), "s": values(4)}))(values(*X))
+    made = branching()
+    made.graph.node[1].output.append("more")
+    made.graph.node.append(node("Relu", "more", to=("z",)))
+    with pytest.raises(rs.InvalidArguments, match="'more' is one"):
+        rs.onnx.load(made, values={"rate": 3})(values(3, 4))
+
+
 def test_branches_are_checked_before_anything_runs() -> None:
     made = branching()
     made.graph.node[1].attribute[0].g.node[-1].input[0] = "nowhere"

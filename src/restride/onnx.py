@@ -45,7 +45,7 @@ def load(
     refuses the file, or the package onnx is missing.
     """
     try:
-        found = with_values(read_model(model), values or {})
+        found = with_values(read_model(model), {} if values is None else values)
         check_operators(found)
         check_order(found)
         inputs = network_inputs(found, {} if dims is None else dims)

@@ -154,7 +154,7 @@ class _GraphWriter:
                     self.origins.setdefault(name, inputs)
 
     def _made(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        read = [values[name] if name else None for name in node.inputs]
+        read = [_value_of(values, name) if name else None for name in node.inputs]
         context = OnnxContext(node, read, self.builder, self.opset, self._origins(node))
         return _translated(context, self.translate)
 
@@ -163,7 +163,7 @@ class _GraphWriter:
 
     def _branch(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
         """What the branch makes that a known condition takes; the other one leaves nothing."""
-        condition = values[node.inputs[0]] if node.inputs else None
+        condition = _value_of(values, node.inputs[0]) if node.inputs else None
         if not isinstance(condition, np.ndarray):
             context = OnnxContext(node, [condition], self.builder, self.opset, self._origins(node))
             raise context.known_later("which branch is taken is known only in a run, and a graph has one way")
@@ -178,7 +178,7 @@ class _GraphWriter:
         _check_known(branch.nodes)
         inner: dict[str, Value] = {**values, **branch.tensors}
         self.run(branch.nodes, inner)
-        found = tuple(inner[name] for name in branch.outputs)
+        found = tuple(_value_of(inner, name) for name in branch.outputs)
         for outer, name in zip(node.outputs, branch.outputs, strict=False):
             self.origins[outer] = self.origins.get(name, frozenset())
         return found
@@ -187,14 +187,7 @@ class _GraphWriter:
         """Make tensors of the graph that are called as the outputs of the model are."""
         found: dict[str, str] = {}
         for name in names:
-            value = values.get(name)
-            if value is None:
-                raise InvalidArguments(
-                    f"output {name!r} is one that its node does not give",
-                    code="RS-G01",
-                    why="restride computes the first outputs of operators",
-                    hint="leave the output out of the model",
-                )
+            value = _value_of(values, name)
             made = value if isinstance(value, str) else self.builder.constant(value)
             if made == name:
                 continue
@@ -203,6 +196,17 @@ class _GraphWriter:
                 made = self.builder.add(ReshapeOperation(self.builder.type(made).dims), made)
             found[made] = name
         self.builder.rename(found)
+
+
+def _value_of(values: Mapping[str, Value], name: str) -> Value:
+    if name in values:
+        return values[name]
+    raise InvalidArguments(
+        f"output {name!r} is one that its node does not give",
+        code="RS-G01",
+        why="restride computes the first outputs of operators",
+        hint="leave the output out of the model",
+    )
 
 
 def data_type_of(name: str, element: int) -> DataType:
@@ -250,6 +254,13 @@ def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
 
     Raises InvalidArguments for an input that is not there, and values that do not fit.
     """
+    if not isinstance(values, Mapping):
+        raise InvalidArguments(
+            f"values are {short_repr(values)}",
+            code="RS-G03",
+            why=f"{type(values).__name__} has no names of inputs",
+            hint='pass a dict: {"sr": 16000}',
+        )
     by_name = {each.name: each for each in model.inputs}
     _check_names("values", values, list(by_name))
     known = {name: _known_input(by_name[name], value) for name, value in values.items()}
