@@ -16,6 +16,7 @@ from .onnx_context import OnnxContext, Value
 from .onnx_known import KNOWN, axis_of
 from .onnx_model import Array
 from .onnx_operators import TRANSLATORS, Made, Translator
+from .openvino_recurrent import sequence
 from .operations import (
     EltwiseOperation,
     LayerNormalizationOperation,
@@ -250,10 +251,9 @@ def _concat(context: OnnxContext) -> Made:
 
 
 def _pad(context: OnnxContext) -> Made:
-    if context.attribute("pad_mode", "constant") != "constant":
-        raise context.unimplemented("it pads with other than a constant")
+    mode = str(context.attribute("pad_mode", "constant"))
     pads = np.concatenate([context.needed(at, "the padding").reshape(-1) for at in (1, 2)])
-    return _by(context, "Pad", [context.value(0), pads, context.known(3)])
+    return _by(context, "Pad", [context.value(0), pads, context.known(3)], mode=mode)
 
 
 def _normalization(context: OnnxContext) -> Made:
@@ -263,6 +263,16 @@ def _normalization(context: OnnxContext) -> Made:
     values = [context.value(at) for at in order]
     epsilon = float(context.attribute("epsilon", context.attribute("eps", 1e-5)))
     return _by(context, "BatchNormalization", values, epsilon=epsilon)
+
+
+def _broadcast(context: OnnxContext) -> Made:
+    if (
+        context.known(0) is None
+        or context.known(1) is None
+        or context.attribute("mode", "numpy") == "explicit"
+    ):
+        raise context.unimplemented("it repeats what is known only in a run, or along axes of its own")
+    return _by(context, "Expand", context.values[:2])
 
 
 def _shape(context: OnnxContext) -> Made:
@@ -287,12 +297,14 @@ OPENVINO_TRANSLATORS: dict[str, Callable[[OnnxContext], Made]] = {
     **{name: _same(operator) for name, operator in _ALIKE.items()},
     "AvgPool": _pooling("AveragePool"),
     "BatchNormInference": _normalization,
+    "Broadcast": _broadcast,
     "Clamp": _same("Clip", {"min": "min", "max": "max"}),
     "Concat": _concat,
     "Convert": _convert,
     "Convolution": _convolution("Conv", has_groups=False),
     "ConvolutionBackpropData": _convolution("ConvTranspose", has_groups=False),
     "Elu": _same("Elu", {"alpha": "alpha"}),
+    "GRUSequence": sequence("GRU"),
     "Gather": _gather,
     "Gelu": _gelu,
     "GroupConvolution": _convolution("Conv", has_groups=True),
@@ -300,11 +312,13 @@ OPENVINO_TRANSLATORS: dict[str, Callable[[OnnxContext], Made]] = {
     "HardSigmoid": _hard_sigmoid,
     "Interpolate": _interpolate,
     "LRN": _lrn,
+    "LSTMSequence": sequence("LSTM"),
     "LogSoftmax": _softmax("LogSoftmax"),
     "MVN": _mean_and_variance,
     "MatMul": _matmul,
     "MaxPool": _pooling("MaxPool"),
     "Pad": _pad,
+    "RNNSequence": sequence("RNN"),
     "ReduceMax": _reduction("ReduceMax"),
     "ReduceMean": _reduction("ReduceMean"),
     "ReduceMin": _reduction("ReduceMin"),
