@@ -102,3 +102,21 @@ def test_a_blocked_memory_is_dequantised_to_a_plain_array_in_one_step(dtype: str
     factor = scale if axis is None else scale[:, None, None]
     wanted = (q.to_numpy().astype(np.float32) - shift) * factor
     np.testing.assert_allclose(made, wanted, rtol=1e-6)
+
+
+def test_what_only_an_array_has_is_told_with_the_way_to_one() -> None:
+    memory = rs.Memory.from_numpy(X).to("nChw16c")
+    with pytest.raises(AttributeError, match=r"to_numpy\(\) gives an array, which has it: m.to_numpy\(\).mean"):
+        memory.mean()
+    with pytest.raises(AttributeError, match=r"to_numpy\(\) gives an array of NumPy"):
+        memory.numpy()
+    with pytest.raises(AttributeError, match="no attribute 'frobnicate'$"):
+        memory.frobnicate()
+    assert not hasattr(memory, "detach")
+
+
+def test_what_a_property_says_stays() -> None:
+    with pytest.raises(AttributeError, match="has no strides"):
+        rs.Memory.from_numpy(X).to("nChw16c").__array_interface__
+    with pytest.raises(AttributeError, match="is no USM"):
+        rs.Memory.from_numpy(X).__sycl_usm_array_interface__

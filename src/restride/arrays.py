@@ -73,7 +73,7 @@ _NO_BETA = 0.0
 @overload
 def reorder(
     x: OtherArray | ArrayLike,
-    dst: FormatLike,
+    dst: FormatLike = None,
     *,
     src: FormatLike = None,
     dtype: TypeLike | None = None,
@@ -94,7 +94,7 @@ def reorder(
 @overload
 def reorder(
     x: OtherArray | ArrayLike,
-    dst: FormatLike,
+    dst: FormatLike = None,
     *,
     src: FormatLike = None,
     dtype: NibbleName,
@@ -104,7 +104,7 @@ def reorder(
 @overload
 def reorder(
     x: NDArray[Scalar],
-    dst: PlainFormat,
+    dst: PlainFormat = None,
     *,
     src: FormatLike = None,
     dtype: None = None,
@@ -114,7 +114,7 @@ def reorder(
 @overload
 def reorder(
     x: NDArray[Any],
-    dst: PlainFormat,
+    dst: PlainFormat = None,
     *,
     src: FormatLike = None,
     dtype: WholeType = None,
@@ -133,7 +133,7 @@ def reorder(
 @overload
 def reorder(
     x: Tensor,
-    dst: PlainFormat | torch.memory_format,
+    dst: PlainFormat | torch.memory_format = None,
     *,
     src: FormatLike = None,
     dtype: WholeType = None,
@@ -143,7 +143,7 @@ def reorder(
 @overload
 def reorder(
     x: ArrayLike,
-    dst: PlainFormat,
+    dst: PlainFormat = None,
     *,
     src: FormatLike = None,
     dtype: WholeType = None,
@@ -153,7 +153,7 @@ def reorder(
 @overload
 def reorder(
     x: OtherArray | ArrayLike,
-    dst: FormatLike,
+    dst: FormatLike = None,
     *,
     src: FormatLike = None,
     dtype: TypeLike | None = None,
@@ -162,7 +162,7 @@ def reorder(
 ) -> Any: ...
 def reorder(
     x: Any,
-    dst: Any,
+    dst: Any = None,
     *,
     src: Any = None,
     dtype: Any = None,

@@ -105,3 +105,8 @@ def _physical(chunk: Array, format: Any, options: dict[str, Any]) -> Array:
 
 def _twin(options: dict[str, Any]) -> Any:
     return DataType[options["dtype"]].numpy
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

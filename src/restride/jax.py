@@ -122,3 +122,8 @@ def _is_at_hand(x: Any) -> bool:
     if isinstance(x, jax.core.Tracer) or len(x.devices()) != 1:
         return False
     return bool(next(iter(x.devices())).platform == "cpu")
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

@@ -60,3 +60,8 @@ def load(
 def operators() -> frozenset[str]:
     """The operators that a model may have. Some are there for the shapes of tensors alone, such as Range."""
     return OPERATORS
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

@@ -352,3 +352,8 @@ def _shape_of(x: Any) -> tuple[int, ...]:
             why=f"{type(x).__name__} has no shape",
             hint="pass a NumPy array or a rs.Memory",
         ) from None
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

@@ -217,7 +217,7 @@ def _indented(text: str) -> str:
 
 def plan(
     x: MemoryDesc | OtherArray | ArrayLike,
-    dst: FormatLike,
+    dst: FormatLike = None,
     *,
     src: FormatLike = None,
     dtype: TypeLike | None = None,

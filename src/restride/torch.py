@@ -188,7 +188,7 @@ _register(
 
 def reorder(
     x: torch.Tensor,
-    dst: FormatLike | torch.memory_format,
+    dst: FormatLike | torch.memory_format = None,
     *,
     dtype: TypeLike | None = None,
     scale: float | None = None,
@@ -319,3 +319,8 @@ def _tensor(x: Any) -> Any:
     if hasattr(type(x), "__torch_function__"):
         return x
     raise no_tensor(x)
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

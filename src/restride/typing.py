@@ -107,3 +107,8 @@ class ReorderOptions(TypedDict, total=False):
 
 Host = Engine | str | None
 """An engine or its name; None for the CPU."""
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

@@ -234,3 +234,8 @@ def _matrix(name: str, shape: Shape) -> tuple[int, ...]:
 
 def _refusal(name: str, what: str, why: str, hint: str) -> InvalidArguments:
     return InvalidArguments(f"formats.{name}: {what}", code="RS-A15", why=why, hint=hint)
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

@@ -79,3 +79,8 @@ __all__ = [
     "TransposeOperation",
     "fuse",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)

@@ -25,6 +25,7 @@ from .memory_checks import (
     checked_engine,
     checked_length,
     lend,
+    no_attribute,
     out_of_sight,
     refused,
     takes_none,
@@ -311,6 +312,13 @@ class Memory(ArrayNames):
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's name for the CPU."""
         return 1, 0
+
+    if not TYPE_CHECKING:  # to a type checker a name that is not there is an error
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_") or hasattr(type(self), name):  # a property has raised: in its own words
+                return object.__getattribute__(self, name)
+            raise no_attribute(name)
 
     def __bool__(self) -> bool:
         return bool(self._desc)
