@@ -264,3 +264,11 @@ def test_a_src_that_does_not_fit_is_named(x):
         assert "Memory.from_numpy" not in caught.value.message
     with refused("reorder: src does not fit x", where=(rs.MemoryDesc(DIMS, "f32"),)):
         rs.reorder(x, "nchw", src=rs.MemoryDesc(DIMS, "f32", "nhwc"))
+
+
+def test_a_layout_that_stays_need_not_be_named():
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(0, 2, 1)
+    made = rs.reorder(x, dtype="bf16")
+    assert made.strides == tuple(stride // 2 for stride in x.strides)
+    assert (made == x).all()
+    assert rs.plan(x, dtype="bf16").dst == rs.plan(x, None, dtype="bf16").dst

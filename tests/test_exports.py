@@ -71,6 +71,12 @@ def test_every_exported_name_exists_once_and_is_not_private():
         assert name == "__version__" or not name.startswith("_")
 
 
+@pytest.mark.parametrize("name", ["dask", "formats", "graph", "onnx", "openvino", "typing"])
+def test_a_module_lists_its_public_names_alone(name):
+    module = importlib.import_module(f"restride.{name}")
+    assert dir(module) == sorted(module.__all__)
+
+
 def test_nothing_public_is_left_out_of_the_list():
     found = {name for name, value in vars(rs).items() if not isinstance(value, types.ModuleType)}
     assert {name for name in found if not name.startswith("_")} <= set(rs.__all__)

@@ -22,8 +22,7 @@ import restride as rs
 from restride.errors import InvalidArguments, OutOfMemory
 from restride.runtime import result_pool as module
 from restride.runtime.alloc import address_of
-from restride.runtime.result_block import block_size
-from restride.runtime.result_pool import POOLED_BYTES, ResultPool, allocate, take_bytes, trim
+from restride.runtime.result_pool import POOLED_BYTES, ResultPool, allocate, block_size, take_bytes, trim
 
 SIZE = POOLED_BYTES
 

@@ -180,7 +180,7 @@ def reorder(
             an array of JAX, what has `__dlpack__`, or a `Memory`. Where nothing is computed, of any numbers
             of 1, 2, 4, 8 or 16 bytes in either byte order
     dst     a tag ("nhwc", "acdb", "nChw16c"), `torch.channels_last`, strides in elements, a `MemoryDesc`, or
-            None to keep the layout
+            None, or left out, to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array
     dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given

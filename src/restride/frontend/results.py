@@ -16,7 +16,7 @@ from ..runtime.alloc import Array, address_of, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.memory_checks import checked_desc
-from ..runtime.result_pool import POOLED_BYTES, allocate, take_bytes
+from ..runtime.result_pool import POOLED_BYTES, allocate, block_size, new_array
 from ..runtime.views import element_type
 from .carriers import NumpyType, as_type
 from .formats import parse_type
@@ -64,7 +64,7 @@ def _array_maker(md: MemoryDesc) -> Make:
     needed = extent(md).needed
     if needed >= POOLED_BYTES:
         steps = tuple(stride * twin.itemsize for stride in md.strides)
-        return partial(_pooled, needed, md.dims, twin, md.offset0 * twin.itemsize, steps)
+        return partial(new_array, block_size(needed), md.dims, twin, md.offset0 * twin.itemsize, steps)
     if not _is_dense(md):
         return lambda: _new_aligned(md, twin)
     order = _outermost_first(md)
@@ -95,13 +95,6 @@ def _viewed(md: MemoryDesc) -> tuple[int, Array]:
 
 def _addressed(array: Array) -> tuple[int, Array]:
     return address_of(array), array
-
-
-def _pooled(
-    nbytes: int, dims: tuple[int, ...], twin: NumpyType, offset: int, steps: tuple[int, ...]
-) -> tuple[int, Array]:
-    address, lent = take_bytes(nbytes)
-    return address, np.ndarray(dims, twin, lent, offset, steps)
 
 
 def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:

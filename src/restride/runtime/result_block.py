@@ -7,16 +7,13 @@ import ctypes
 import mmap
 import weakref
 
-import numpy as np
-
-from .alloc import PAGE, Array
+from .alloc import PAGE
 
 # Of nearly all systems. Elsewhere blocks only begin at other places than they need to.
 _HUGE_PAGE = 2 << 20
 # Blocks below the first share a region of the second: a huge page is found and cleared in the time of forty
 # small ones (measured), and nothing of the region is there before it is written.
 _SHARING_BYTES, _REGION_BYTES = 8 << 20, 16 << 20
-_BYTE = np.dtype(np.uint8)
 _ADVICE_HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
 _ADVICE_FREE = getattr(mmap, "MADV_FREE", None)
 _ADVICE_DROP = getattr(mmap, "MADV_DONTNEED", None)
@@ -37,21 +34,17 @@ class Loan(weakref.ref[object]):
 class ResultBlock:
     """`size` bytes from `address` on, content undefined. A region goes with the last reference to its blocks.
 
-    `era`: of the pool, when they came from the system; `since`: when they were last put back; `is_spare`: the
-    system may have taken the pages since.
+    `bytes` are all of them, for arrays. `era`: of the pool, when they came from the system; `since`: when
+    they were last put back; `is_spare`: the system may have taken the pages since.
     """
 
-    __slots__ = ("_bytes", "_offset", "_region", "_shape", "address", "era", "is_spare", "since", "size")
+    __slots__ = ("_offset", "_region", "address", "bytes", "era", "is_spare", "since", "size")
 
     def __init__(self, region: MappedRegion, offset: int, size: int, era: int) -> None:
         self._region, self._offset = region, offset
         self.address, self.size, self.era = region.start + offset, size, era
         self.since, self.is_spare = 0.0, False
-        self._bytes, self._shape = region.bytes(offset, size), (size,)
-
-    def lend(self) -> Array:
-        """All bytes as an array, new each time. Its base is no array: so it is the base of all its views."""
-        return np.ndarray(self._shape, _BYTE, self._bytes)  # type: ignore[arg-type]  # it has the buffer protocol
+        self.bytes = region.bytes(offset, size)
 
     def let_go(self) -> None:
         """Let the system take the pages where it wants them; what is written from now on stays."""
@@ -101,12 +94,6 @@ def new_blocks(size: int, era: int, most: int) -> list[ResultBlock]:
     count = max(min(_REGION_BYTES, most) // size, 1) if size < _SHARING_BYTES else 1
     region = MappedRegion(count * size)
     return [ResultBlock(region, i * size, size, era) for i in range(count)]
-
-
-def block_size(nbytes: int) -> int:
-    """The size of the blocks for so many bytes: whole pages, eight sizes to each power of two."""
-    step = max(1 << max((nbytes - 1).bit_length() - 4, 0), PAGE)
-    return -(-nbytes // step) * step
 
 
 def _mapped(nbytes: int) -> mmap.mmap:

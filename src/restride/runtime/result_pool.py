@@ -16,7 +16,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..errors import OutOfMemory
 from ..loading import load_whole
 from ..plan.machine import LINE
 from ..settings import lookup_int
-from .alloc import Array, Buffer, address_of
+from .alloc import PAGE, Array, Buffer, address_of
 from .free_memory import free_memory
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _TICK_S, _WAIT_S = 1.0, 5.0
 # Where less than this part of all memory is free, nothing idles; larger blocks ask before they are new.
 _LEAST_FREE = 1 / 16
 _LARGE = 16 << 20
+_BYTE = np.dtype(np.uint8)
 
 
 class ResultPool:
@@ -56,9 +57,9 @@ class ResultPool:
         # Who pops the one entry is the keeper.
         self._keeper = deque([True])
         load_whole("restride.runtime.result_block")
-        from .result_block import Loan, block_size, new_blocks
+        from .result_block import Loan, new_blocks
 
-        self._new_blocks, self._new_loan, self._block_size = new_blocks, Loan, block_size
+        self._new_blocks, self._new_loan = new_blocks, Loan
 
     def take(self, nbytes: int) -> tuple[int, Array]:
         """The address of `nbytes` bytes at a page, and an array that begins with them; content undefined.
@@ -66,7 +67,10 @@ class ResultPool:
         Their block comes back when nobody refers to that array. Raises MemoryError where the system has not
         as much, idle blocks included.
         """
-        size = self._block_size(nbytes)
+        return self.take_block(block_size(nbytes))
+
+    def take_block(self, size: int) -> tuple[int, Array]:
+        """As `take`, of a size that `block_size` gives."""
         block = self._collect(size) if self._ended else None
         if block is None:
             try:
@@ -74,7 +78,8 @@ class ResultPool:
                 self.idle_bytes -= size
             except (KeyError, IndexError):
                 block = self._grown(size)
-        array = block.lend()
+        # Its base is no array: so it is the base of all its views.
+        array: Array = np.ndarray((size,), _BYTE, block.bytes)  # type: ignore[arg-type]  # it has a buffer
         loan = self._new_loan(array, self._tell_end)
         loan.block = block
         self._loans.add(loan)
@@ -295,6 +300,27 @@ def take_bytes(nbytes: int) -> tuple[int, Array]:
         return result_pool().take(nbytes)
     except MemoryError:
         raise _refused(nbytes) from None
+
+
+def block_size(nbytes: int) -> int:
+    """The size of the blocks for so many bytes: whole pages, eight sizes to each power of two."""
+    step = max(1 << max((nbytes - 1).bit_length() - 4, 0), PAGE)
+    return -(-nbytes // step) * step
+
+
+def new_array(
+    size: int, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int, strides: tuple[int, ...]
+) -> tuple[int, Array]:
+    """The address of a block of the pool, of a size of `block_size`, and an array `offset` bytes on in it.
+
+    Raises OutOfMemory where the system has not as much (M41).
+    """
+    pool = _pools.get("results") or result_pool()
+    try:
+        address, held = pool.take_block(size)
+    except MemoryError:
+        raise _refused(size) from None
+    return address, np.ndarray(shape, dtype, held, offset, strides)
 
 
 def _refused(nbytes: int) -> OutOfMemory:
