@@ -21,6 +21,22 @@ def _nest(*axes: Axis, bounds: tuple[Bound, ...] = (), compute: Compute | None =
     return LoopNest(_F32, _S8, axes, compute=compute or Compute(), bounds=bounds)
 
 
+@pytest.mark.parametrize(
+    ("src", "dst", "shrinks"),
+    [
+        ("f32", "s8", True),
+        ("bf16", "u8", True),
+        ("f64", "bf16", True),
+        ("f64", "f32", False),
+        ("f32", "f16", False),
+        ("u8", "s8", False),
+        ("s8", "f32", False),
+    ],
+)
+def test_values_shrink_to_bytes_or_to_a_quarter(src: str, dst: str, shrinks: bool) -> None:
+    assert LoopNest(DataType[src], DataType[dst], ()).shrinks is shrinks
+
+
 def test_equal_nests_are_equal_values() -> None:
     one = _nest(Axis(4, 1, (0, 2, 1, 3)), Axis(3, 4, 4, valid=2))
     two = _nest(Axis(4, 1, (0, 2, 1, 3)), Axis(3, 4, 4, valid=2))

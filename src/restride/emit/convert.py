@@ -344,7 +344,8 @@ def from_real(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet:
     if dst is DataType.f64:
         return b.bitcast(value, "i64")
     if element_of(value) == "double":
-        value = b.cast("fptrunc", value, "float") if dst is DataType.f32 else narrow_to_odd(b, value)
+        is_last = dst is DataType.f32
+        value = b.cast("fptrunc", value, "float") if is_last else narrow_to_odd(b, value, can_cut=can.masks)
     return _from_float(b, value, dst, can, is_quiet)
 
 

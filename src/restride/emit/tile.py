@@ -151,7 +151,9 @@ class _TileWriter:
     def _after_steps(self, real: Value) -> Value:
         """Floats as the last step leaves them: but for a move every NaN is the one quiet NaN."""
         ended = real if self.spec.compute.is_move else canonical_nan(self.b, real)
-        return narrow_to_odd(self.b, ended) if element_of(ended) == "double" else ended
+        if element_of(ended) != "double":
+            return ended
+        return narrow_to_odd(self.b, ended, can_cut=self.spec.can.masks)
 
     def _store(self, value: Value, lanes: Lanes) -> None:
         spec = self.spec

@@ -128,11 +128,11 @@ def _block(
     Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But rows of the source
     that are no longer than a run are read to their end, so that memory is read in one stretch (not where all
     of it is near: there it costs). And where all of it is in the cache, and a tile reads only part of a line,
-    the rest of the line comes next. Where values shrink to bytes most of the traffic is reading: then rows
+    the rest of the line comes next. Where values shrink most of the traffic is reading: then rows
     are read on too, twice as far.
     """
     across, along = inner
-    shrinks = nest.dst_type.bits <= 8 < nest.src_type.bits and nest.moved_bytes >= machine.l3
+    shrinks = nest.shrinks and nest.moved_bytes >= machine.l3
     read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type) << shrinks
     written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type)
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)

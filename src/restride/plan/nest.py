@@ -275,6 +275,12 @@ class LoopNest:
         return min(self.src_type.bits, self.dst_type.bits) < 8
 
     @property
+    def shrinks(self) -> bool:
+        """True where most traffic is reading: wider elements become bytes, or a quarter of their bits."""
+        wide, narrow = self.src_type.bits, self.dst_type.bits
+        return narrow <= 8 < wide or 4 * narrow <= wide
+
+    @property
     def positions(self) -> int:
         """Number of loop iterations."""
         return prod(a.extent for a in self.axes)

@@ -92,7 +92,7 @@ def _fits(nest: LoopNest, square: LocalSquare, device: DeviceFacts) -> bool:
 
 # --- schedule ----------------------------------------------------------------
 
-# How far ahead of a source row a transpose asks for data: two lines, and four where values shrink to bytes,
+# How far ahead of a source row a transpose asks for data: two lines, and four where values shrink,
 # since such steps take less time. Measured; 64 to 512 differ little.
 _AHEAD_BYTES = 128
 # The same where a transpose reads one unbroken run, tile by tile, from memory. Measured on blocks of channels
@@ -222,8 +222,7 @@ def _prefetch_distance(plan: Schedule, machine: Machine) -> int:
     read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
     """
     if plan.kind == "transpose":
-        shrinks = plan.nest.dst_type.bits <= 8 < plan.nest.src_type.bits
-        return max(_next_rows(plan, machine), _AHEAD_BYTES << shrinks)
+        return max(_next_rows(plan, machine), _AHEAD_BYTES << plan.nest.shrinks)
     if plan.kind != "copy" or not plan.inner:
         return 0
     along = contiguous(plan.nest, "src")
