@@ -8,6 +8,7 @@ expanded file when it is closed, whatever happens.
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -19,8 +20,9 @@ from .image import PIECE
 from .opening import bad_file
 from .whole import shown, system_error
 
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError)
+# Not LZMA: a small file may ask for a dictionary of gigabytes.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+_DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError, OverflowError)
 _AGAIN = "it was cut off or changed: get it again"
 
 
@@ -63,6 +65,8 @@ def expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], fold
         raise bad_file(path, f"a member is damaged: {error}"[:200], _AGAIN) from None
     except OSError as error:
         made.close()
+        if error.errno is None:  # of bzip2
+            raise bad_file(path, f"a member is damaged: {error}"[:200], _AGAIN) from None
         raise system_error("expand", path, error, "free space, or set TMPDIR to a folder with room") from None
     except BaseException:
         made.close()
