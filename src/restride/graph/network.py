@@ -5,50 +5,32 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from os import PathLike, fspath
 from typing import Any
-
-import numpy as np
 
 from ..desc.parse import one_of, short_repr
 from ..desc.viewer import Explanation
-from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from ..frontend.results import maker_of
-from ..frontend.tensors import as_array, as_numpy, back_to, is_foreign
 from ..runtime.alloc import address_of
 from ..runtime.engine import Engine
 from .explaining import explain_plan
-from .fusions import parse_fusions
+from .fusions import FusedGraph, parse_fusions
 from .graph import Graph
+from .network_input import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
 from .network_plan import INPUT, OUTPUT, NetworkPlan, Storage, plan_network
-from .onnx_model import Array
-from .operations import Dims, by
+from .operations import Dims
+from .prepacking import PrepackedConstants
 from .propagation import RULES
-from .running import PrepackedConstants, Runner, StepTime
+from .running import Runner, StepTime
+from .saved_network import SavedPlan, read_network, write_network
 
 __all__ = ["Network", "NetworkInput", "StepTime"]
 
 _MOST_PLANS = 8
 
-GraphSource = Callable[[Mapping[str, Dims]], Graph]
+GraphSource = Callable[[Mapping[str, Dims]], Graph | FusedGraph]
 """What makes the graph for inputs of these dims, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkInput:
-    """An input of a network: its name, its extents, None for one that a run brings, and its type.
-
-    `dims` is None where any number of them may come.
-    """
-
-    name: str
-    dims: tuple[int | None, ...] | None
-    data_type: DataType
-
-    def __str__(self) -> str:
-        shown = "any dims" if self.dims is None else _shown(self.dims)
-        return f"{self.name}: {self.data_type} {shown}"
 
 
 class Network:
@@ -115,7 +97,7 @@ class Network:
         self._source, self._rule, self._engine = source, rule, Engine("cpu")
         self._without = parse_fusions(without)
         self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
-        self._prepacked: PrepackedConstants = {}
+        self._prepacked = PrepackedConstants()
         self._lock = threading.Lock()
 
     @property
@@ -135,7 +117,41 @@ class Network:
 
     def with_rule(self, rule: str) -> Network:
         """The same network, whose formats are chosen by another rule."""
-        return self.of_source(self._inputs, self._outputs, self._source, rule, self._without)
+        made = self.of_source(self._inputs, self._outputs, self._source, rule, self._without)
+        made._prepacked = self._prepacked
+        return made
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str], *dims: Sequence[int]) -> None:
+        """Write the network to a file: what it computes, its constants, and these as its kernels read them.
+
+        `dims`: of each input in order, as in `plan`; without them all that have a plan are saved, and those
+        that the network fixes. Kernels are no part of the file: they lie in the store on disk. The file
+        appears whole under its name or not at all. Raises RuntimeFailure where the system refuses.
+        """
+        known = [] if dims else list(self._runners)
+        wanted = known or [self._dims(dims)]
+        runners = [(each, self._runner(each)) for each in wanted]
+        saved = [SavedPlan(each, runner.plan, runner.prepare().constants) for each, runner in runners]
+        write_network(fspath(path), self._inputs, self._outputs, self._rule, saved)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Network:
+        """The network of a file that `save` wrote, for the dims that it was saved for.
+
+        Constants are mapped, and read when a run first wants them; a machine that wants them in other formats
+        makes these of the plain ones. The file must not be changed while the network lives. Raises
+        InvalidArguments for another or a damaged file, RuntimeFailure where the system refuses.
+        """
+        try:
+            stored = read_network(fspath(path))
+            made = cls.of_source(stored.inputs, stored.outputs, stored.graph, stored.rule)
+        except Error as error:
+            error.drop_frames()
+            raise
+        made._prepacked = PrepackedConstants(stored)
+        return made
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
@@ -166,9 +182,7 @@ class Network:
 
         Raises as a call does.
         """
-        if not dims:
-            dims = tuple(_fixed(each) for each in self._inputs)
-        return self._runner(tuple(tuple(int(n) for n in each) for each in dims)).plan
+        return self._runner(self._dims(dims)).plan
 
     def explain(self, *dims: Sequence[int]) -> Explanation:
         """The plan for inputs of these dims in words, as `plan` has it.
@@ -180,7 +194,7 @@ class Network:
 
     def _run(self, x: Any, times: list[StepTime] | None = None) -> tuple[Any]:
         brought = self._brought(x)
-        arrays = [_dense(each, array) for each, array in zip(self._inputs, brought, strict=True)]
+        arrays = [dense_input(each, array) for each, array in zip(self._inputs, brought, strict=True)]
         runner = self._runner(tuple(array.shape for array in arrays))
         addresses = {
             Storage(INPUT, each.name): address_of(array)
@@ -194,7 +208,7 @@ class Network:
             runner.run(addresses)
         else:
             times += runner.timed(addresses)
-        made = {name: _returned(brought[0], array) if brought else array for name, array in results.items()}
+        made = {name: returned(brought[0], array) if brought else array for name, array in results.items()}
         return (made if len(made) > 1 else next(iter(made.values())),)
 
     def _brought(self, x: Any) -> list[Any]:
@@ -202,13 +216,18 @@ class Network:
         names = [each.name for each in self._inputs]
         if not isinstance(x, Mapping):
             if len(names) != 1:
-                raise _wrong_inputs(names, [f"one {type(x).__name__}"])
+                raise wrong_inputs(names, [f"one {type(x).__name__}"])
             return [x]
         if set(x) != set(names):
-            raise _wrong_inputs(names, list(x))
+            raise wrong_inputs(names, list(x))
         return [x[name] for name in names]
 
     # --- plans ----------------------------------------------------------------------------------------------
+
+    def _dims(self, dims: Sequence[Sequence[int]]) -> tuple[Dims, ...]:
+        """Dims of all inputs: those that the network fixes where there are none."""
+        dims = dims or [fixed_dims(each) for each in self._inputs]
+        return tuple(tuple(int(n) for n in each) for each in dims)
 
     def _runner(self, dims: tuple[Dims, ...]) -> Runner:
         found = self._runners.get(dims)
@@ -223,73 +242,10 @@ class Network:
 
     def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
         if len(dims) != len(self._inputs):
-            raise _wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
+            raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
         for each, extents in zip(self._inputs, dims, strict=True):
-            _check_dims(each, extents)
+            check_dims(each, extents)
         named = {each.name: extents for each, extents in zip(self._inputs, dims, strict=True)}
         plan = plan_network(self._source(named), self._rule, self._engine, self._without)
         makers = {name: maker_of(place.md) for name, place in plan.outputs.items()}
         return Runner(plan, self._engine, self._prepacked, makers)
-
-
-# --- what calls bring and get -------------------------------------------------------------------------------
-
-
-def _dense(wanted: NetworkInput, x: Any) -> Array:
-    """An input as a row-major array of NumPy, of the type that the network takes."""
-    name = f"Network: input {wanted.name!r}"
-    found = as_numpy(x, name) if is_foreign(x) else np.asarray(as_array(x, name))
-    if found.dtype != wanted.data_type.numpy:
-        raise InvalidArguments(
-            f"{name} is of another type",
-            code="RS-G03",
-            why=f"it is {found.dtype}, the network takes {wanted.data_type}",
-            hint=f"convert it first: x.astype({str(wanted.data_type.numpy)!r})",
-        )
-    return np.asarray(found, order="C")
-
-
-def _returned(x: Any, made: Array) -> Any:
-    return back_to(x, made) if is_foreign(x) else made
-
-
-def _check_dims(wanted: NetworkInput, dims: Dims) -> None:
-    shape = wanted.dims
-    if shape is None:
-        return
-    if len(shape) == len(dims) and all(n in (None, m) for n, m in zip(shape, dims, strict=True)):
-        return
-    raise InvalidArguments(
-        f"Network: input {wanted.name!r} is of another shape",
-        code="RS-G03",
-        where=f"it is {by(dims)}; the network takes {_shown(shape)}",
-        why="the network fixes these extents; * is any",
-        hint="bring the network's own, or save the model with dynamic dims",
-    )
-
-
-def _fixed(wanted: NetworkInput) -> Dims:
-    dims = wanted.dims
-    if dims is not None and all(n is not None for n in dims):
-        return tuple(n for n in dims if n is not None)
-    raise InvalidArguments(
-        f"Network: input {wanted.name!r} has extents that a run brings",
-        code="RS-G03",
-        where=str(wanted),
-        why="a plan is made for known extents",
-        hint="pass the dims of each input: net.plan((1, 3, 224, 224))",
-    )
-
-
-def _shown(dims: Sequence[int | None]) -> str:
-    return "x".join("*" if n is None else str(n) for n in dims) or "scalar"
-
-
-def _wrong_inputs(names: Sequence[str], brought: Sequence[object]) -> InvalidArguments:
-    return InvalidArguments(
-        "Network: other inputs than the network has",
-        code="RS-G03",
-        where=f"brought {', '.join(map(str, brought)) or 'none'}",
-        why=f"the inputs are {', '.join(map(repr, names)) or 'none'}",
-        hint="pass one array where there is one input, else a dict with an array for each name",
-    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.engine import Engine
-from .fusions import AppliedFusion, fuse
+from .fusions import AppliedFusion, FusedGraph, fuse
 from .graph import Constant, Graph, Node
 from .lowering import LoweredNode, lower_node, lower_reorder
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
@@ -99,12 +99,15 @@ class NetworkPlan:
         return "\n".join([head, *map(str, self.steps), str(self.formats)])
 
 
-def plan_network(graph: Graph, rule: str, engine: Engine, without: Iterable[str] = ()) -> NetworkPlan:
+def plan_network(
+    graph: Graph | FusedGraph, rule: str, engine: Engine, without: Iterable[str] = ()
+) -> NetworkPlan:
     """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
-    `without`: fusions that are off. Raises what the primitives raise, with the names of nodes.
+    `without`: fusions that are off. A graph that was fused before stays as it is. Raises what the primitives
+    raise, with the names of nodes.
     """
-    fused = fuse(graph, without)
+    fused = graph if isinstance(graph, FusedGraph) else fuse(graph, without)
     graph = runnable(fused.graph)
     formats = propagate(format_problem(graph, engine), rule)
     return _Planner(graph, fused.applied, formats, engine).plan()

@@ -15,11 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..desc.memory_desc import MemoryDesc
 from ..frontend.results import Make
 from ..primitives.implementation import Implementation, skipped_bytes
 from ..primitives.primitive import Primitive
-from ..primitives.reorder import Reorder
 from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
 from ..runtime.executable import CpuExecutable
@@ -27,17 +25,14 @@ from ..runtime.kernel import packed_address, packer
 from ..runtime.memory import Memory
 from ..runtime.pool import available_processors
 from ..runtime.result_pool import allocate
-from ..runtime.stream import Stream
-from .graph import Constant
 from .memory_plan import scratch_name
 from .network_plan import ARENA, CONSTANT, INPUT, OUTPUT, NetworkPlan, NetworkStep, Storage, TensorLocation
+from .prepacking import PrepackedConstants
 from .propagation import format_name
 
 _MOST_COMPILERS = 8
 
 Run = Callable[[int, int, int, int], None]
-PrepackedConstants = dict[tuple[int, MemoryDesc], tuple[Constant, Memory]]
-"""What constants have become, by identity and format; the constant is held, so that its identity stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +200,7 @@ class Runner:
 
     def _made(self) -> _Parts:
         constants = {
-            name: _prepacked(constant, md, self._engine, self._prepacked)
+            name: self._prepacked.memory(constant, md, self._engine)
             for name, (constant, md) in self.plan.constants.items()
         }
         # Kernels are compiled in processes of their own: each thread here waits for one of them.
@@ -230,19 +225,3 @@ def _told(prepared: PreparedStep, seconds: float) -> StepTime:
 def _prepared(step: NetworkStep) -> PreparedStep:
     made: Primitive = step.lowered.kind(step.lowered.pd)
     return PreparedStep(step, made._check_usable())
-
-
-def _prepacked(constant: Constant, md: MemoryDesc, engine: Engine, known: PrepackedConstants) -> Memory:
-    """The values of a constant in a format: made once for all plans."""
-    key = id(constant), md
-    found = known.get(key)
-    if found is not None:
-        return found[1]
-    source = Memory.from_numpy(constant.values, None, engine)
-    made = source
-    if source.desc != md:
-        made = Memory(md, engine)
-        pd = Reorder.PrimitiveDesc(engine, source.desc, engine, md)
-        Reorder(pd).execute(Stream(engine), source, made)
-    known[key] = constant, made
-    return made

@@ -1,0 +1,315 @@
+"""A network in one file: its graphs, its constants as they are and as kernels read them (G8).
+
+    file    := head header tensor*
+    head    := "restride network" version 0 bytes-of-header sha256-of-header      16, 4, 4, 8 and 32 bytes
+    header  := JSON: rule, inputs, outputs, and numbered lists of tensors, constants, prepacked ones and plans
+    tensor  := bytes at a multiple of 64, in the order of the list; each has its CRC-32 in the header
+
+Nothing in a file is executed, and no address or kernel is in it: what a reader finds becomes a graph, which
+is checked as one that is built by calls. Tensors are mapped, and checked when they are first used. Constants
+that this machine's plan wants in another format than the file has are made of the plain ones.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from struct import Struct
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import Error, InvalidArguments, OutOfMemory
+from ..files.opening import bad_file, opened, read_at
+from ..files.whole import Replacement, shown, system_error
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..version import VERSION
+from .fusions import FusedGraph
+from .graph import Constant
+from .graph_draft import AppliedFusion
+from .network_input import NetworkInput
+from .network_plan import NetworkPlan, plain
+from .onnx_model import Array
+from .operations import Dims, by
+from .propagation import RULES
+from .stored_graph import Values, graph_of_values, type_of_values, type_values, values_of_graph
+
+__all__ = ["SavedNetwork", "SavedPlan", "read_network", "write_network"]
+
+_MAGIC, _VERSION, _ALIGNMENT = b"restride network", 1, 64
+_HEAD = Struct("<16sIIQ32s")
+_MOST_HEADER = 1 << 28
+_WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
+_AGAIN = "save the network again"
+_T = TypeVar("_T")
+
+
+class SavedPlan(NamedTuple):
+    """What is saved for inputs of certain dims: the plan, and its constants in their formats, by name."""
+
+    dims: tuple[Dims, ...]
+    plan: NetworkPlan
+    constants: Mapping[str, Memory]
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Numbers tensors, constants and what was made of them, each once."""
+
+    def __init__(self) -> None:
+        self.contents: list[Array] = []
+        self.constants: list[Constant] = []
+        self.prepacked: list[Values] = []
+        self._numbers: dict[int, int] = {}
+        self._formats: set[tuple[int, MemoryDesc]] = set()
+
+    def number(self, constant: Constant) -> int:
+        found = self._numbers.setdefault(id(constant), len(self.constants))
+        if found == len(self.constants):
+            self.constants.append(constant)
+        return found
+
+    def add_format(self, constant: Constant, md: MemoryDesc, memory: Memory) -> None:
+        key = self.number(constant), md
+        if md == plain(constant.type) or key in self._formats:
+            return
+        self._formats.add(key)
+        assert memory._buffer is not None
+        tensor = self._add(memory._buffer.bytes()[: md.size])
+        self.prepacked.append({"constant": key[0], "md": md.to_dict(), "tensor": tensor})
+
+    def finished_constants(self) -> list[Values]:
+        """All constants, whose bytes stand behind those that runs read."""
+        made = []
+        for each in self.constants:
+            content = np.ascontiguousarray(each.values).reshape(-1).view(np.uint8)
+            made.append({**type_values(each.type), "tensor": self._add(content)})
+        return made
+
+    def _add(self, content: Array) -> int:
+        self.contents.append(content)
+        return len(self.contents) - 1
+
+
+def write_network(
+    path: str, inputs: Sequence[NetworkInput], outputs: Sequence[str], rule: str, plans: Sequence[SavedPlan]
+) -> None:
+    """Write a network: the file appears whole under its name or not at all.
+
+    Raises RuntimeFailure where the system refuses.
+    """
+    writer = _Writer()
+    stored_plans = [_plan_values(writer, each) for each in plans]
+    header: Values = {
+        "written by": VERSION,
+        "rule": rule,
+        "inputs": [_input_values(each) for each in inputs],
+        "outputs": list(outputs),
+        "plans": stored_plans,
+        "constants": writer.finished_constants(),
+        "prepacked": writer.prepacked,
+        "tensors": [],
+    }
+    starts = _starts([each.nbytes for each in writer.contents])
+    header["tensors"] = [
+        {"start": start, "nbytes": each.nbytes, "crc32": zlib.crc32(each.data)}
+        for start, each in zip(starts, writer.contents, strict=False)
+    ]
+    text = json.dumps(header, separators=(",", ":")).encode()
+    begin = _aligned(_HEAD.size + len(text))
+    with Replacement(path).open(begin + starts[-1]) as file:
+        file.write(_HEAD.pack(_MAGIC, _VERSION, 0, len(text), sha256(text).digest()) + text)
+        for start, each in zip(starts, writer.contents, strict=False):
+            file.seek(begin + start)
+            file.write(each.data)
+        file.truncate(begin + starts[-1])
+
+
+def _plan_values(writer: _Writer, saved: SavedPlan) -> Values:
+    plan = saved.plan
+    for name, (constant, md) in plan.constants.items():
+        writer.add_format(constant, md, saved.constants[name])
+    return {
+        "dims": [list(each) for each in saved.dims],
+        "graph": values_of_graph(plan.graph, writer.number),
+        "fusions": [[each.fusion, list(each.nodes), each.into] for each in plan.fusions],
+    }
+
+
+def _input_values(each: NetworkInput) -> Values:
+    dims = None if each.dims is None else list(each.dims)
+    return {"name": each.name, "dims": dims, "data_type": str(each.data_type)}
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Where each tensor begins behind the header, and where the last ends."""
+    starts = [0]
+    for nbytes in sizes:
+        starts.append(_aligned(starts[-1] + nbytes))
+    return starts
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_network(path: str) -> SavedNetwork:
+    """The network in a file, mapped.
+
+    Raises InvalidArguments for what is no such file, or a damaged one; RuntimeFailure where the system
+    refuses.
+    """
+    with opened(path, "a file that Network.save wrote") as file:
+        magic, version, zero, nbytes, digest = _HEAD.unpack(read_at(file, path, 0, _HEAD.size))
+        if magic != _MAGIC:
+            raise _damaged(path, "it does not begin as one that Network.save wrote")
+        if version != _VERSION or zero:
+            raise _damaged(path, f"it is of version {version}, this restride reads version {_VERSION}")
+        if nbytes > _MOST_HEADER:
+            raise _damaged(path, f"its header would be of {nbytes} bytes")
+        text = read_at(file, path, _HEAD.size, nbytes)
+        if sha256(text).digest() != digest:
+            raise _damaged(path, "its header is not the one that was written")
+        try:
+            mapped = np.memmap(file, np.uint8, "r")
+        except OSError as error:
+            raise system_error("map", path, error) from None
+    return _told(path, lambda: SavedNetwork(path, json.loads(text), mapped, _aligned(_HEAD.size + nbytes)))
+
+
+class SavedNetwork:
+    """What a file holds: graphs by the dims of their inputs, and constants in several formats."""
+
+    def __init__(self, path: str, header: Mapping[str, Any], mapped: Array, begin: int) -> None:
+        self._path, self._header, self._mapped, self._begin = path, header, mapped, begin
+        self.inputs = tuple(map(_input, header["inputs"]))
+        self.outputs = tuple(map(str, header["outputs"]))
+        self.rule = str(header["rule"])
+        if self.rule not in RULES:
+            raise _damaged(path, "it names a rule of propagation that there is not")
+        self._plans = {tuple(tuple(dims) for dims in each["dims"]): each for each in header["plans"]}
+        self._check_tensors()
+        self._constants = [self._constant(each) for each in header["constants"]]
+        self._numbers = {id(each): number for number, each in enumerate(self._constants)}
+        self._formats = {
+            (each["constant"], MemoryDesc.from_dict(each["md"])): each["tensor"]
+            for each in header["prepacked"]
+        }
+        self._checked: set[int] = set()
+
+    @property
+    def dims(self) -> tuple[tuple[Dims, ...], ...]:
+        """The dims of inputs that it was saved for."""
+        return tuple(self._plans)
+
+    def graph(self, dims: Mapping[str, Dims]) -> FusedGraph:
+        """The graph for inputs of these dims. Raises InvalidArguments for dims that were not saved."""
+        found = self._plans.get(tuple(dims[each.name] for each in self.inputs))
+        if found is not None:
+            return _told(self._path, lambda: self._fused(found))
+        raise InvalidArguments(
+            "Network: the file has no plan for inputs of these dims",
+            code="RS-G03",
+            where=", ".join(f"{name}: {by(each)}" for name, each in dims.items()),
+            why=f"it was saved for {'; '.join(', '.join(map(by, each)) for each in self._plans)}",
+            hint="save the network with the dims that it is to run with: net.save(path, dims)",
+        )
+
+    def found(self, constant: Constant, md: MemoryDesc) -> Memory | None:
+        """The bytes of a constant in a format; None where the file has them not."""
+        tensor = self._formats.get((self._numbers.get(id(constant), -1), md))
+        if tensor is None:
+            return None
+        content = self._bytes(tensor)
+        if content.nbytes != md.size:
+            raise _damaged(self._path, f"tensor {tensor} has not the bytes of {md}")
+        self._check(tensor)
+        address = content.__array_interface__["data"][0]
+        return Memory.from_pointer(address, content.nbytes, md, _CPU, owner=content, readonly=True)
+
+    def check(self, constant: Constant) -> None:
+        """Raise InvalidArguments where the values of a constant are damaged."""
+        number = self._numbers.get(id(constant))
+        if number is not None:
+            self._check(self._header["constants"][number]["tensor"])
+
+    # --- parts ----------------------------------------------------------------------------------------------
+
+    def _fused(self, values: Mapping[str, Any]) -> FusedGraph:
+        graph = graph_of_values(values["graph"], self._constants.__getitem__)
+        names, wanted = [each.name for each in self.inputs], values["dims"]
+        if list(graph.inputs) != names or graph.outputs != self.outputs:
+            raise _damaged(self._path, "a graph has other inputs or outputs than the network")
+        if [list(graph.tensors[name].dims) for name in names] != wanted:
+            raise _damaged(self._path, "a graph has inputs of other dims than its plan")
+        applied = (AppliedFusion(str(a), tuple(map(str, b)), str(c)) for a, b, c in values["fusions"])
+        return FusedGraph(graph, tuple(applied))
+
+    def _check_tensors(self) -> None:
+        for number, each in enumerate(self._header["tensors"]):
+            start, nbytes = each["start"], each["nbytes"]
+            is_place = type(start) is type(nbytes) is int and min(start, nbytes) >= 0
+            if not is_place or start % _ALIGNMENT:
+                raise _damaged(self._path, f"tensor {number} lies nowhere")
+            if self._begin + start + nbytes > self._mapped.nbytes:
+                raise _damaged(self._path, f"it ends before tensor {number} does: it was cut off")
+
+    def _bytes(self, number: int) -> Array:
+        each = self._header["tensors"][number]
+        start = self._begin + each["start"]
+        return self._mapped[start : start + each["nbytes"]]
+
+    def _constant(self, values: Mapping[str, Any]) -> Constant:
+        kind, content = type_of_values(values), self._bytes(values["tensor"])
+        twin = kind.data_type.numpy
+        if twin is None or content.nbytes != kind.nbytes:
+            raise _damaged(self._path, f"tensor {values['tensor']} has not the bytes of {kind}")
+        return Constant(content.view(np.ndarray).view(twin).reshape(kind.dims))
+
+    def _check(self, number: int) -> None:
+        if number in self._checked:
+            return
+        if zlib.crc32(self._bytes(number).data) != self._header["tensors"][number]["crc32"]:
+            raise _damaged(self._path, f"the bytes of tensor {number} are not those that were written")
+        self._checked.add(number)
+
+
+def _input(values: Mapping[str, Any]) -> NetworkInput:
+    dims = None if values["dims"] is None else tuple(None if n is None else int(n) for n in values["dims"])
+    return NetworkInput(str(values["name"]), dims, DataType.parse(values["data_type"]))
+
+
+def _told(path: str, function: Callable[[], _T]) -> _T:
+    """What a function makes of a file; whatever goes wrong is told of the file."""
+    try:
+        return function()
+    except MemoryError:
+        raise OutOfMemory(
+            f"cannot read {shown(path)}",
+            code="RS-D01",
+            why="its header says more than memory holds",
+            hint=_AGAIN,
+        ) from None
+    except Error as error:
+        if error.code in ("RS-F10", "RS-F02"):
+            raise
+        raise _damaged(path, f"{error.what}: {error.why}") from None
+    except _WRONG as error:
+        raise _damaged(path, f"its header does not hold: {type(error).__name__} {str(error)[:200]}") from None
+
+
+def _damaged(path: str, why: str) -> InvalidArguments:
+    return bad_file(path, why, _AGAIN, code="RS-F10")
+
+
+_CPU = Engine("cpu")

@@ -1,0 +1,273 @@
+"""Networks in files: the same plan and bytes after loading, other machines, damaged files."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import restride as rs
+from restride.graph import operations, stored_graph
+from restride.graph.graph import Constant
+
+Array = np.ndarray
+_HEAD = struct.Struct("<16sIIQ32s")
+SAME = rs.graph.ConvolutionOperation((1, 1), (0, 0), (1, 1), (1, 1))
+
+
+def values(*dims: int, seed: int = 0) -> Array:
+    return np.random.default_rng((seed, *dims)).standard_normal(dims).astype(np.float32)
+
+
+X = values(2, 20, 6, 7)
+
+
+def small_graph(seed: int = 0) -> rs.graph.Graph:
+    """Convolutions, a function, a sum and a pooling: weights that are packed, and a bias as it is."""
+    builder = rs.graph.GraphBuilder()
+    x = builder.input("x", X.shape)
+    weights = builder.constant(values(20, 20, 3, 3, seed=seed), "w")
+    y = builder.add(SAME, x, weights, builder.constant(values(20, seed=seed), "b"))
+    y = builder.add(rs.graph.EltwiseOperation("eltwise_relu"), y)
+    y = builder.add(SAME, y, weights)
+    y = builder.add(rs.graph.SumOperation((1.0, 0.5)), y, x)
+    pool = rs.graph.PoolingOperation("pooling_max", (2, 2), (2, 2), (0, 0), (0, 0), (0, 0))
+    return builder.graph(builder.add(pool, y, name="y"))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "small.net"
+    rs.Network(small_graph()).save(path)
+    return path
+
+
+@pytest.mark.parametrize("rule", ["plain", "greedy", "optimal"])
+def test_a_loaded_network_has_the_same_plan_and_gives_the_same_bytes(tmp_path: Path, rule: str) -> None:
+    net = rs.Network(small_graph(), rule=rule)
+    net.save(tmp_path / "a.net")
+    loaded = rs.Network.load(str(tmp_path / "a.net"))
+    assert (loaded.rule, loaded.inputs, loaded.outputs) == (rule, net.inputs, net.outputs)
+    assert loaded(X).tobytes() == net(X).tobytes()
+    assert str(loaded.explain()) == str(net.explain())
+    assert loaded.plan().graph == net.plan().graph
+
+
+def test_another_process_gives_the_same_bytes(saved: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    code = (
+        "import sys, numpy as np, restride as rs\n"
+        "net = rs.Network.load(sys.argv[1])\n"
+        "np.save(sys.argv[3], net(np.load(sys.argv[2])))\n"
+    )
+    paths = [str(saved), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
+    subprocess.run([sys.executable, "-c", code, *paths], check=True, timeout=120)
+    assert np.load(tmp_path / "y.npy").tobytes() == rs.Network(small_graph())(X).tobytes()
+
+
+def test_packed_constants_are_mapped_and_not_made_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("restride.graph.prepacking.Reorder.execute", lambda *_: pytest.fail("made again"))
+    loaded = rs.Network.load(saved)
+    assert loaded(X).shape == (2, 20, 3, 3)
+
+
+def test_what_a_machine_wants_in_another_format_is_made_of_the_plain_constants(saved: Path) -> None:
+    def without_packed(header: dict[str, Any]) -> None:
+        header["prepacked"] = []
+
+    rewrite(saved, without_packed)
+    assert rs.Network.load(saved)(X).tobytes() == rs.Network(small_graph())(X).tobytes()
+    assert rs.Network.load(saved).with_rule("plain")(X).shape == (2, 20, 3, 3)
+
+
+def test_dims_that_were_saved_run_and_others_are_refused_by_name(tmp_path: Path) -> None:
+    def graph(dims: Any) -> rs.graph.Graph:
+        builder = rs.graph.GraphBuilder()
+        x = builder.input("x", dims["x"])
+        return builder.graph(builder.add(rs.graph.EltwiseOperation("eltwise_relu"), x, name="y"))
+
+    inputs = [type(rs.Network(graph({"x": (1, 2)})).inputs[0])("x", (None, 2), rs.f32)]
+    net = rs.Network.of_source(inputs, ["y"], graph)
+    net(values(3, 2)), net(values(5, 2))
+    net.save(tmp_path / "both.net")
+    loaded = rs.Network.load(tmp_path / "both.net")
+    for n in (3, 5):
+        assert np.array_equal(loaded(values(n, 2)), np.maximum(values(n, 2), 0))
+    with pytest.raises(rs.InvalidArguments, match="3x2; 5x2") as caught:
+        loaded(values(4, 2))
+    assert caught.value.code == "RS-G03"
+    net.save(tmp_path / "one.net", (7, 2))
+    assert rs.Network.load(tmp_path / "one.net")(values(7, 2)).shape == (7, 2)
+
+
+def test_a_loaded_network_is_saved_to_the_same_bytes(saved: Path, tmp_path: Path) -> None:
+    rs.Network.load(saved).save(tmp_path / "again.net")
+    assert (tmp_path / "again.net").read_bytes() == saved.read_bytes()
+
+
+def test_a_network_may_be_saved_over_the_file_that_it_is_mapped_from(saved: Path) -> None:
+    before, loaded = saved.read_bytes(), rs.Network.load(saved)
+    loaded.save(saved)
+    assert saved.read_bytes() == before
+    assert loaded(X).shape == (2, 20, 3, 3)
+
+
+@pytest.mark.parametrize("name", sorted(stored_graph._KINDS))
+def test_attributes_of_every_operation_come_back(name: str) -> None:
+    kind = stored_graph._KINDS[name]
+    examples = {"DataType": rs.bf16, "str": "eltwise_relu", "float": 1e-5, "int": 3, "bool": True}
+    attributes = {each.name: examples.get(str(each.type), (1, 2)) for each in fields(kind)}
+    made = kind(**attributes)  # type: ignore[arg-type]
+    stored = json.loads(json.dumps(stored_graph._operation_values(made)))
+    assert stored_graph._operation(stored) == made
+    assert issubclass(kind, operations.Operation)
+
+
+def test_numbers_come_back_to_the_bit() -> None:
+    made = rs.graph.EltwiseOperation("eltwise_linear", float(np.float32(0.1)), -1e-300)
+    stored = json.loads(json.dumps(stored_graph._operation_values(made)))
+    assert stored_graph._operation(stored) == made
+
+
+# --- damaged files ------------------------------------------------------------------------------------------
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Another header, with a checksum that fits, in front of the same tensors."""
+    data = path.read_bytes()
+    magic, version, zero, nbytes, _ = _HEAD.unpack_from(data)
+    begin = -(-(_HEAD.size + nbytes) // 64) * 64
+    header = json.loads(data[_HEAD.size : _HEAD.size + nbytes])
+    change(header)
+    text = json.dumps(header).encode()
+    head = _HEAD.pack(magic, version, zero, len(text), sha256(text).digest()) + text
+    path.write_bytes(head + bytes(-len(head) % 64) + data[begin:])
+
+
+def refused(path: Path) -> str:
+    """Loading and running ends in an error of restride's that names the file or the node."""
+    with pytest.raises(rs.Error) as caught:
+        rs.Network.load(path)(X)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("part", [0, 1, 16, 63, 64, 200, 0.3, 0.9, 0.999])
+def test_a_file_that_was_cut_off_is_refused(saved: Path, part: float) -> None:
+    data = saved.read_bytes()
+    saved.write_bytes(data[: part if isinstance(part, int) else int(part * len(data))])
+    assert refused(saved) == ("RS-F10" if part not in (0, 1, 16, 63, 64, 200) else refused(saved))
+
+
+@pytest.mark.parametrize("at", [0, 16, 20, 24, 30, 70, 500])
+def test_a_changed_byte_of_head_or_header_is_refused(saved: Path, at: int) -> None:
+    data = bytearray(saved.read_bytes())
+    data[at] ^= 0x41
+    saved.write_bytes(data)
+    assert refused(saved) in ("RS-F10", "RS-F01")
+
+
+def test_a_changed_byte_of_a_tensor_that_is_read_is_refused(saved: Path) -> None:
+    data = bytearray(saved.read_bytes())
+    (nbytes,) = struct.unpack_from("<Q", data, 24)
+    data[-(-(_HEAD.size + nbytes) // 64) * 64 + 5] ^= 1
+    saved.write_bytes(data)
+    assert refused(saved) == "RS-F10"
+
+
+def _set(*keys: Any) -> Callable[[dict[str, Any]], None]:
+    *path, last, value = keys
+
+    def change(header: Any) -> None:
+        for key in path:
+            header = header[key]
+        if value is _set:
+            del header[last]
+        else:
+            header[last] = value
+
+    return change
+
+
+NODE = ("plans", 0, "graph", "nodes", 0)
+CHANGES = {
+    "another rule": _set("rule", "fastest"),
+    "no rule": _set("rule", _set),
+    "no plans": _set("plans", _set),
+    "plans that are a number": _set("plans", 3),
+    "tensors far away": _set("tensors", 0, "start", 1 << 60),
+    "tensors before the file": _set("tensors", 0, "start", -64),
+    "tensors between": _set("tensors", 0, "start", 4),
+    "tensors of no size": _set("tensors", 0, "nbytes", "many"),
+    "a tensor that is not there": _set("constants", 0, "tensor", 99),
+    "larger constants": _set("constants", 0, "dims", [20, 20, 3, 4]),
+    "negative dims": _set("constants", 0, "dims", [-20, -20, 3, 3]),
+    "another type": _set("constants", 0, "data_type", "f33"),
+    "a type of other bytes": _set("constants", 0, "data_type", "f64"),
+    "another tensor in a format": _set("prepacked", 0, "tensor", 1),
+    "a format that does not hold": _set("prepacked", 0, "md", {"dims": [1]}),
+    "an operation that is not there": _set(*NODE, "kind", "exec"),
+    "other attributes": _set(*NODE, "attributes", {"strides": [1, 1]}),
+    "attributes of another type": _set(*NODE, "attributes", "strides", "11"),
+    "a stride of 0": _set(*NODE, "attributes", "strides", [0, 0]),
+    "a cycle": _set(*NODE, "inputs", 0, "y"),
+    "names that are numbers": _set(*NODE, "inputs", 0, 7),
+    "other inputs": _set("plans", 0, "graph", "inputs", []),
+    "other outputs": _set("outputs", ["z"]),
+    "other dims": _set("plans", 0, "graph", "types", "x", "dims", [2, 20, 6, 8]),
+    "no epilogues": _set(*NODE, "epilogues", None),
+    "an epilogue that is none": _set(*NODE, "epilogues", [{"kind": "softmax", "attributes": {}}]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_header_that_does_not_hold_is_refused(saved: Path, name: str) -> None:
+    rewrite(saved, CHANGES[name])
+    assert refused(saved) in ("RS-F10", "RS-G01", "RS-G03")
+
+
+def test_a_header_of_many_brackets_is_refused(saved: Path) -> None:
+    text = b"[" * 100_000
+    head = _HEAD.pack(b"restride network", 1, 0, len(text), sha256(text).digest())
+    saved.write_bytes(head + text)
+    assert refused(saved) == "RS-F10"
+
+
+def test_a_failed_save_leaves_the_file_that_was_there(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, net = saved.read_bytes(), rs.Network(small_graph(1))
+
+    def no_space(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", no_space)
+    with pytest.raises(rs.RuntimeFailure):
+        net.save(saved)
+    monkeypatch.undo()
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_equal_constants_of_several_plans_are_stored_once(tmp_path: Path) -> None:
+    weights = Constant(values(32, 16))
+
+    def graph(dims: Any) -> rs.graph.Graph:
+        builder = rs.graph.GraphBuilder()
+        x = builder.input("x", dims["x"])
+        made = builder.graph(
+            builder.add(rs.graph.MatmulOperation(), x, builder.constant(weights.values, "w"))
+        )
+        return made.replaced(made.nodes, {"w": weights})
+
+    net = rs.Network.of_source([rs.Network(graph({"x": (1, 32)})).inputs[0]], ["matmul"], graph)
+    net.save(tmp_path / "one.net")
+    header_bytes = 8192
+    assert (tmp_path / "one.net").stat().st_size < 2 * weights.values.nbytes + header_bytes
