@@ -499,3 +499,18 @@ def test_a_profile_tells_the_time_of_each_step() -> None:
     assert all(each.seconds > 0 for each in times)
     assert sum(each.is_inserted for each in times) == 2
     assert {each.kernel.split(":")[0] for each in times} == {"jit"}
+
+
+def test_plans_of_several_sizes_share_packed_weights_and_leave_none_behind() -> None:
+    weights = values(20, 20, 3, 3)
+
+    def graph(dims: Mapping[str, Sequence[int]]) -> Graph:
+        builder = GraphBuilder()
+        x = builder.input("x", dims["x"])
+        return builder.graph(builder.add(SAME, x, builder.constant(weights), name="y"))
+
+    net = rs.Network.of_source([NetworkInput("x", (None, 20, None, None), rs.f32)], ["y"], graph)
+    for n in range(1, 13):
+        net(values(n, 20, 6, 7))
+    known = [each for found in net._prepacked._known.values() for each in found]
+    assert len({id(each.memory()) for each in known if each.memory() is not None}) == 1

@@ -24,6 +24,7 @@ _FOR_TORCH = {
     "torch",
     *(f"frontend.torch_{name}" for name in ("gradients", "kernels", "layers", "modes", "rnn")),
 }
+_FOR_TORCH |= {f"graph.torch_{name}" for name in ("export", "module")}
 _FOR_JAX = {"jax", "frontend.jax_kernels"}
 _FOR_ZARR = {"files.zarr_codecs"}
 # Imported only inside a function that cannot do without them.
@@ -64,7 +65,6 @@ _ROWS = (
         "pixels",
         "shuffles",
         "sycl_interop",
-        "torch",
         "jax",
         "typing",
         "about",
@@ -73,7 +73,7 @@ _ROWS = (
         "files",
         "dask",
     ),
-    ("graph", "onnx", "openvino"),
+    ("graph", "onnx", "openvino", "torch"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "view", "__main__"),
     ("restride_bench",),  # a package of its own: the library knows its name, and imports nothing of it

@@ -222,7 +222,7 @@ CHANGES = {
     "a cycle": _set(*NODE, "inputs", 0, "y"),
     "names that are numbers": _set(*NODE, "inputs", 0, 7),
     "other inputs": _set("plans", 0, "graph", "inputs", []),
-    "other outputs": _set("outputs", ["z"]),
+    "more outputs": _set("outputs", ["y", "z"]),
     "other dims": _set("plans", 0, "graph", "types", "x", "dims", [2, 20, 6, 8]),
     "no epilogues": _set(*NODE, "epilogues", None),
     "an epilogue that is none": _set(*NODE, "epilogues", [{"kind": "softmax", "attributes": {}}]),

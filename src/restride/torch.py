@@ -44,14 +44,17 @@ from .frontend.torch_kernels import (
 from .frontend.torch_layers import pool_with_gradient, refuse_transform
 from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
 from .frontend.torch_rnn import RNNWeights, rnn_weights, set_rnn_weights
+from .graph.torch_module import CompiledModule, compile_module
 
 if TYPE_CHECKING:
     from .typing import FormatLike, TypeLike
 
 __all__ = [
     "ChannelShuffle",
+    "CompiledModule",
     "RNNWeights",
     "channel_shuffle",
+    "compile_module",
     "layer_norm",
     "pool",
     "reorder",

@@ -40,6 +40,11 @@ def _check_known(nodes: Sequence[OnnxNode]) -> None:
     for node in nodes:
         if node.operator not in OPERATORS:
             missing.setdefault(node.operator, []).append(node.name)
+    refuse_missing("the ONNX model", missing)
+
+
+def refuse_missing(what: str, missing: Mapping[str, Sequence[str]]) -> None:
+    """Raise Unimplemented for operators that restride has not: the names of their nodes, by operator."""
     if not missing:
         return
     texts = [
@@ -47,7 +52,7 @@ def _check_known(nodes: Sequence[OnnxNode]) -> None:
         for operator, names in missing.items()
     ]
     raise Unimplemented(
-        "the ONNX model has operators that restride has not",
+        f"{what} has operators that restride has not",
         code="RS-G02",
         where="; ".join(texts),
         why=f"{len(missing)} operators are missing; nothing was run",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+import weakref
+from typing import NamedTuple, Protocol
 
 from ..desc.memory_desc import MemoryDesc
 from ..primitives.reorder import Reorder
@@ -11,6 +12,7 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from .graph import Constant
+from .operations import TensorType
 
 __all__ = ["PrepackedConstants", "StoredFormats"]
 
@@ -25,23 +27,34 @@ class StoredFormats(Protocol):
         """Raise InvalidArguments where the values of a constant are damaged in the file."""
 
 
+class _Prepacked(NamedTuple):
+    constant: Constant
+    memory: weakref.ref[Memory]
+
+
 class PrepackedConstants:
-    """What constants have become, by identity and format. Threads may share it."""
+    """What constants have become, for as long as a plan uses it. Threads may share it.
+
+    Plans of other dims have constants of their own with equal values: they share what was made of them.
+    """
 
     def __init__(self, stored: StoredFormats | None = None) -> None:
         self.stored = stored
-        # The constant is held, so that its identity stays.
-        self._known: dict[tuple[int, MemoryDesc], tuple[Constant, Memory]] = {}
+        self._known: dict[tuple[TensorType, MemoryDesc], list[_Prepacked]] = {}
         self._lock = threading.Lock()
 
     def memory(self, constant: Constant, md: MemoryDesc, engine: Engine) -> Memory:
         """The values of a constant in a format."""
-        key = id(constant), md
+        key = constant.type, md
         with self._lock:
-            found = self._known.get(key)
-            if found is None:
-                found = self._known[key] = constant, self._made(constant, md, engine)
-        return found[1]
+            known = [each for each in self._known.get(key, ()) if each.memory() is not None]
+            for each in known:
+                memory = each.memory()
+                if memory is not None and each.constant == constant:
+                    return memory
+            made = self._made(constant, md, engine)
+            self._known[key] = [*known, _Prepacked(constant, weakref.ref(made))]
+        return made
 
     def _made(self, constant: Constant, md: MemoryDesc, engine: Engine) -> Memory:
         if self.stored is not None:

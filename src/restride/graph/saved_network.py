@@ -60,7 +60,7 @@ class SavedPlan(NamedTuple):
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-class _Writer:
+class _NumberedTensors:
     """Numbers tensors, constants and what was made of them, each once."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def write_network(
 
     Raises RuntimeFailure where the system refuses.
     """
-    writer = _Writer()
+    writer = _NumberedTensors()
     stored_plans = [_plan_values(writer, each) for each in plans]
     header: Values = {
         "written by": VERSION,
@@ -132,7 +132,7 @@ def write_network(
         file.truncate(begin + starts[-1])
 
 
-def _plan_values(writer: _Writer, saved: SavedPlan) -> Values:
+def _plan_values(writer: _NumberedTensors, saved: SavedPlan) -> Values:
     plan = saved.plan
     for name, (constant, md) in plan.constants.items():
         writer.add_format(constant, md, saved.constants[name])
@@ -248,7 +248,7 @@ class SavedNetwork:
     def _fused(self, values: Mapping[str, Any]) -> FusedGraph:
         graph = graph_of_values(values["graph"], self._constants.__getitem__)
         names, wanted = [each.name for each in self.inputs], values["dims"]
-        if list(graph.inputs) != names or graph.outputs != self.outputs:
+        if list(graph.inputs) != names or len(graph.outputs) != len(self.outputs):
             raise _damaged(self._path, "a graph has other inputs or outputs than the network")
         if [list(graph.tensors[name].dims) for name in names] != wanted:
             raise _damaged(self._path, "a graph has inputs of other dims than its plan")

@@ -18,7 +18,7 @@ from typing import Any
 from ..desc.parse import short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from . import operations
+from . import operations, recurrent
 from .graph import Constant, Epilogue, Graph, Node
 from .operations import BinaryOperation, EltwiseOperation, Operation, TensorType
 
@@ -28,7 +28,8 @@ Values = dict[str, Any]
 
 
 def _kinds() -> dict[str, type[Operation]]:
-    found = (each for each in vars(operations).values() if isinstance(each, type))
+    named = (*vars(operations).values(), *vars(recurrent).values())
+    found = (each for each in named if isinstance(each, type))
     return {each.kind: each for each in found if issubclass(each, Operation) and each.kind}
 
 

@@ -1,0 +1,172 @@
+"""Modules of torch as models: exported by torch.export for certain dims, then read like ONNX files."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InvalidArguments, Unimplemented
+from .graph import Graph
+from .onnx_model import Array, OnnxInput, OnnxModel, OnnxNode
+from .onnx_reader import refuse_missing, translated
+from .operations import Dims
+from .torch_operators import TORCH_OPERATORS, TensorArgument, made_of_torch
+
+__all__ = ["ExportedModule", "element_of", "exported"]
+
+# Operators that torch would take apart, and restride has whole.
+_WHOLE = (
+    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "prelu", "relu6",
+    "scaled_dot_product_attention", "silu", "softplus",
+)  # fmt: skip
+_ELEMENTS = {torch.float32: 1, torch.float16: 10, torch.bfloat16: 16, torch.int32: 6}
+
+
+@dataclass(frozen=True)
+class ExportedModule:
+    """A program of torch as a model, and the tree whose leaves are the model's outputs."""
+
+    model: OnnxModel
+    tree: Any
+
+    def graph(self, dims: Mapping[str, Dims]) -> Graph:
+        """The graph, for the dims that it was exported for."""
+        return translated(self.model, dims, made_of_torch)
+
+
+def element_of(x: torch.Tensor) -> int:
+    """The number that ONNX has for the type of a tensor. Raises Unimplemented for types of no network."""
+    found = _ELEMENTS.get(x.dtype)
+    if found is None:
+        raise Unimplemented(
+            "compile_module: an example is of another type",
+            code="RS-G02",
+            why=f"it is {x.dtype}",
+            hint="bring tensors of torch.float32",
+        )
+    return found
+
+
+def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> ExportedModule:
+    """What a module does with tensors like these. Nothing of it is run on their values.
+
+    Raises InvalidArguments where torch cannot export it, Unimplemented for operators that restride has not,
+    all at once.
+    """
+    default = getattr(torch.export, "default_decompositions", None)
+    if default is None:
+        raise Unimplemented(
+            "compile_module: torch is too old",
+            code="RS-G04",
+            why=f"it is {torch.__version__}; programs are exported as needed from 2.6 on",
+            hint="pip install -U torch",
+        )
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, tuple(example))
+            program = program.run_decompositions(_decompositions(default()))
+    except Exception as error:  # torch raises its own errors, and those of the module's code
+        raise InvalidArguments(
+            f"compile_module: torch.export cannot export {type(module).__name__}",
+            code="RS-G05",
+            why=f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300] if str(error) else ''}",
+            hint="call torch.export.export(module, example) to see what it says in full",
+        ) from error
+    return _ProgramReader(program, example).read()
+
+
+def _decompositions(table: Any) -> Any:
+    for word in _WHOLE:
+        overloads = getattr(torch.ops.aten, word, None)
+        if overloads is not None:
+            table.pop(overloads.default, None)
+    return table
+
+
+class _ProgramReader:
+    """Goes through the nodes of an exported program: names of tensors, and calls in order."""
+
+    def __init__(self, program: Any, example: Sequence[torch.Tensor]) -> None:
+        self._program, self._example = program, example
+        self._nodes: list[OnnxNode] = []
+        self._parts: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, str] = {}
+        self._missing: dict[str, list[str]] = {}
+
+    def read(self) -> ExportedModule:
+        outputs: tuple[Any, ...] = ()
+        for node in self._program.graph.nodes:
+            if node.op == "call_function" and node.target is operator.getitem:
+                self._names[node.name] = self._parts[node.args[0].name][node.args[1]]
+            elif node.op == "call_function":
+                self._add(node)
+            elif node.op == "output":
+                outputs = node.args[0]
+        refuse_missing("the module", self._missing)
+        if any(not hasattr(each, "name") for each in outputs):
+            raise InvalidArguments(
+                "compile_module: the module gives what is no tensor",
+                code="RS-G05",
+                where=", ".join(str(each) for each in outputs if not hasattr(each, "name")),
+                why="a network gives tensors",
+                hint="wrap the module in one that gives tensors alone",
+            )
+        signature = self._program.graph_signature
+        inputs = tuple(
+            OnnxInput(name, tuple(x.shape), element_of(x))
+            for name, x in zip(signature.user_inputs, self._example, strict=True)
+        )
+        tensors = dict(self._tensors(signature))
+        names = tuple(self._names.get(each.name, each.name) for each in outputs)
+        return ExportedModule(
+            OnnxModel(tuple(self._nodes), tensors, inputs, names, opset=18), self._program.call_spec.out_spec
+        )
+
+    def _tensors(self, signature: Any) -> Any:
+        """Parameters, buffers and constants by the names of their placeholders."""
+        stored = {**self._program.constants, **self._program.state_dict}
+        for table in (
+            signature.inputs_to_parameters,
+            signature.inputs_to_buffers,
+            signature.inputs_to_lifted_tensor_constants,
+        ):
+            for name, target in table.items():
+                yield name, _array_of(stored[target])
+
+    def _add(self, node: Any) -> None:
+        word = f"aten.{node.target.__name__.split('.')[0]}" if _is_aten(node.target) else str(node.target)
+        if word not in TORCH_OPERATORS:
+            self._missing.setdefault(word, []).append(node.name)
+            return
+        inputs: list[str] = []
+        args = self._argument(node.args, inputs)
+        named = {name: self._argument(value, inputs) for name, value in node.kwargs.items()}
+        value = node.meta.get("val")
+        count = len(value) if isinstance(value, tuple | list) else 1
+        outputs = (node.name, *(f"{node.name}.{i}" for i in range(1, count)))
+        self._parts[node.name] = outputs
+        self._nodes.append(OnnxNode(word, node.name, tuple(inputs), outputs, {**named, "args": args}))
+
+    def _argument(self, value: Any, inputs: list[str]) -> Any:
+        if isinstance(value, torch.fx.Node):
+            inputs.append(self._names.get(value.name, value.name))
+            return TensorArgument(len(inputs) - 1)
+        if isinstance(value, list | tuple):
+            return tuple(self._argument(each, inputs) for each in value)
+        return value
+
+
+def _is_aten(target: Any) -> bool:
+    return getattr(target, "namespace", "") == "aten"
+
+
+def _array_of(x: torch.Tensor) -> Array:
+    x = x.detach()
+    if x.dtype in (torch.bfloat16, torch.float16):
+        x = x.float()
+    return np.asarray(x.cpu().contiguous().numpy())

@@ -1,0 +1,151 @@
+"""Modules of torch compiled to networks: `restride.torch.compile_module`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..errors import Error, InvalidArguments
+from .graph import Graph
+from .network import Network, NetworkInput
+from .onnx_reader import data_type_of
+from .operations import Dims
+from .torch_export import ExportedModule, element_of, exported
+
+__all__ = ["CompiledModule", "compile_module"]
+
+
+def compile_module(
+    module: torch.nn.Module, example: torch.Tensor | Sequence[torch.Tensor], *, rule: str = "optimal"
+) -> CompiledModule:
+    """A module in evaluation mode as a network: its formats propagated, its weights packed once.
+
+    example  a tensor, or the tensors of a call, by position: their types and numbers of dims; values do not
+             matter, and other extents make a plan of their own
+    rule     how formats are chosen: "plain", "greedy" or "optimal"
+
+    Raises InvalidArguments for a module in training mode, and where torch.export refuses the module;
+    Unimplemented for operators that restride has not, all at once.
+    """
+    try:
+        return CompiledModule(module, _tensors("compile_module: example", example), rule)
+    except Error as error:
+        error.drop_frames()
+        raise
+
+
+class CompiledModule:
+    """What `compile_module` makes: called as the module is, with tensors by position, without gradients.
+
+    Weights are packed once. A change of a parameter or a buffer in place, as an optimizer makes it, or of its
+    storage, is noticed at the next call, which packs them anew. Threads may share it.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, example: Sequence[torch.Tensor], rule: str = "optimal"
+    ) -> None:
+        if not isinstance(module, torch.nn.Module):
+            raise InvalidArguments(
+                "compile_module: there is no module",
+                code="RS-V08",
+                why=f"{type(module).__name__} is no torch.nn.Module",
+                hint="pass a module and an example of its inputs",
+            )
+        self._module, self._rule, self._lock = module, rule, threading.Lock()
+        self._example = tuple(each.detach() for each in example)
+        self._state: tuple[Any, ...] = ()
+        self._network, self._tree = self._made()
+
+    @property
+    def network(self) -> Network:
+        """The network, with the weights that the module has now."""
+        return self._current()[0]
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """What the module gives for these tensors, in the same structure.
+
+        Raises InvalidArguments for other inputs than the example's, and tensors that record gradients.
+        """
+        try:
+            network, tree = self._current()
+            if len(inputs) != len(network.inputs):
+                raise InvalidArguments(
+                    "CompiledModule: other inputs than the module has",
+                    code="RS-G03",
+                    why=f"brought are {len(inputs)}, the module was exported with {len(network.inputs)}",
+                    hint="bring the tensors of the example, by position",
+                )
+            return self._run(network, tree, _tensors("CompiledModule: inputs", inputs))
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<CompiledModule {type(self._module).__name__}: {self._network!r}>"
+
+    def _run(self, network: Network, tree: Any, inputs: Sequence[torch.Tensor]) -> Any:
+        brought = {each.name: x for each, x in zip(network.inputs, inputs, strict=True)}
+        found = network(brought)
+        # The outputs of the graph, of which one may be given twice.
+        names = network.plan(*(tuple(x.shape) for x in inputs)).graph.outputs
+        leaves = [found[name] if isinstance(found, dict) else found for name in names]
+        return torch.utils._pytree.tree_unflatten(leaves, tree)
+
+    # --- weights --------------------------------------------------------------------------------------------
+
+    def _current(self) -> tuple[Network, Any]:
+        if self._state_now() != self._state:
+            with self._lock:
+                if self._state_now() != self._state:
+                    self._network, self._tree = self._made()
+        return self._network, self._tree
+
+    def _state_now(self) -> tuple[Any, ...]:
+        """Where all weights lie, and how often each was changed; and whether the module trains."""
+        module = self._module
+        tensors = (*module.parameters(), *module.buffers())
+        return (module.training, *((x.data_ptr(), x._version, x.shape) for x in tensors))
+
+    def _made(self) -> tuple[Network, Any]:
+        module, example = self._module, self._example
+        if any(each.training for each in module.modules()):
+            raise InvalidArguments(
+                "compile_module: the module is in training mode",
+                code="RS-G05",
+                where=type(module).__name__,
+                why="there dropout and batch normalization do something else",
+                hint="call module.eval() first",
+            )
+        state, first = self._state_now(), exported(module, example)
+        known: dict[tuple[Dims, ...], ExportedModule] = {tuple(tuple(x.shape) for x in example): first}
+
+        def graph(dims: Mapping[str, Dims]) -> Graph:
+            extents = tuple(dims.values())
+            if extents not in known:
+                others = [x.new_zeros(each) for x, each in zip(example, extents, strict=True)]
+                return exported(module, others).graph(dims)
+            return known[extents].graph(dims)
+
+        inputs = [
+            NetworkInput(each.name, (None,) * x.dim(), data_type_of(each.name, element_of(x)))
+            for each, x in zip(first.model.inputs, example, strict=True)
+        ]
+        made = Network.of_source(inputs, first.model.outputs, graph, self._rule)
+        self._state = state
+        return made, first.tree
+
+
+def _tensors(what: str, found: Any) -> tuple[torch.Tensor, ...]:
+    tensors = (found,) if isinstance(found, torch.Tensor) else tuple(found)
+    for each in tensors:
+        if not isinstance(each, torch.Tensor):
+            raise InvalidArguments(
+                f"{what} are no tensors",
+                code="RS-V08",
+                why=f"{type(each).__name__} is no torch.Tensor",
+                hint="pass tensors by position",
+            )
+    return tensors

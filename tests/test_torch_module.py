@@ -1,0 +1,195 @@
+"""Modules of torch as networks: what torch gives, other sizes, weights that change, what is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import restride as rs
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
+if not hasattr(torch.export, "default_decompositions"):
+    pytest.skip("programs are exported from torch 2.6 on", allow_module_level=True)
+
+import restride.torch as rt  # noqa: E402
+
+nn, F = torch.nn, torch.nn.functional
+
+
+class Function(nn.Module):
+    """A module of a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.eval()
+
+    def forward(self, *x: Any) -> Any:
+        return self.function(*x)
+
+
+def small_network() -> Any:
+    """Convolutions, groups, a norm, poolings, a shuffle and a product."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=2, padding=1),
+        nn.BatchNorm2d(16),
+        nn.Hardswish(),
+        nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False),
+        nn.ChannelShuffle(4),
+        nn.MaxPool2d(3, 2, 1, ceil_mode=True),
+        nn.PReLU(16),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    ).eval()
+
+
+X = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def check(module: Any, *inputs: Any, rule: str = "greedy") -> None:
+    compiled = rt.compile_module(module, inputs, rule=rule)
+    with torch.no_grad():
+        wanted = module(*inputs)
+    found = compiled(*inputs)
+    pairs = zip(wanted, found, strict=True) if isinstance(wanted, tuple) else [(wanted, found)]
+    for one, other in pairs:
+        assert one.shape == other.shape
+        assert (one - other).abs().max() <= 2e-5 * one.abs().max()
+
+
+IMAGE = torch.randn(2, 6, 8, 8, generator=torch.Generator().manual_seed(1))
+ROWS = torch.randn(3, 8, generator=torch.Generator().manual_seed(2))
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
+    **{
+        word: (getattr(F, word), ROWS)
+        for word in ("elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "mish", "relu6", "silu")
+    },
+    "softplus": (F.softplus, ROWS),
+    **{word: (getattr(torch, word), ROWS) for word in ("abs", "exp", "neg", "sigmoid", "tanh")},
+    "gelu by tanh": (lambda x: F.gelu(x, approximate="tanh"), ROWS),
+    "arithmetic": (lambda x: torch.add(x, x, alpha=2) * 3 - x / 2 + 1 - (2 - x), ROWS),
+    "powers": (lambda x: x**2 + (x * x + 1).sqrt() + (x * x + 1).rsqrt(), ROWS),
+    "clamp": (lambda x: (x.clamp(-1, 0.5), x.clamp(min=0), x.clamp(max=0.2), x.clamp_min(0.1)), ROWS),
+    "reductions": (lambda x: (x.mean(1), x.sum(0, keepdim=True), x.amax(1), x.amin(0), x.var(1)), ROWS),
+    "softmax": (lambda x: (x.softmax(-1), x.log_softmax(0)), ROWS),
+    "moves": (lambda x: (x.view(3, 2, 4).permute(2, 0, 1).contiguous(), x[:, 1:7:2], x[1], x[:, None]), ROWS),
+    "parts": (lambda x: torch.cat(x.chunk(2, 1)[::-1], 1), IMAGE),
+    "twice": (lambda x: (x + 1, x + 1, x), ROWS),
+    "pad": (lambda x: F.pad(x, (1, 2, 0, 1), value=3.0), IMAGE),
+    "poolings": (lambda x: (F.avg_pool2d(x, 3, 2, 1), F.max_pool2d(x, 2)), IMAGE),
+    "adaptive poolings": (lambda x: F.adaptive_avg_pool2d(x, 4), IMAGE),
+    "resizing": (lambda x: F.interpolate(x, scale_factor=2), IMAGE),
+    "resizing by lines": (lambda x: F.interpolate(x, (5, 9), mode="bilinear"), IMAGE),
+    "matmul": (lambda x: x @ x.transpose(1, 0), ROWS),
+    "attention": (lambda x: F.scaled_dot_product_attention(x, x, x), IMAGE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_gives_what_torch_gives(name: str) -> None:
+    function, x = FUNCTIONS[name]
+    check(Function(function), x)
+
+
+@pytest.mark.parametrize("rule", ["plain", "greedy", "optimal"])
+def test_a_network_gives_what_torch_gives(rule: str) -> None:
+    check(small_network(), X, rule=rule)
+
+
+def test_transposed_convolutions_and_norms_give_what_torch_gives() -> None:
+    torch.manual_seed(0)
+    check(nn.Sequential(nn.ConvTranspose2d(6, 4, 3, 2, 1, output_padding=1), nn.LayerNorm(16)).eval(), IMAGE)
+
+
+def test_a_transformer_gives_what_torch_gives() -> None:
+    torch.manual_seed(0)
+    check(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval(), torch.randn(2, 5, 16))
+
+
+def test_several_inputs_come_by_position() -> None:
+    check(Function(lambda x, y: x * 2 + y), ROWS, ROWS + 1)
+
+
+def test_other_sizes_make_a_plan_of_their_own() -> None:
+    module = small_network()
+    compiled = rt.compile_module(module, X)
+    for dims in ((4, 3, 32, 32), (1, 3, 40, 48)):
+        x = torch.randn(dims)
+        with torch.no_grad():
+            wanted = module(x)
+        assert torch.allclose(compiled(x), wanted, atol=1e-5)
+
+
+def test_weights_that_change_in_place_are_noticed() -> None:
+    module = small_network()
+    compiled = rt.compile_module(module, X)
+    before = compiled(X)
+    with torch.no_grad():
+        module[9].bias += 1
+    assert torch.allclose(compiled(X), before + 1, atol=1e-5)
+    module.load_state_dict({name: value * 0 for name, value in module.state_dict().items()})
+    assert not compiled(X).any()
+    assert not compiled.network(X).any()
+
+
+def test_a_module_that_trains_again_is_refused() -> None:
+    module = small_network()
+    compiled = rt.compile_module(module, X)
+    module.train()
+    for call in (lambda: compiled(X), lambda: rt.compile_module(module, X)):
+        with pytest.raises(rs.InvalidArguments, match="training mode") as caught:
+            call()
+        assert caught.value.code == "RS-G05"
+
+
+def test_operators_that_are_missing_are_told_at_once() -> None:
+    with pytest.raises(rs.Unimplemented, match=r"aten\.sin: 'sin'; aten\.cumsum: 'cumsum'"):
+        rt.compile_module(Function(lambda x: x.sin().cumsum(0)), ROWS)
+
+
+def test_what_torch_cannot_export_is_told_of_the_module() -> None:
+    with pytest.raises(rs.InvalidArguments, match="cannot export Function") as caught:
+        rt.compile_module(Function(lambda x: x if x.sum() > 0 else -x), ROWS)
+    assert caught.value.code == "RS-G05"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rt.compile_module(len, X),
+        lambda: rt.compile_module(small_network(), [1]),
+        lambda: rt.compile_module(small_network(), X.double()),
+        lambda: rt.compile_module(Function(lambda x: (x, 3)), ROWS),
+        lambda: rt.compile_module(small_network(), X)(X, X),
+        lambda: rt.compile_module(small_network(), X)(X.requires_grad_()),
+    ],
+)
+def test_bad_calls_are_refused(call: Callable[[], Any]) -> None:
+    with pytest.raises(rs.Error):
+        call()
+    X.requires_grad_(False)
+
+
+def test_threads_may_share_a_compiled_module() -> None:
+    compiled = rt.compile_module(small_network(), X)
+    wanted, found = compiled(X), []
+    threads = [threading.Thread(target=lambda: found.append(compiled(X))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(torch.equal(each, wanted) for each in found)
+    assert len(found) == len(threads)
+
+
+def test_the_networks_of_a_module_are_saved_like_others(tmp_path: Any) -> None:
+    compiled = rt.compile_module(small_network(), X)
+    compiled(X)
+    compiled.network.save(tmp_path / "module.net")
+    assert torch.equal(rs.Network.load(tmp_path / "module.net")(X), compiled(X))
