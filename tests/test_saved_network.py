@@ -90,6 +90,23 @@ def test_what_a_machine_wants_in_another_format_is_made_of_the_plain_constants(s
     assert rs.Network.load(saved).with_rule("plain")(X).shape == (2, 20, 3, 3)
 
 
+def test_what_propagation_chose_is_not_searched_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = rs.Network(small_graph())
+    wanted = net(X), str(net.explain())
+    monkeypatch.setattr("restride.graph.network_plan.propagate", lambda *_: pytest.fail("searched again"))
+    loaded = rs.Network.load(saved)
+    assert loaded(X).tobytes() == wanted[0].tobytes()
+    assert str(loaded.explain()) == wanted[1]
+
+
+@pytest.mark.parametrize("places", [[], [99] * 8, [-1] * 8])
+def test_choices_that_are_none_of_this_machine_are_made_anew(saved: Path, places: list[int]) -> None:
+    rewrite(saved, lambda header: header["plans"][0].update(choices=places))
+    assert rs.Network.load(saved)(X).tobytes() == rs.Network(small_graph())(X).tobytes()
+    rewrite(saved, lambda header: header.update(machine=["another"]))
+    assert rs.Network.load(saved)(X).tobytes() == rs.Network(small_graph())(X).tobytes()
+
+
 def test_dims_that_were_saved_run_and_others_are_refused_by_name(tmp_path: Path) -> None:
     def graph(dims: Any) -> rs.graph.Graph:
         builder = rs.graph.GraphBuilder()
@@ -201,6 +218,8 @@ def _set(*keys: Any) -> Callable[[dict[str, Any]], None]:
 NODE = ("plans", 0, "graph", "nodes", 0)
 CHANGES = {
     "another rule": _set("rule", "fastest"),
+    "choices that are texts": _set("plans", 0, "choices", ["1"]),
+    "no machine": _set("machine", _set),
     "no rule": _set("rule", _set),
     "no plans": _set("plans", _set),
     "plans that are a number": _set("plans", 3),

@@ -15,21 +15,22 @@ from ..frontend.results import maker_of
 from ..runtime.alloc import address_of
 from ..runtime.engine import Engine
 from .explaining import explain_plan
-from .fusions import FusedGraph, parse_fusions
+from .fusions import parse_fusions
 from .graph import Graph
 from .network_input import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
-from .network_plan import INPUT, OUTPUT, NetworkPlan, Storage, plan_network
+from .network_plan import INPUT, OUTPUT, NetworkPlan, PlannedGraph, Storage, plan_network
+from .network_writer import SavedPlan, write_network
 from .operations import Dims
 from .prepacking import PrepackedConstants
 from .propagation import RULES
 from .running import Runner, StepTime
-from .saved_network import SavedPlan, read_network, write_network
+from .saved_network import read_network
 
 __all__ = ["Network", "NetworkInput", "StepTime"]
 
 _MOST_PLANS = 8
 
-GraphSource = Callable[[Mapping[str, Dims]], Graph | FusedGraph]
+GraphSource = Callable[[Mapping[str, Dims]], Graph | PlannedGraph]
 """What makes the graph for inputs of these dims, by name."""
 
 

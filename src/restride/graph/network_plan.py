@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.engine import Engine
+from .format_problem import FormatProblem
 from .fusions import AppliedFusion, FusedGraph, fuse
 from .graph import Constant, Graph, Node
 from .lowering import LoweredNode, lower_node, lower_reorder
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
 from .node_formats import VIEWS, format_problem, is_same_memory
 from .operations import TensorType
-from .propagation import Propagation, format_name, propagate
+from .propagation import Propagation, format_name, priced, propagate
 from .runnable import runnable
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -99,18 +100,46 @@ class NetworkPlan:
         return "\n".join([head, *map(str, self.steps), str(self.formats)])
 
 
+@dataclass(frozen=True, slots=True)
+class FormatChoices:
+    """What propagation chose by a rule: places of alternatives, and whether no other choice costs less."""
+
+    rule: str
+    places: tuple[int, ...]
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGraph:
+    """A graph that was fused before, and what propagation chose for it: None where that is not known here."""
+
+    fused: FusedGraph
+    choices: FormatChoices | None = None
+
+
 def plan_network(
-    graph: Graph | FusedGraph, rule: str, engine: Engine, without: Iterable[str] = ()
+    graph: Graph | PlannedGraph, rule: str, engine: Engine, without: Iterable[str] = ()
 ) -> NetworkPlan:
     """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
-    `without`: fusions that are off. A graph that was fused before stays as it is. Raises what the primitives
-    raise, with the names of nodes.
+    `without`: fusions that are off. What was planned before stays as it is. Raises what the primitives raise,
+    with the names of nodes.
     """
-    fused = graph if isinstance(graph, FusedGraph) else fuse(graph, without)
-    graph = runnable(fused.graph)
-    formats = propagate(format_problem(graph, engine), rule)
-    return _Planner(graph, fused.applied, formats, engine).plan()
+    planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
+    found = runnable(planned.fused.graph)
+    problem = format_problem(found, engine)
+    formats = _chosen(problem, planned.choices, rule) or propagate(problem, rule)
+    return _Planner(found, planned.fused.applied, formats, engine).plan()
+
+
+def _chosen(problem: FormatProblem, choices: FormatChoices | None, rule: str) -> Propagation | None:
+    """What was chosen before by the same rule; None where it is no choice of this problem."""
+    if choices is None or choices.rule != rule or len(choices.places) != len(problem.steps):
+        return None
+    pairs = zip(choices.places, problem.steps, strict=True)
+    if not all(0 <= place < len(step.alternatives) for place, step in pairs):
+        return None
+    return priced(problem, choices.places, rule, choices.is_exact)
 
 
 def plain(kind: TensorType) -> MemoryDesc:

@@ -2,7 +2,8 @@
 
     file    := head header tensor*
     head    := "restride network" version 0 bytes-of-header sha256-of-header      16, 4, 4, 8 and 32 bytes
-    header  := JSON: rule, inputs, outputs, and numbered lists of tensors, constants, prepacked ones and plans
+    header  := JSON: rule, inputs, outputs, machine, plans, and numbered lists of tensors, of constants, and
+               of what they became in other formats
     tensor  := bytes at a multiple of 64, in the order of the list; each has its CRC-32 in the header
 
 Nothing in a file is executed, and no address or kernel is in it: what a reader finds becomes a graph, which
@@ -14,10 +15,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from struct import Struct
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,142 +25,26 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, OutOfMemory
 from ..files.opening import bad_file, opened, read_at
-from ..files.whole import Replacement, shown, system_error
+from ..files.whole import shown, system_error
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..version import VERSION
 from .fusions import FusedGraph
 from .graph import Constant
 from .graph_draft import AppliedFusion
 from .network_input import NetworkInput
-from .network_plan import NetworkPlan, plain
+from .network_plan import FormatChoices, PlannedGraph
+from .network_writer import ALIGNMENT, FILE_VERSION, HEAD, MAGIC, aligned, machine_facts
 from .onnx_model import Array
 from .operations import Dims, by
 from .propagation import RULES
-from .stored_graph import Values, graph_of_values, type_of_values, type_values, values_of_graph
+from .stored_graph import graph_of_values, type_of_values
 
-__all__ = ["SavedNetwork", "SavedPlan", "read_network", "write_network"]
+__all__ = ["SavedNetwork", "read_network"]
 
-_MAGIC, _VERSION, _ALIGNMENT = b"restride network", 1, 64
-_HEAD = Struct("<16sIIQ32s")
 _MOST_HEADER = 1 << 28
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
 _AGAIN = "save the network again"
 _T = TypeVar("_T")
-
-
-class SavedPlan(NamedTuple):
-    """What is saved for inputs of certain dims: the plan, and its constants in their formats, by name."""
-
-    dims: tuple[Dims, ...]
-    plan: NetworkPlan
-    constants: Mapping[str, Memory]
-
-
-# --- writing ------------------------------------------------------------------------------------------------
-
-
-class _NumberedTensors:
-    """Numbers tensors, constants and what was made of them, each once."""
-
-    def __init__(self) -> None:
-        self.contents: list[Array] = []
-        self.constants: list[Constant] = []
-        self.prepacked: list[Values] = []
-        self._numbers: dict[int, int] = {}
-        self._formats: set[tuple[int, MemoryDesc]] = set()
-
-    def number(self, constant: Constant) -> int:
-        found = self._numbers.setdefault(id(constant), len(self.constants))
-        if found == len(self.constants):
-            self.constants.append(constant)
-        return found
-
-    def add_format(self, constant: Constant, md: MemoryDesc, memory: Memory) -> None:
-        key = self.number(constant), md
-        if md == plain(constant.type) or key in self._formats:
-            return
-        self._formats.add(key)
-        assert memory._buffer is not None
-        tensor = self._add(memory._buffer.bytes()[: md.size])
-        self.prepacked.append({"constant": key[0], "md": md.to_dict(), "tensor": tensor})
-
-    def finished_constants(self) -> list[Values]:
-        """All constants, whose bytes stand behind those that runs read."""
-        made = []
-        for each in self.constants:
-            content = np.ascontiguousarray(each.values).reshape(-1).view(np.uint8)
-            made.append({**type_values(each.type), "tensor": self._add(content)})
-        return made
-
-    def _add(self, content: Array) -> int:
-        self.contents.append(content)
-        return len(self.contents) - 1
-
-
-def write_network(
-    path: str, inputs: Sequence[NetworkInput], outputs: Sequence[str], rule: str, plans: Sequence[SavedPlan]
-) -> None:
-    """Write a network: the file appears whole under its name or not at all.
-
-    Raises RuntimeFailure where the system refuses.
-    """
-    writer = _NumberedTensors()
-    stored_plans = [_plan_values(writer, each) for each in plans]
-    header: Values = {
-        "written by": VERSION,
-        "rule": rule,
-        "inputs": [_input_values(each) for each in inputs],
-        "outputs": list(outputs),
-        "plans": stored_plans,
-        "constants": writer.finished_constants(),
-        "prepacked": writer.prepacked,
-        "tensors": [],
-    }
-    starts = _starts([each.nbytes for each in writer.contents])
-    header["tensors"] = [
-        {"start": start, "nbytes": each.nbytes, "crc32": zlib.crc32(each.data)}
-        for start, each in zip(starts, writer.contents, strict=False)
-    ]
-    text = json.dumps(header, separators=(",", ":")).encode()
-    begin = _aligned(_HEAD.size + len(text))
-    with Replacement(path).open(begin + starts[-1]) as file:
-        file.write(_HEAD.pack(_MAGIC, _VERSION, 0, len(text), sha256(text).digest()) + text)
-        for start, each in zip(starts, writer.contents, strict=False):
-            file.seek(begin + start)
-            file.write(each.data)
-        file.truncate(begin + starts[-1])
-
-
-def _plan_values(writer: _NumberedTensors, saved: SavedPlan) -> Values:
-    plan = saved.plan
-    for name, (constant, md) in plan.constants.items():
-        writer.add_format(constant, md, saved.constants[name])
-    return {
-        "dims": [list(each) for each in saved.dims],
-        "graph": values_of_graph(plan.graph, writer.number),
-        "fusions": [[each.fusion, list(each.nodes), each.into] for each in plan.fusions],
-    }
-
-
-def _input_values(each: NetworkInput) -> Values:
-    dims = None if each.dims is None else list(each.dims)
-    return {"name": each.name, "dims": dims, "data_type": str(each.data_type)}
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    """Where each tensor begins behind the header, and where the last ends."""
-    starts = [0]
-    for nbytes in sizes:
-        starts.append(_aligned(starts[-1] + nbytes))
-    return starts
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-
-
-# --- reading ------------------------------------------------------------------------------------------------
 
 
 def read_network(path: str) -> SavedNetwork:
@@ -170,21 +54,21 @@ def read_network(path: str) -> SavedNetwork:
     refuses.
     """
     with opened(path, "a file that Network.save wrote") as file:
-        magic, version, zero, nbytes, digest = _HEAD.unpack(read_at(file, path, 0, _HEAD.size))
-        if magic != _MAGIC:
+        magic, version, zero, nbytes, digest = HEAD.unpack(read_at(file, path, 0, HEAD.size))
+        if magic != MAGIC:
             raise _damaged(path, "it does not begin as one that Network.save wrote")
-        if version != _VERSION or zero:
-            raise _damaged(path, f"it is of version {version}, this restride reads version {_VERSION}")
+        if version != FILE_VERSION or zero:
+            raise _damaged(path, f"it is of version {version}, this restride reads version {FILE_VERSION}")
         if nbytes > _MOST_HEADER:
             raise _damaged(path, f"its header would be of {nbytes} bytes")
-        text = read_at(file, path, _HEAD.size, nbytes)
+        text = read_at(file, path, HEAD.size, nbytes)
         if sha256(text).digest() != digest:
             raise _damaged(path, "its header is not the one that was written")
         try:
             mapped = np.memmap(file, np.uint8, "r")
         except OSError as error:
             raise system_error("map", path, error) from None
-    return _told(path, lambda: SavedNetwork(path, json.loads(text), mapped, _aligned(_HEAD.size + nbytes)))
+    return _told(path, lambda: SavedNetwork(path, json.loads(text), mapped, aligned(HEAD.size + nbytes)))
 
 
 class SavedNetwork:
@@ -212,11 +96,14 @@ class SavedNetwork:
         """The dims of inputs that it was saved for."""
         return tuple(self._plans)
 
-    def graph(self, dims: Mapping[str, Dims]) -> FusedGraph:
-        """The graph for inputs of these dims. Raises InvalidArguments for dims that were not saved."""
+    def graph(self, dims: Mapping[str, Dims]) -> PlannedGraph:
+        """The graph for inputs of these dims, with what propagation chose on a machine like this.
+
+        Raises InvalidArguments for dims that were not saved.
+        """
         found = self._plans.get(tuple(dims[each.name] for each in self.inputs))
         if found is not None:
-            return _told(self._path, lambda: self._fused(found))
+            return _told(self._path, lambda: PlannedGraph(self._fused(found), self._choices(found)))
         raise InvalidArguments(
             "Network: the file has no plan for inputs of these dims",
             code="RS-G03",
@@ -255,11 +142,20 @@ class SavedNetwork:
         applied = (AppliedFusion(str(a), tuple(map(str, b)), str(c)) for a, b, c in values["fusions"])
         return FusedGraph(graph, tuple(applied))
 
+    def _choices(self, values: Mapping[str, Any]) -> FormatChoices | None:
+        """What propagation chose, where it would choose the same here."""
+        if self._header["machine"] != machine_facts():
+            return None
+        places = tuple(values["choices"])
+        if not all(type(each) is int for each in places):
+            raise _damaged(self._path, "its choices of formats are no numbers")
+        return FormatChoices(self.rule, places, bool(values["is_exact"]))
+
     def _check_tensors(self) -> None:
         for number, each in enumerate(self._header["tensors"]):
             start, nbytes = each["start"], each["nbytes"]
             is_place = type(start) is type(nbytes) is int and min(start, nbytes) >= 0
-            if not is_place or start % _ALIGNMENT:
+            if not is_place or start % ALIGNMENT:
                 raise _damaged(self._path, f"tensor {number} lies nowhere")
             if self._begin + start + nbytes > self._mapped.nbytes:
                 raise _damaged(self._path, f"it ends before tensor {number} does: it was cut off")
