@@ -538,16 +538,16 @@ def randomised(path: Path) -> Any:
     return made
 
 
-_LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+LIGHT_NETWORKS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["plain", "greedy", "optimal"])
-@pytest.mark.parametrize("name", sorted(path.stem for path in _LIGHT.glob("*.onnx")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT_NETWORKS.glob("*.onnx")))
 def test_light_networks_give_what_onnx_runtime_does(name: str, rule: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    made = randomised(_LIGHT / f"{name}.onnx")
+    made = randomised(LIGHT_NETWORKS / f"{name}.onnx")
     x = values(1, 3, 224, 224)
     session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     (wanted,) = session.run(None, {session.get_inputs()[0].name: x})

@@ -11,6 +11,7 @@ from ..dtypes import DataType
 from .onnx_context import OnnxContext, Value
 from .onnx_known import ELEMENTS, KNOWN, axis_of, listed_input, new_dims, slices, squeezed, unsqueezed
 from .onnx_model import Array
+from .onnx_quantised import dequantize, quantize
 from .onnx_recurrent import gru, lstm, vanilla_rnn
 from .onnx_windows import (
     average_pooling,
@@ -439,6 +440,7 @@ TRANSLATORS: dict[str, Translator] = {
     "Concat": _concat,
     "Conv": convolution,
     "ConvTranspose": deconvolution,
+    "DequantizeLinear": dequantize,
     "Div": _divide,
     "Dropout": _same,
     "Elu": _eltwise("elu", 1.0, 0.0, "alpha"),
@@ -470,6 +472,7 @@ TRANSLATORS: dict[str, Translator] = {
     "RNN": vanilla_rnn,
     "Pad": _pad,
     "Pow": _power,
+    "QuantizeLinear": quantize,
     "Reciprocal": _eltwise("pow", 1.0, -1.0),
     "ReduceL2": _reduction("norm_lp_sum"),
     "ReduceMax": _reduction("max"),

@@ -1,0 +1,86 @@
+"""ONNX's QuantizeLinear and DequantizeLinear, as models of integers have them around their operators.
+
+    quantised    = saturated(round(x / scale) + zero_point)        to the nearest, halves to even
+    dequantised  = (q - zero_point) * scale
+
+Scales and zero points are known, one of each, or one for each place of an axis. What is between the two is
+computed in f32, on the values that the integers stand for. Weights that are known become f32 at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DataType
+from .onnx_context import OnnxContext, Value
+from .onnx_known import ELEMENTS, axis_of
+from .onnx_model import Array
+from .operations import EltwiseOperation, ReorderOperation
+
+__all__ = ["dequantize", "quantize"]
+
+_F32 = np.float32
+_INTEGERS = ("u1", "i1", "i4")
+
+
+def quantize(context: OnnxContext) -> Value:
+    """QuantizeLinear to u8 and s8."""
+    scale, zero = _numbers(context)
+    twin = _type(context)
+    source = context.known(0)
+    if source is not None:
+        limits = np.iinfo(twin)
+        return np.asarray(np.clip(np.rint(source / scale) + zero, limits.min, limits.max), twin)
+    name = context.builder.type(context.tensor(0))
+    if name.data_type is not DataType.f32:
+        raise context.unimplemented(f"it quantises {name.data_type}", "cast it to f32 before")
+    made = context.binary("div", context.tensor(0), scale)
+    if np.any(zero):
+        made = context.builder.add(EltwiseOperation("eltwise_round"), made)
+        made = context.binary("add", made, zero)
+    # Saturates, and rounds what is not whole.
+    return context.add(ReorderOperation(DataType.parse(twin)), made)
+
+
+def dequantize(context: OnnxContext) -> Value:
+    """DequantizeLinear of u8, s8 and s32."""
+    scale, zero = _numbers(context)
+    source = context.known(0)
+    if source is not None:
+        return ((source.astype(_F32) - zero) * scale).astype(_F32)
+    made = context.tensor(0)
+    if context.builder.type(made).data_type is not DataType.f32:
+        made = context.builder.add(ReorderOperation(DataType.f32), made)
+    if np.any(zero):
+        made = context.binary("sub", made, zero)
+    return context.binary("mul", made, scale)
+
+
+def _numbers(context: OnnxContext) -> tuple[Array, Array]:
+    """Scale and zero point as f32, in a shape that is repeated along the axes of the tensor."""
+    if context.attribute("block_size", 0):
+        raise context.unimplemented("it has a scale for each block")
+    scale = context.needed(1, "the scale").astype(_F32)
+    zero = context.needed(2, "the zero point") if context.has(2) else np.zeros(scale.shape, np.uint8)
+    if scale.shape != zero.shape and scale.size != zero.size:
+        raise ValueError(f"{scale.size} scales and {zero.size} zero points")
+    if not np.all(scale > 0):
+        raise ValueError("a scale is not above 0")
+    dims = context.dims(0)
+    if scale.size == 1:
+        return scale.reshape(()), zero.astype(_F32).reshape(())
+    axis = axis_of(context.attribute("axis", 1), len(dims))
+    if scale.size != dims[axis]:
+        raise ValueError(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
+    shape = (-1, *(1,) * (len(dims) - axis - 1))
+    return scale.reshape(shape), zero.astype(_F32).reshape(shape)
+
+
+def _type(context: OnnxContext) -> np.dtype[Any]:
+    number = int(context.attribute("output_dtype", 0))
+    found = ELEMENTS.get(number or 2) if number or not context.has(2) else context.needed(2, "it").dtype
+    if found is None or found.str[1:] not in _INTEGERS[:2]:
+        raise context.unimplemented(f"it quantises to {found or number}", "u8 and s8 are there")
+    return found
