@@ -122,7 +122,8 @@ def lifetimes(
 
 
 def _written(steps: Sequence[MemoryStep], sizes: Mapping[str, int]) -> list[str]:
-    written = [name for step in steps for name in step.writes if name in sizes]
+    # What several steps write in parts is one tensor, from the first of them on.
+    written = list(dict.fromkeys(name for step in steps for name in step.writes if name in sizes))
     for missing in sizes.keys() - set(written):
         raise InvalidArguments(
             f"lifetimes: no step writes {missing!r}",

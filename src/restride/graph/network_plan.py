@@ -3,6 +3,7 @@
 1. Fusions leave fewer nodes (`fusions.py`), in forms that primitives run well (`runnable.py`).
 2. Propagation gives every tensor its format, and says where reorders stand.
 3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
+   What is to be concatenated is written into the whole, where that can be (`concat_parts.py`).
    What reorders of constants make is made now, once.
 4. Liveness gives every tensor that a run makes its place in one block of memory.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.engine import Engine
+from .concat_parts import concat_parts
 from .format_problem import FormatProblem
 from .fusions import AppliedFusion, FusedGraph, fuse
 from .graph import Constant, Graph, Node
@@ -163,6 +165,8 @@ class _Planner:
             name: TensorLocation(Storage(INPUT, name), plain(graph.tensors[name])) for name in graph.inputs
         }
         self._copies: dict[tuple[str, MemoryDesc], TensorLocation] = {}
+        self._parts = concat_parts(graph, formats)
+        self._wholes = {part.whole: formats.formats[part.whole] for part in self._parts.values()}
 
     def plan(self) -> NetworkPlan:
         for node, way in zip(self._graph, self._formats.steps, strict=True):
@@ -182,16 +186,26 @@ class _Planner:
         )
 
     def _plan_node(self, node: Node, wanted: Sequence[MemoryDesc]) -> None:
+        if node.output in self._wholes:
+            self._places[node.output] = TensorLocation(Storage(ARENA, node.output), self._wholes[node.output])
+            return
         reads = tuple(self._read(name, md) for name, md in zip(node.inputs, wanted, strict=True))
         made = [self._formats.formats[name] for name in node.outputs]
         if isinstance(node.operation, VIEWS):
             self._places[node.output] = TensorLocation(reads[0].storage, made[0])
             return
+        places = {name: self._written(name, md) for name, md in zip(node.outputs, made, strict=True)}
+        made = [each.md for each in places.values()]
         lowered = lower_node(node, [each.md for each in reads], made, self._engine)
-        pairs = zip(node.outputs, made, strict=True)
-        places = {name: TensorLocation(Storage(ARENA, name), md) for name, md in pairs}
         self._places |= places
         self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, tuple(places.values())))
+
+    def _written(self, name: str, md: MemoryDesc) -> TensorLocation:
+        """Where a step writes a tensor: into memory of its own, or into what it is a part of."""
+        part = self._parts.get(name)
+        if part is None:
+            return TensorLocation(Storage(ARENA, name), md)
+        return TensorLocation(Storage(ARENA, part.whole), part.md)
 
     def _read(self, name: str, md: MemoryDesc) -> TensorLocation:
         """A tensor in a format, from a reorder where it is in another."""
@@ -248,7 +262,8 @@ class _Planner:
             reads = tuple(each.storage.name for each in step.reads if each.storage.where == ARENA)
             made = [each for each in step.writes if each.storage.where == ARENA]
             writes = tuple(each.storage.name for each in made)
-            sizes |= {each.storage.name: max(each.md.size, 1) for each in made}
+            mds = {each.storage.name: self._wholes.get(each.storage.name, each.md) for each in made}
+            sizes |= {name: max(md.size, 1) for name, md in mds.items()}
             scratch = step.lowered.pd._scratch_bytes()
             steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
         return plan_memory(lifetimes(steps, sizes))
