@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .fill import Array
+from restride import DataType
+
+from .fill import Array, rounded
 
 CELLS = {"VANILLA_RNN": "VanillaRNN", "VANILLA_LSTM": "LSTM", "VANILLA_GRU": "GRU", "LBR_GRU": "LBRGRU"}
 """Cells by their names on the command line, and as primitives are called."""
@@ -17,7 +19,8 @@ Named = Mapping[str, Array]
 class RnnNetwork(NamedTuple):
     """A cell, a direction, and the function of a vanilla cell; a relu is 0 below 0.
 
-    States are stored as bytes, value * `scale` + `shift`, unless the scale is 0.
+    States are stored as bytes, value * `scale` + `shift`, unless the scale is 0: then as `data_type`. A relu
+    that is rounded otherwise than the primitive's would have another slope.
     """
 
     cell: str
@@ -25,6 +28,7 @@ class RnnNetwork(NamedTuple):
     activation: str
     scale: float = 0.0
     shift: float = 0.0
+    data_type: DataType = DataType.f32
 
     def byte(self, value: Array) -> Array:
         """A state as a byte, which saturates."""
@@ -32,7 +36,9 @@ class RnnNetwork(NamedTuple):
 
     def stored(self, value: Array) -> Array:
         """A state as the next step reads it."""
-        return (self.byte(value) - self.shift) / self.scale if self.scale else value
+        if self.scale:
+            return (self.byte(value) - self.shift) / self.scale
+        return value if self.data_type is DataType.f32 else rounded(value, self.data_type).astype(np.float64)
 
     def is_backwards(self, d: int) -> bool:
         """True where direction `d` reads from the last step."""

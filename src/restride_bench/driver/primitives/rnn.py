@@ -124,7 +124,10 @@ class RnnCase(SpatialCase):
     @property
     def network(self) -> RnnNetwork:
         """The network as formulas take it."""
-        data = (_SCALE, _SHIFT) if self.cfg in _BYTES else ()
+        if self.cfg in _BYTES:
+            data: tuple[Any, ...] = (_SCALE, _SHIFT)
+        else:
+            data = (0.0, 0.0, DataType.parse(_CONFIGURATIONS[self.cfg][0]))
         return RnnNetwork(self.cell, _DIRECTIONS[self.direction], self.activation.lower(), *data)
 
     @property
