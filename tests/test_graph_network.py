@@ -514,3 +514,30 @@ def test_plans_of_several_sizes_share_packed_weights_and_leave_none_behind() -> 
         net(values(n, 20, 6, 7))
     known = [each for found in net._prepacked._known.values() for each in found]
     assert len({id(each.memory()) for each in known if each.memory() is not None}) == 1
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_copies_in_formats_that_begin_behind_their_memory_stay_inside_it(rule: str) -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", (2, 30, 16))
+    y = builder.add(RELU, x)
+    y = builder.add(ReshapeOperation((2, 5, 6, 1, 16)), y)
+    y = builder.add(TransposeOperation((2, 0, 1, 3, 4)), y)
+    parts = []
+    for at in range(6):
+        part = builder.add(SliceOperation((at, 0, 0, 0, 0), (1, 2, 5, 1, 16), (1,) * 5), y)
+        part = builder.add(ReshapeOperation((2, 10, 8)), part)
+        parts.append(builder.add(MatmulOperation(), part, builder.add(TransposeOperation((0, 2, 1)), part)))
+    net = rs.Network(builder.graph(*parts), rule=rule)
+    arena = net.plan().arena
+    for step in net.plan().steps:
+        for each in (*step.reads, *step.writes):
+            if each.storage.where == "arena":
+                start = arena.offsets[each.storage.name]
+                assert start + 4 * (each.md.extent_range()[1]) <= arena.peak
+    data = values(2, 30, 16)
+    found = net(data)
+    relu = np.maximum(data, 0).reshape(2, 5, 6, 16)
+    for at, name in enumerate(parts):
+        part = relu[:, :, at].reshape(2, 10, 8)
+        assert close(found[name], part @ part.transpose(0, 2, 1))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..desc.memory_desc import MemoryDesc
+from ..runtime.alloc import extent
 from ..runtime.engine import Engine
 from .concat_parts import concat_parts
 from .format_problem import FormatProblem
@@ -263,7 +264,8 @@ class _Planner:
             made = [each for each in step.writes if each.storage.where == ARENA]
             writes = tuple(each.storage.name for each in made)
             mds = {each.storage.name: self._wholes.get(each.storage.name, each.md) for each in made}
-            sizes |= {name: max(md.size, 1) for name, md in mds.items()}
+            # From the begin of the memory on: a format may begin behind it.
+            sizes |= {name: max(extent(md).needed, 1) for name, md in mds.items()}
             scratch = step.lowered.pd._scratch_bytes()
             steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
         return plan_memory(lifetimes(steps, sizes))
