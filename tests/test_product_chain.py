@@ -175,6 +175,121 @@ def test_the_reference_engine_decompresses_too():
     np.testing.assert_array_equal(made, wanted)
 
 
+def _multiplied(engine, x, w, mds, attr):
+    """What a product without bias writes; x and w are numbers that the types have."""
+    pd = rs.Matmul.PrimitiveDesc(engine, *mds, attr)
+    memories = {
+        rs.ARG_SRC: rs.Memory(pd.src_desc(), engine),
+        rs.ARG_WEIGHTS: rs.Memory(pd.weights_desc(), engine),
+    }
+    for memory, values in zip(memories.values(), (x, w), strict=True):
+        rs.reorder(values.astype(np.float32), None, out=memory)
+    memories[rs.ARG_DST] = rs.Memory(pd.dst_desc(), engine)
+    rs.Matmul(pd).execute(rs.Stream(engine), memories)
+    return elements(memories[rs.ARG_DST]).astype(np.float64)
+
+
+def _engines():
+    return [CPU, rs.Engine("reference")]
+
+
+@pytest.mark.parametrize("engine", _engines(), ids=str)
+@pytest.mark.parametrize("formats", [("any", "any"), ("ab", "ba")])
+@pytest.mark.parametrize(
+    ("types", "groups", "zeros_of"),
+    [
+        ("s8 s8", (32, 16), "src wei"),
+        ("u8 s4", (64, 32), "wei"),
+        ("s8 u4", (1, 64), "src"),
+        ("u8 u8", (16, 1), ""),
+    ],
+)
+def test_both_factors_may_have_scales_and_zero_points_of_groups(types, groups, zeros_of, formats, engine):
+    m, k, n = 5, 64, 21
+    kinds, rng = types.split(), np.random.default_rng(8)
+    x, w = whole(kinds[0], (m, k), 1), whole(kinds[1], (k, n), 2)
+    rows = [(rs.ARG_SRC, "src", (1, groups[0])), (rs.ARG_WEIGHTS, "wei", (groups[1], 1))]
+    attr, factors = rs.PrimitiveAttr(), []
+    for (arg, name, shared), values in zip(rows, (x, w), strict=True):
+        extents = tuple(a // b for a, b in zip(values.shape, shared, strict=True))
+        scales = rng.choice([0.5, 1, 2], extents).astype(np.float32)
+        zeros = rng.integers(-8, 8, extents, np.int32) * (name in zeros_of)
+        attr.set_scales(arg, 3, scales.ravel(), shared)
+        if name in zeros_of:
+            attr.set_zero_points(arg, 3, zeros.ravel(), shared)
+        factors.append((values - np.kron(zeros, np.ones(shared))) * np.kron(scales, np.ones(shared)))
+    dims, kinds = ((m, k), (k, n), (m, n)), (*kinds, "f32")
+    mds = [rs.MemoryDesc(*row) for row in zip(dims, kinds, (*formats, "ab"), strict=True)]
+    np.testing.assert_array_equal(_multiplied(engine, x, w, mds, attr), factors[0] @ factors[1])
+
+
+@pytest.mark.parametrize("engine", _engines(), ids=str)
+@pytest.mark.parametrize("format", ["any", "ab", "ba"])
+@pytest.mark.parametrize("types", ["s8 s4 s32", "u8 u4 f32"])
+def test_weights_of_4_bits_are_multiplied_by_bytes_as_bytes(types, format, engine):
+    dims, kinds = ((7, 33), (33, 40), (7, 40)), types.split()
+    x, w = (whole(kind, size, i) for i, (kind, size) in enumerate(zip(kinds[:2], dims, strict=False)))
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_WEIGHTS, 0, [3])
+    mds = [rs.MemoryDesc(*row) for row in zip(dims, kinds, (format, format, "ab"), strict=True)]
+    np.testing.assert_array_equal(_multiplied(engine, x, w, mds, attr), x @ (w - 3))
+
+
+@pytest.mark.parametrize("engine", _engines(), ids=str)
+@pytest.mark.parametrize("format", ["any", "ab", "ba"])
+@pytest.mark.parametrize("types", ["f4_e2m1 f4_e2m1 f4_e2m1", "f4_e2m1 f4_e3m0 f32", "f32 f32 s4"])
+def test_floats_of_4_bits_are_multiplied_and_written(types, format, engine):
+    dims, kinds, rng = ((5, 33), (33, 22), (5, 22)), types.split(), np.random.default_rng(9)
+    x, w = rng.choice([0, 0.25, 0.5], dims[0]), rng.choice([-1.0, 0, 1, 2], dims[1])
+    x = x * 2 if kinds[0] != "f32" else x
+    mds = [rs.MemoryDesc(*row) for row in zip(dims, kinds, [format] * 3, strict=True)]
+    made, wanted = _multiplied(engine, x, w, mds, rs.PrimitiveAttr()), x @ w
+    if kinds[2] == "f4_e2m1":
+        wanted = wanted.clip(-6, 6).astype(rs.DataType.f4_e2m1.numpy).astype(np.float64)
+    elif kinds[2] == "s4":
+        wanted = np.rint(wanted).clip(-8, 7)
+    np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize("outputs_have_their_own", [False, True])
+@pytest.mark.parametrize("formats", ["any", None])
+@pytest.mark.parametrize("case", SHAPES, ids=str)
+def test_a_zero_point_of_weights_counts_where_a_window_has_elements(case, formats, outputs_have_their_own):
+    outputs = case.groups * case.outputs
+    zeros = np.random.default_rng(4).integers(-60, 60, outputs if outputs_have_their_own else 1, np.int32)
+    mask = 0 if not outputs_have_their_own else 3 if case.groups > 1 else 1
+    attr, kinds = rs.PrimitiveAttr(), ("u8", "s8", "s32")
+    attr.set_zero_points(rs.ARG_WEIGHTS, mask, zeros)
+    attr.set_zero_points(rs.ARG_SRC, 0, [9])
+    mds = [rs.MemoryDesc(dims, kind, formats) for dims, kind in zip(case.dims, kinds, strict=True)]
+    x, w = (whole(kind, dims, i) for i, (kind, dims) in enumerate(zip(kinds[:2], case.dims, strict=False)))
+    pd = rs.ConvolutionForward.PrimitiveDesc(
+        CPU, "forward_inference", "convolution_direct", *mds, *case.window, attr=attr
+    )
+    made = computed(rs.ConvolutionForward, pd, CPU, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
+    flat = np.broadcast_to(zeros, outputs).reshape(
+        *w.shape[: w.ndim - 1 - len(case.kernel)], *[1] * (1 + len(case.kernel))
+    )
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), forward(case, x - 9, w - flat))
+
+
+@pytest.mark.parametrize("format", ["any", None])
+def test_zero_points_of_an_inner_product_come_out_of_the_sum(format, engine):
+    if engine.is_sycl:
+        pytest.skip("devices have no kernels of loop trees yet")
+    dims, kinds = ((9, 12, 3, 2), (21, 12, 3, 2), (9, 21)), ("u8", "s8", "f32")
+    zeros = np.random.default_rng(4).integers(-60, 60, 21, np.int32)
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_WEIGHTS, 1, zeros)
+    attr.set_zero_points(rs.ARG_SRC, 0, [5])
+    mds = [rs.MemoryDesc(*row) for row in zip(dims, kinds, (format, format, None), strict=True)]
+    x, w = whole("u8", dims[0], 1), whole("s8", dims[1], 2)
+    pd = rs.InnerProductForward.PrimitiveDesc(engine, "forward_inference", *mds, attr=attr)
+    made = computed(rs.InnerProductForward, pd, engine, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
+    wanted = np.einsum("nchw,ochw->no", x - 5, w - zeros[:, None, None, None])
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
+
+
 def test_other_values_of_attributes_share_an_executable():
     found = set()
     for value in (1, 2):
@@ -242,21 +357,17 @@ def _matmul(attr, *types):
 
 def test_zero_points_and_types_without_a_meaning_are_refused():
     attr = rs.PrimitiveAttr()
-    attr.set_zero_points(rs.ARG_SRC, 2, np.ones(8, np.int32))
-    with refused("masks are 0", kind=rs.Unimplemented):
-        _matmul(attr, "u8", "s8", "s32")
-    attr = rs.PrimitiveAttr()
-    attr.set_zero_points(rs.ARG_WEIGHTS, 3, None, (4, 1))
-    with refused("masks are 0 or 2", kind=rs.Unimplemented):
+    attr.set_zero_points(rs.ARG_WEIGHTS, 3, None, (3, 1))
+    with refused("zero points of weights in groups of 3x1"):
         _matmul(attr, "u8", "s8", "s32")
     with refused("zero points of weights, which is f32"):
         _matmul(attr, "f32", "f32", "f32")
     with refused("bytes forward by bytes", kind=rs.Unimplemented):
         _matmul(rs.PrimitiveAttr(), "f64", "s4", "f64")
     attr = rs.PrimitiveAttr()
-    attr.set_zero_points(rs.ARG_WEIGHTS, 0, [3])
+    attr.set_zero_points(rs.ARG_WEIGHTS, 2, np.ones(16, np.int32))
     md = rs.MemoryDesc((1, 16, 5, 5), "u8")
-    with refused("without a zero point", kind=rs.Unimplemented):
+    with refused("masks are 0 or 1", kind=rs.Unimplemented):
         rs.ConvolutionForward.PrimitiveDesc(
             CPU, "forward_inference", "convolution_direct", md, rs.MemoryDesc((16, 16, 3, 3), "s8"), md,
             [1, 1], [1, 1], [1, 1], attr=attr,

@@ -8,14 +8,9 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.plan.expression import TreeAxis
 from restride.plan.reorder import IndexDigit, index_digits
 from restride.plan.tree import Each, LoopTree, TreeTensor
-from restride.plan.tree_schedule import (
-    AxisLimits,
-    axis_digits,
-    grid_of,
-    padding_nests,
-    schedule_tree,
-    sections_of,
-)
+from restride.plan.tree_padding import padding_nests
+from restride.plan.tree_plan import AxisLimits, axis_digits, grid_of, sections_of
+from restride.plan.tree_schedule import schedule_tree
 from support.trees import softmax_tree, window_tree
 
 DIMS = (2, 17, 5, 3)

@@ -210,9 +210,11 @@ class Attr:
         """What `scales` has for an argument. Output scales are not among them."""
         return next((factor for number, factor in self.scales if number == arg), None)
 
-    def without_factors_of(self, arg: int) -> Attr:
-        """The attributes without scales and zero points of an argument."""
-        scales, zeros = (tuple(f for f in each if f[0] != arg) for each in (self.scales, self.zero_points))
+    def without_factors_of(self, *args: int) -> Attr:
+        """The attributes without scales and zero points of some arguments."""
+        scales, zeros = (
+            tuple(f for f in each if f[0] not in args) for each in (self.scales, self.zero_points)
+        )
         return replace(self, scales=scales, zero_points=zeros)
 
     def zero_point_of(self, arg: int) -> Factor | None:

@@ -12,16 +12,15 @@ from math import prod
 
 from ..plan.expression import Expr
 from ..plan.tree import Each, Fold, Guard, Let, Store
+from ..plan.tree_access import Access, items_of
 from ..plan.tree_interior import interior
-from ..plan.tree_schedule import (
-    Access,
+from ..plan.tree_plan import (
     AxisLimits,
     EachPlan,
     TreeDigit,
     TreeSchedule,
     fused_digits,
     grid_of,
-    items_of,
     sections_of,
 )
 from .builder import Builder, Value, i64

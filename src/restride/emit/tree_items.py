@@ -12,7 +12,8 @@ from ..plan.expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Loa
 from ..plan.nest import Stride
 from ..plan.reorder import IndexDigits
 from ..plan.tree import Each, Fold, Guard, Let, Store, TreeTensor, values_of
-from ..plan.tree_schedule import Access, TreeSchedule, items_of
+from ..plan.tree_access import Access, items_of
+from ..plan.tree_plan import TreeSchedule
 from .builder import Builder, Value, i64, lanes_of, vector
 from .compute import VectorArithmetic
 from .convert import bits_type, to_real

@@ -26,6 +26,7 @@ from ..plan.cost import MEMORY_RATE
 from ..plan.inner_product_problem import InnerProductProblem
 from ..plan.matmul_problem import MatmulProblem
 from ..plan.nest import Compute
+from ..plan.product_problem import ProductProblem
 from ..plan.reorder import reorder_nest
 from ..planned import plan
 from ..primitives.any_format import resolved, resolved_operand
@@ -220,14 +221,11 @@ class _AlternativesWriter:
         source, weights, *bias = node.sources
         descs = self._any(source), self._any(weights), self._any(node.output)
         problem = ConvolutionProblem(
-            "forward",
-            isinstance(operation, DeconvolutionOperation),
-            descs,
-            _NO_DESC,
-            operation.strides,
-            tuple(each + 1 for each in operation.dilates),
-            operation.padding_l,
-            kernel_block(),
+            *(descs, _NO_DESC, kernel_block()),
+            is_transposed=isinstance(operation, DeconvolutionOperation),
+            strides=operation.strides,
+            dilations=tuple(each + 1 for each in operation.dilates),
+            padding=operation.padding_l,
         )
         wanted = [problem.preferred()[name] for name in problem.names]
         results = _families(descs[2].dims, descs[2].data_type)
@@ -241,11 +239,9 @@ class _AlternativesWriter:
     def _product(self, node: Node) -> Iterator[Alternative]:
         left, right, *bias = node.sources
         descs = self._any(left), self._any(right), self._any(node.output)
-        problem: InnerProductProblem | MatmulProblem
-        if isinstance(node.operation, InnerProductOperation):
-            problem = InnerProductProblem("forward", descs, _NO_DESC, kernel_block())
-        else:
-            problem = MatmulProblem(descs[0], descs[1], _NO_DESC, descs[2], kernel_block())
+        is_inner = isinstance(node.operation, InnerProductOperation)
+        kind: type[ProductProblem] = InnerProductProblem if is_inner else MatmulProblem
+        problem = kind(descs, _NO_DESC, kernel_block())
         wanted = problem.preferred()
         is_packed = right in self._graph.constants
         lefts = self._products_of(left)

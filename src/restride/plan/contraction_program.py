@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ..desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST, ARG_WEIGHTS
+from ..desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .contraction import find_contraction
@@ -39,6 +39,7 @@ _FULL_RATE = 2
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e5m2, DataType.f8_e4m3)
 # An element is moved into another format where it has a part in so many products.
 _LEAST_USES = 16
+_BYTE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +112,20 @@ class ContractionWork:
     ) -> Iterator[Step]:
         for role in moved:
             if self._grows(role):
-                yield self._decompression(role, chosen[role.name], held[role.name])
+                yield self._growth(role, chosen[role.name], held[role.name])
             elif role is not self.written or self.chain.computed.compute.reads_destination:
                 yield move_step(role.desc, chosen[role.name], places[role.name], held[role.name])
 
-    def _decompression(self, role: TensorRole, dst: MemoryDesc, to: Place) -> NestStep:
-        """The weights as floats, with their own scales and zero points."""
-        chain, own = self.chain, self.chain.weights
+    def _growth(self, role: TensorRole, dst: MemoryDesc, to: Place) -> NestStep:
+        """A factor as it is multiplied, with its own scales and zero points."""
+        factor = self.chain.grown[role.arg]
+        own, (operands, scalars) = factor.computed, factor.before
         nest = reorder_nest(role.desc, dst, own.compute, own.tensors)
-        first = DST + 2 + len(self.slots) + chain.before[0]
         at = Place((SRC, DST, DST + 1)[self.roles.index(role)])
         return NestStep(
             *(nest, at, to, nest.moved_bytes, role.desc.extent_range(), dst.extent_range()),
-            operands=own.places(first),
-            scalars=(chain.before[1], len(own.scalars)),
+            operands=own.places(DST + 2 + len(self.slots) + operands),
+            scalars=(scalars, len(own.scalars)),
         )
 
     def _loops(self, chosen: Mapping[str, MemoryDesc], held: Mapping[str, Place]) -> TreeStep:
@@ -161,23 +162,33 @@ class ContractionWork:
     def _candidates(self, own: Mapping[str, MemoryDesc]) -> Iterator[dict[str, MemoryDesc]]:
         """Each tensor as it is or as it is wanted; and both factors as f32 where they are narrower."""
         wanted = {
-            role.name: own[role.name] if self._grows(role) else self._wanted(role) for role in self.roles
+            role.name: self._wanted(role) if self._computed_type(role) is None else own[role.name]
+            for role in self.roles
         }
         for pick in product(*(dict.fromkeys((own[name], wanted[name])) for name in own)):
             yield dict(zip(own, pick, strict=True))
         types = {own[role.name].data_type for role in self.reads}
         if types == {DataType.f32} or not types.issubset(_FLOATS):
             return
-        widened = {role.name: _as_f32(wanted[role.name]) for role in self.reads}
-        for desc in dict.fromkeys((self.written.desc, wanted[self.written.name])):
+        widened = {role.name: _of_type(wanted[role.name], DataType.f32) for role in self.reads}
+        for desc in dict.fromkeys((own[self.written.name], wanted[self.written.name])):
             yield {**widened, self.written.name: desc}
 
     def _grows(self, role: TensorRole) -> bool:
-        """True for weights that become floats first, whatever they are."""
-        return role.arg == ARG_WEIGHTS and self.chain.decompresses
+        """True for a factor that is converted first, whatever its format."""
+        return role.arg in self.chain.grown
+
+    def _computed_type(self, role: TensorRole) -> DataType | None:
+        """The type that a tensor is computed in whatever its format; None where it stays as it is."""
+        if self._grows(role):
+            return self.chain.grown[role.arg].data_type
+        # What is narrower than a byte no loop can store.
+        is_narrow = role is self.written and role.desc.data_type.bits < _BYTE
+        return DataType.f32 if is_narrow else None
 
     def _unmoved(self, role: TensorRole) -> MemoryDesc:
-        return _as_f32(self._wanted(role)) if self._grows(role) else role.desc
+        kind = self._computed_type(role)
+        return role.desc if kind is None else _of_type(self._wanted(role), kind)
 
     def _wanted(self, role: TensorRole) -> MemoryDesc:
         return self.preferred.get(role.name, role.desc)
@@ -202,9 +213,9 @@ def _moved_elements(descs: Mapping[str, MemoryDesc], own: Mapping[str, MemoryDes
     return sum(prod(md.dims) for name, md in own.items() if descs[name] != md)
 
 
-def _as_f32(md: MemoryDesc) -> MemoryDesc:
-    """The same layout of f32."""
-    return MemoryDesc(md.dims, DataType.f32, md.tag)
+def _of_type(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
+    """The same layout of another type."""
+    return MemoryDesc(md.dims, data_type, md.tag)
 
 
 def channel_operand(md: MemoryDesc, ndims: int, dim: int = 1) -> TensorOperand:

@@ -31,10 +31,11 @@ Index = tuple[Affine | TreeAxis | int, ...]
 @dataclass(frozen=True, slots=True)
 class ResultOf:
     """What is made of the elements at an index of the tensor that is written: of one that the weights are
-    multiplied with, and of the sum.
+    multiplied with, of a weight, and of the sum.
     """
 
     source: Callable[[Load, Index], Expr]
+    weights: Callable[[Load, Index], Expr]
     result: Callable[[Expr, Index], Expr]
 
 
@@ -126,7 +127,7 @@ def points_tree(
     at = _windows(relation, points, taps)
     index: Index = (n, _channel(g, j), *points)
     element = made.source(x.load(n, _channel(g, i), *at), index)
-    term = element * w.load(*relation.weights_index(g, i, j, taps))
+    term = element * made.weights(w.load(*relation.weights_index(g, i, j, taps)), index)
     guards = _guards(at, [dim.window for dim in relation.dims])
     summed = Each((*relation.outer(i), *taps), (fold_over("sum", TOTAL, term),), guards)
     value = made.result(Ref(TOTAL), index)
@@ -209,7 +210,7 @@ def _window_loops(
     at = [q + t * r.point_step + r.point for _, r, q, t in rows]
     kernel = [Affine(((t.name, -r.tap_step),), r.tap) for _, r, _, t in rows]
     element = made.source(y.load(n, _channel(g, j), *at), index)
-    term = element * w.load(*relation.weights_index(g, i, j, kernel))
+    term = element * made.weights(w.load(*relation.weights_index(g, i, j, kernel)), index)
     guards = _guards(at, [dim.points for dim in relation.dims])
     summed: Item = Each((*relation.outer(j), *taps), (fold_over("sum", TOTAL, term),), guards)
     return Each(axes, (summed, x.store(index, made.result(Ref(TOTAL), index))))

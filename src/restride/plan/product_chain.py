@@ -3,15 +3,15 @@
     dst = saturate(post-ops(scale_src * scale_weights * sum + bias))
     sum = sum((src - zero_src) * (weights - zero_weights))
 
-Integers are less their zero points inside of the sum. Weights that are narrower than the floats they are
-multiplied with are decompressed first: `scale_weights * (weights - zero_weights)`, where groups of rows may
-have factors of their own.
+Integers are less their zero points inside of the sum. A factor that is not multiplied as it is, such as
+weights that are narrower than floats, is converted first: `scale_weights * (weights - zero_weights)`, where
+groups of rows may have factors of their own; a source likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..desc.arguments import (
@@ -48,26 +48,31 @@ class FactorPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GrownFactor:
+    """How a factor becomes what is multiplied: of `data_type`, with scales and zero points of its own.
+
+    `before`: how many operands and scalars of the chain come before its own.
+    """
+
+    data_type: DataType
+    computed: Computation
+    before: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ProductChain:
     """The attributes of a sum of products.
 
     `computed`: all of their values, and the steps on the sums. `operands`: what trees read, bias first.
-    `shifts`: by argument, what is subtracted inside of the sum. `weights`: how weights are decompressed;
-    `before`: how many operands and scalars of `computed` come before its own, -1 where weights are taken as
-    they are. `is_single`: sums are exact, and what becomes of them is computed in f32.
+    `shifts`: by argument, what is subtracted inside of the sum. `grown`: by argument, the factors that are
+    not multiplied as they are. `is_single`: sums are exact, and what becomes of them is computed in f32.
     """
 
     computed: Computation
     operands: tuple[TreeTensor, ...]
     shifts: Mapping[int, FactorPlace]
-    weights: Computation = NOTHING
-    before: tuple[int, int] = (-1, -1)
+    grown: Mapping[int, GrownFactor] = field(default_factory=dict)
     is_single: bool = False
-
-    @property
-    def decompresses(self) -> bool:
-        """True where weights become floats before they are multiplied."""
-        return self.before != (-1, -1)
 
     def shifted(self, load: Load, arg: int, index: Sequence[Affine | TreeAxis | int]) -> Expr:
         """A factor of the product, less its zero point, for an index of the destination."""
@@ -91,58 +96,69 @@ NO_CHAIN = ProductChain(NOTHING, (), {})
 
 
 def product_chain(
-    dst: MemoryDesc,
+    tensors: tuple[MemoryDesc, MemoryDesc, MemoryDesc],
     attr: Attr,
     bias: TensorOperand | None,
     columns: int,
     *,
     is_wide: bool,
     is_integral: bool = False,
-    weights: MemoryDesc | None = None,
-    src: MemoryDesc | None = None,
+    grown: Mapping[int, DataType],
 ) -> ProductChain:
-    """The chain for a destination whose columns, along dim `columns`, weights have factors for.
+    """The chain for source, weights and result; weights have factors for its columns, along dim `columns`.
 
-    `is_integral`: sums are of integers; `weights`: those that are decompressed; `src`: a source whose
-    channels may have zero points of their own.
+    `is_integral`: sums are of integers. `grown`: by argument, the types of factors that are converted first;
+    those that become f32 bring scales and zero points of any mask along.
     """
+    src, weights, dst = tensors
+    columns %= dst.ndims
+    own = {arg for arg, kind in grown.items() if not kind.is_integral}
     is_single = is_integral and dst.data_type not in (DataType.s32, DataType.f64)
     is_wide = is_wide and not is_single
     writer = ComputationWriter(dst.dims, is_wide=is_wide, sources=int(bias is not None))
-    scales, zeros = attr.scale_of(ARG_WEIGHTS), attr.zero_point_of(ARG_WEIGHTS)
-    writer.factor("mul", attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
-    if weights is None:
-        writer.factor("mul", _along(columns, scales), ARG_ATTR_SCALES | ARG_WEIGHTS)
+    factors = {ARG_SRC: (attr.scale_of(ARG_SRC), attr.zero_point_of(ARG_SRC))}
+    of_weights = attr.scale_of(ARG_WEIGHTS), attr.zero_point_of(ARG_WEIGHTS)
+    factors[ARG_WEIGHTS] = _along(columns, of_weights[0]), _along(columns, of_weights[1])
+    factors = {arg: both for arg, both in factors.items() if arg not in own}
+    for arg, (scale, _) in factors.items():
+        writer.factor("mul", scale, ARG_ATTR_SCALES | arg)
     if bias is not None:
         writer.combine(Step("add", operand=0), None, ARG_BIAS, dst.dims)
     writer.finish(attr)
-    source = attr.zero_point_of(ARG_SRC)
-    shifts: dict[int, Factor | None] = {} if source is None or source.mask else {ARG_SRC: source}
-    if weights is None:
-        shifts[ARG_WEIGHTS] = _along(columns, zeros)
+    _, by_channel = factors.get(ARG_SRC, (None, None))
+    if by_channel is not None and by_channel.mask:
+        del factors[ARG_SRC]
     places = {
         arg: FactorPlace(*writer.unread(zero, ARG_ATTR_ZERO_POINTS | arg))
-        for arg, zero in shifts.items()
+        for arg, (_, zero) in factors.items()
         if zero is not None
     }
     computed = writer.computation()
     operands = operand_tensors([*([bias] if bias else []), *computed.tensors], dst.dims)
-    if src is not None and source is not None and source.mask:
-        by_channel = ComputationWriter(src.dims, is_wide=is_wide)
-        by_channel.unread(source, ARG_ATTR_ZERO_POINTS | ARG_SRC)
-        zeros_of = by_channel.computation()
+    if by_channel is not None and by_channel.mask:
+        of_channels = ComputationWriter(src.dims, is_wide=is_wide)
+        of_channels.unread(by_channel, ARG_ATTR_ZERO_POINTS | ARG_SRC)
+        zeros_of = of_channels.computation()
         (own_zeros,) = operand_tensors(zeros_of.tensors, src.dims)
         places[ARG_SRC] = FactorPlace(operand=len(operands), is_own=True)
         operands = (*operands, replace(own_zeros, name=f"x{len(operands)}"))
         computed = computed.followed_by(zeros_of)
-    if weights is None:
-        return ProductChain(computed, operands, places, is_single=is_single)
-    own = ComputationWriter(weights.dims, is_wide=False)
-    own.factor("sub", zeros, ARG_ATTR_ZERO_POINTS | ARG_WEIGHTS)
-    own.factor("mul", scales, ARG_ATTR_SCALES | ARG_WEIGHTS)
-    before = len(computed.operands), len(computed.scalars)
-    decompressed = own.computation()
-    return ProductChain(computed.followed_by(decompressed), operands, places, decompressed, before)
+    found: dict[int, GrownFactor] = {}
+    for arg, md in ((ARG_SRC, src), (ARG_WEIGHTS, weights)):
+        if arg in grown:
+            made = _own_computation(attr, arg, md) if arg in own else NOTHING
+            before = len(computed.operands), len(computed.scalars)
+            found[arg] = GrownFactor(grown[arg], made, before)
+            computed = computed.followed_by(made)
+    return ProductChain(computed, operands, places, found, is_single=is_single)
+
+
+def _own_computation(attr: Attr, arg: int, md: MemoryDesc) -> Computation:
+    """What scales and zero points make of a factor alone."""
+    writer = ComputationWriter(md.dims, is_wide=False)
+    writer.factor("sub", attr.zero_point_of(arg), ARG_ATTR_ZERO_POINTS | arg)
+    writer.factor("mul", attr.scale_of(arg), ARG_ATTR_SCALES | arg)
+    return writer.computation()
 
 
 def _along(dim: int, factor: Factor | None) -> Factor | None:

@@ -22,7 +22,9 @@ from .expression import Affine, Apply, Expr, Load, TreeAxis, index_of, is_costly
 from .machine import DeviceFacts
 from .program import Place, Program, Step, TreeStep
 from .tree import Each, Fold, Item, LoopTree, Store, TreeTensor, values_of
-from .tree_schedule import EachPlan, TreeDigit, TreeSchedule, grid_of, items_of, schedule_tree
+from .tree_access import items_of
+from .tree_plan import EachPlan, TreeDigit, TreeSchedule, grid_of
+from .tree_schedule import schedule_tree
 from .work_items import ItemPlan, SumPlan
 
 # Of so many items of a group one at least has to have something to do.

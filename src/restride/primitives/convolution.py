@@ -107,15 +107,13 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
         check_types(what, self._direction, named, bias)
         self._padding_r = spatial.padding_r
         problem = ConvolutionProblem(
-            self._direction,
-            self._is_transposed,
-            (source, weights, result),
-            bias,
-            spatial.strides,
-            tuple(each + 1 for each in spatial.dilates),
-            spatial.padding_l,
-            kernel_block(),
+            *((source, weights, result), bias, kernel_block()),
             pack=_kernel_pack(self._direction, source, weights, result),
+            direction=self._direction,
+            is_transposed=self._is_transposed,
+            strides=spatial.strides,
+            dilations=tuple(each + 1 for each in spatial.dilates),
+            padding=spatial.padding_l,
         )
         wanted = problem.preferred()
         tensors = chosen_tensors(problem.tensors, [wanted[name] for name in problem.names])

@@ -135,12 +135,14 @@ def check_types(
 ) -> None:
     """Raise Unimplemented for types that are not multiplied together.
 
-    `compressed`: weights that become the floats they are multiplied with.
+    `compressed`: weights that become what they are multiplied with, and floats that a source may be of too.
     """
     source, weights, result = (md.data_type for md in named.values())
-    is_whole = direction == "forward" and source in _BYTES and weights in (*_BYTES, DataType.s32)
+    integers = (*_BYTES, DataType.s32, *(each for each in compressed if each.is_integral))
+    is_whole = direction == "forward" and source in _BYTES and weights in integers
     is_grown = source is not DataType.f64 and weights in compressed
-    has_floats = source in _FLOATS and (weights in _FLOATS or is_grown)
+    sources = (*_FLOATS, *(each for each in compressed if not each.is_integral))
+    has_floats = source in sources and (weights in _FLOATS or is_grown)
     is_float = has_floats and (direction == "forward" or result in _FLOATS)
     if is_whole or is_float:
         return
@@ -155,9 +157,10 @@ def check_types(
 
 def check_weight_scales(what: str, attr: Attr, *, has_groups: bool) -> None:
     """Raise Unimplemented for scales and zero points that are no numbers for outputs or for all."""
-    for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 3 if has_groups else 1)), (ARG_DST, (0, 2))):
+    outputs = 0, 3 if has_groups else 1
+    for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, outputs), (ARG_DST, (0, 2))):
         check_scale_mask(what, attr, arg, masks)
-    check_zero_points(what, attr, {ARG_SRC: (0, 2)})
+    check_zero_points(what, attr, {ARG_SRC: (0, 2), ARG_WEIGHTS: outputs})
 
 
 def check_scale_mask(what: str, attr: Attr, arg: int, masks: tuple[int, ...]) -> None:
@@ -184,9 +187,7 @@ def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
             f"{what}: zero points of mask {zero.mask}",
             code="RS-R26",
             where=f"attr {attr.verbose_str()}",
-            why=f"for this argument masks are {' or '.join(map(str, own))}, without groups"
-            if own
-            else "weights are taken without a zero point",
+            why=f"for this argument masks are {' or '.join(map(str, own))}, without groups",
             hint="reorder it to values without a zero point first",
         )
 

@@ -12,7 +12,8 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..plan.inner_product_problem import NAMES, InnerProductProblem
+from ..plan.inner_product_problem import InnerProductProblem
+from ..plan.product_problem import NAMES
 from .convolution_shapes import check_scale_mask, check_types, check_zero_points, kernel_block, kernel_pack
 from .forms import CallArguments, form_of
 from .parse import parse_attr
@@ -46,7 +47,7 @@ class InnerProductPrimitiveDesc(ProductPrimitiveDesc):
         source, weights, result = named.values()
         pack = kernel_pack(source.data_type, weights.data_type) if self._direction == "forward" else 1
         problem = InnerProductProblem(
-            self._direction, (source, weights, result), bias, kernel_block(), pack=pack
+            (source, weights, result), bias, kernel_block(), pack=pack, direction=self._direction
         )
         wanted = problem.preferred()
         tensors = chosen_tensors(problem.tensors, [wanted[name] for name in NAMES])
@@ -61,7 +62,7 @@ class InnerProductPrimitiveDesc(ProductPrimitiveDesc):
         if self._direction != "forward":
             return check_attributes(what, attr)
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
-        check_zero_points(what, attr, {ARG_SRC: (0,)})
+        check_zero_points(what, attr, {ARG_SRC: (0,), ARG_WEIGHTS: (0, 1)})
         source, weights, result = problem.tensors
         check_attr_of(what, attr, {ARG_SRC: source, ARG_WEIGHTS: weights, ARG_DST: result})
         for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 1)), (ARG_DST, (0, 2))):

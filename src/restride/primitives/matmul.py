@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
-from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..plan.matmul_problem import MatmulProblem
+from ..plan.product_problem import NAMES
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from .checks import Names, check_memory
@@ -39,8 +39,8 @@ class MatmulPrimitiveDesc(ProductPrimitiveDesc):
     by place. `src` (..., M, K), `weights` (..., K, N), `dst` (..., M, N): 2 to 12 dims; batch dims of 1 are
     repeated. `bias` has the rank of `dst`, and 1 where it is repeated. Each of format "any" gets the format
     that is fastest here. `attr`: scales, zero points, post-ops, the scratchpad mode. Weights of integers of 8
-    and 4 bits, and of floats of 4, are decompressed for a source of floats; their scales and zero points may
-    have any mask and groups.
+    and 4 bits, and of floats of 4, are decompressed for a source of floats, those of 4 bits for one of bytes.
+    Their scales and zero points may have any mask and groups, and so may those of a source of bytes.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """
@@ -58,13 +58,15 @@ class MatmulPrimitiveDesc(ProductPrimitiveDesc):
         _check_shapes(what, named, bias)
         check_types(what, self._direction, named, bias, _COMPRESSED)
         src, weights, dst = named.values()
-        pack = kernel_pack(src.data_type, weights.data_type)
-        problem = MatmulProblem(src, weights, bias, dst, kernel_block(), pack=pack)
+        attr = parse_attr(what, arguments.attr)
+        problem = MatmulProblem((src, weights, dst), bias, kernel_block(), attr)
+        problem = replace(problem, pack=kernel_pack(*problem.factor_types))
         _check_open_formats(what, named)
         wanted = problem.preferred()
-        tensors = chosen_tensors((src, weights, dst), [wanted[name] for name in named])
-        problem = replace(problem, src=tensors[0], weights=tensors[1], dst=tensors[2])
-        problem = replace(problem, attr=_checked_attr(what, arguments.attr, problem))
+        tensors = chosen_tensors(problem.tensors, [wanted[name] for name in NAMES])
+        problem = replace(problem, tensors=tensors)
+        check_attributes(what, attr, "scales", "post_ops", "zero_points")
+        _check_factors(what, problem)
         if not problem.has_runtime:
             check_written(what, "dst", problem.dst)
         return problem, self._by_argument(tensors, bias)
@@ -80,31 +82,24 @@ class MatmulPrimitiveDesc(ProductPrimitiveDesc):
         what, bias = f"{self.kind}.execute", found.get(ARG_BIAS, MemoryDesc())
         src, weights, dst = (found[arg] for arg in _TENSORS)
         _check_shapes(what, {"src": src, "weights": weights, "dst": dst}, bias)
-        made = replace(problem, src=src, weights=weights, dst=dst, bias=bias)
-        _check_factors(what, made.attr, made)
+        made = replace(problem, tensors=(src, weights, dst), bias=bias)
+        _check_factors(what, made)
         check_written(what, "dst", made.dst)
         engine = self._implementation().engine
         return find_implementation(made, engine, self._describe, lambda: compiled(made, engine))
 
 
-def _checked_attr(what: str, given: object, problem: MatmulProblem) -> Attr:
-    attr = check_attributes(what, parse_attr(what, given), "scales", "post_ops", "zero_points")
-    _check_factors(what, attr, problem)
-    return attr
-
-
-def _check_factors(what: str, attr: Attr, problem: MatmulProblem) -> None:
-    tensors = {ARG_SRC: problem.src, ARG_WEIGHTS: problem.weights, ARG_DST: problem.dst}
+def _check_factors(what: str, problem: MatmulProblem) -> None:
+    attr, tensors = problem.attr, dict(zip(_TENSORS, problem.tensors, strict=True))
     are_whole = all(tensors[arg].data_type.is_integral for arg in (ARG_SRC, ARG_WEIGHTS))
     check_attr_of(what, attr, tensors, shifts_floats=are_whole)
-    check_scale_mask(what, attr, ARG_SRC, (0,))
-    if replace(problem, attr=attr).decompresses:
-        # What is done to elements of weights may be different for each of them.
-        check_zero_points(what, attr.without_factors_of(ARG_WEIGHTS), {ARG_SRC: (0,)})
-        return
+    # What becomes a float first may have scales and zero points for each of its elements.
+    own = [arg for arg, kind in problem.grown.items() if not kind.is_integral]
+    rest = attr.without_factors_of(*own)
     columns = 0, 1 << problem.dst.ndims - 1
-    check_scale_mask(what, attr, ARG_WEIGHTS, columns)
-    check_zero_points(what, attr, {ARG_SRC: (0,), ARG_WEIGHTS: columns})
+    check_scale_mask(what, rest, ARG_SRC, (0,))
+    check_scale_mask(what, rest, ARG_WEIGHTS, columns)
+    check_zero_points(what, rest, {ARG_SRC: (0,), ARG_WEIGHTS: columns})
 
 
 def _check_open_formats(what: str, named: Mapping[str, MemoryDesc]) -> None:

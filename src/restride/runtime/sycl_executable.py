@@ -16,7 +16,7 @@ from ..plan.nest import LoopNest
 from ..plan.passes import split_sums, spread_bytes, unpack_operands
 from ..plan.program import NestStep, Program, RepeatStep, SumStep, TreeStep
 from ..plan.tree import LoopTree
-from ..plan.tree_schedule import padding_nests
+from ..plan.tree_padding import padding_nests
 from ..plan.work_items import plan_items
 from ..plan.work_trees import TreePlan, move_rows, plan_trees
 from ..targets.spirv import LoweredSpirv

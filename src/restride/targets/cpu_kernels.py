@@ -18,7 +18,9 @@ from ..plan.nest import LoopNest
 from ..plan.reduction import ReductionNest
 from ..plan.reduction_schedule import ReductionPlan, schedule_reduction
 from ..plan.tree import LoopTree
-from ..plan.tree_schedule import TreeSchedule, grid_of, padding_nests, schedule_tree
+from ..plan.tree_padding import padding_nests
+from ..plan.tree_plan import TreeSchedule, grid_of
+from ..plan.tree_schedule import schedule_tree
 from .cpu import machine_of
 from .cpu_contraction import LoweredContraction, lower_contraction
 from .cpu_ir import style_of

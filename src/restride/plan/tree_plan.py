@@ -1,0 +1,305 @@
+"""Schedules of loop trees as values: digits of axes, their limits, and the loops that have them.
+
+Digits stand in the order in which they run. `grid_of`, `sections_of` and `fused_digits` are what the emitters
+ask while they write the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+
+from ..dtypes import DataType
+from .expression import Affine
+from .machine import LINE
+from .nest import Stride, highest, lowest
+from .reorder import IndexDigit, IndexDigits, stride_at
+from .tree import Each, LoopTree, TreeTensor
+from .tree_access import Access
+
+# Steps that threads may share, more or less.
+_GRID_STEPS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDigit:
+    """A digit of an axis, or of several that continue each other: how far it moves each axis and each access.
+
+    `bound` names the axis whose digits do not cover it exactly.
+    """
+
+    extent: int
+    steps: tuple[tuple[str, int], ...]
+    strides: tuple[tuple[Access, Stride], ...]
+    bound: str = ""
+
+    def stride(self, access: Access) -> Stride:
+        """How far an access moves for one position."""
+        return next((stride for each, stride in self.strides if each == access), 0)
+
+    def reach(self, widths: dict[str, int]) -> int:
+        """How far the accesses move together, in bits."""
+        return sum(_reach(stride) * widths[access[0]] for access, stride in self.strides)
+
+    def __str__(self) -> str:
+        return f"{'+'.join(f'{name}/{step}' for name, step in self.steps)} {self.extent}"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisLimits:
+    """An axis whose digits are more than its positions: how many are computed, and for each tensor the end of
+    the zeros behind them.
+    """
+
+    size: int
+    pads: tuple[tuple[str, int], ...] = ()
+
+    def below(self, step: int) -> AxisLimits:
+        """The limits within the first `step` positions."""
+        return AxisLimits(min(self.size, step), tuple((name, min(pad, step)) for name, pad in self.pads))
+
+    def behind(self, positions: int) -> AxisLimits:
+        """The limits behind some positions."""
+        pads = tuple((name, max(pad - positions, 0)) for name, pad in self.pads)
+        return AxisLimits(max(self.size - positions, 0), pads)
+
+    @property
+    def end(self) -> int:
+        """One past the last position that anything is done for."""
+        return max(self.size, *(pad for _, pad in self.pads)) if self.pads else self.size
+
+
+@dataclass(frozen=True, slots=True)
+class EachPlan:
+    """A loop: its digits, outermost first; `lanes` more than 1 where vectors go along the last of them.
+
+    `inner` are the plans of the loops inside, in their order.
+    """
+
+    each: Each
+    digits: tuple[TreeDigit, ...]
+    limits: tuple[tuple[str, AxisLimits], ...]
+    lanes: int
+    inner: tuple[EachPlan, ...]
+
+    @property
+    def widest(self) -> int:
+        """Lanes of the longest vectors: no more than there are positions."""
+        positions = prod(digit.extent for digit in self.digits)
+        return min(self.lanes, 1 << (max(positions, 1) - 1).bit_length())
+
+    def lines(self) -> Iterator[str]:
+        """The loops as text."""
+        lanes = f" in vectors of {self.widest}" if self.lanes > 1 else ""
+        yield f"for {', '.join(map(str, self.digits)) or 'once'}{lanes}"
+        for plan in self.inner:
+            yield from ("  " + line for line in plan.lines())
+
+
+@dataclass(frozen=True)
+class TreeSchedule:
+    """The plan of a tree of one outermost loop.
+
+    `computed`: of each access the dims whose index is computed as it runs; `read_axes`: the axes whose
+    positions are needed as numbers; `uncovered`: tensors whose padding its stores do not reach.
+    """
+
+    tree: LoopTree
+    plan: EachPlan
+    tensors: dict[str, TreeTensor]
+    computed: dict[Access, tuple[int, ...]]
+    read_axes: frozenset[str]
+    uncovered: tuple[str, ...]
+
+    @property
+    def real(self) -> DataType:
+        """The type that is computed in."""
+        return DataType.f64 if self.tree.wide else DataType.f32
+
+    @property
+    def rows(self) -> set[str]:
+        """The local tensors."""
+        return set(self.tensors) - {tensor.name for tensor in self.tree.tensors}
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """All accesses."""
+        return tuple(self.computed)
+
+    @property
+    def streams(self) -> bool:
+        """True where some stores may be of whole lines."""
+        stores = {(store.tensor, store.index) for store in self.tree.stores}
+        lanes = {plan.widest for plan in _plans_of(self.plan)}
+        return any(stores & self.streamed(each) for each in lanes)
+
+    def streamed(self, lanes: int) -> frozenset[Access]:
+        """The accesses whose vectors of so many lanes are whole lines of an aligned tensor."""
+        digits = [digit for plan in _plans_of(self.plan) for digit in plan.digits]
+        return frozenset(access for access in self.computed if self._is_lines(access, lanes, digits))
+
+    def _is_lines(self, access: Access, lanes: int, digits: Sequence[TreeDigit]) -> bool:
+        tensor = self.tensors[access[0]]
+        width, base = tensor.data_type.bits // 8, tensor.base
+        if (
+            access[0] in self.rows
+            or self.computed[access]
+            or any(at.constant for at in access[1])
+            or base * width % LINE
+        ):
+            return False
+        strides = [digit.stride(access) for digit in digits]
+        far = [stride for stride in strides if stride != 1]
+        is_whole = all(isinstance(stride, int) and stride * width % LINE == 0 for stride in far)
+        return is_whole and lanes * width % LINE == 0
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels: which way vectors go."""
+        if self.plan.lanes > 1:
+            return "columns" if self.plan.inner else "lines"
+        return "rows" if any(each.lanes > 1 for each in self.plan.inner) else "elements"
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return {
+            "lines": "neighbours lie side by side",
+            "columns": "what is folded lies across",
+            "rows": "what is folded lies side by side",
+            "elements": "no axis has neighbours side by side",
+        }[self.kind]
+
+    def __str__(self) -> str:
+        return "\n".join(self.plan.lines())
+
+
+def _plans_of(plan: EachPlan) -> Iterator[EachPlan]:
+    yield plan
+    for inner in plan.inner:
+        yield from _plans_of(inner)
+
+
+def _reach(stride: Stride) -> int:
+    return (
+        abs(stride) if isinstance(stride, int) else highest(stride, len(stride)) - lowest(stride, len(stride))
+    )
+
+
+# --- digits -------------------------------------------------------------------------------------------------
+
+
+def axis_digits(digits: IndexDigits, index: Affine, extents: dict[str, int]) -> dict[str, IndexDigits] | None:
+    """How each axis of an index moves through the digits of a dim; None where only computing it tells.
+
+    `g * 4 + k` through blocks of 16  ->  g: 1 of 4 places, then of so many blocks; k: places.
+    """
+    if index.divisor > 1:
+        return None
+    if len(digits) == 1:
+        return {name: (IndexDigit(1, digits[0].stride * factor),) for name, factor in index.terms}
+    terms = sorted(index.terms, key=lambda term: term[1])
+    found: dict[str, IndexDigits] = {}
+    reach = 1
+    if index.constant:
+        return None
+    for place, (name, factor) in enumerate(terms):
+        # Each axis begins where the one before it ends, at the edge of a block or of a part of one: no carry
+        # goes from one to the next.
+        if not _divides_all(factor, digits) or (factor != reach and (place > 0 or factor < 0)):
+            return None
+        reach = factor * extents[name]
+        inside = [
+            digit
+            for digit in digits
+            if digit.step > factor and (digit.step < reach or place + 1 == len(terms))
+        ]
+        if any(digit.step % factor for digit in inside):
+            return None
+        first = IndexDigit(1, stride_at(digits, factor))
+        found[name] = (first, *(IndexDigit(digit.step // factor, digit.stride) for digit in inside))
+    return found
+
+
+def _divides_all(factor: int, digits: IndexDigits) -> bool:
+    return all(digit.step % factor == 0 or factor % digit.step == 0 for digit in digits)
+
+
+# --- while they run -----------------------------------------------------------------------------------------
+
+
+def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
+    """The digits that threads share, outermost first: how many positions a step has, and how many steps.
+
+    Of the digit of vectors a position is a whole vector.
+    """
+    grid: list[tuple[TreeDigit, int, int]] = []
+    limits, steps = dict(plan.limits), 1
+    for place, digit in enumerate(plan.digits):
+        is_vector = plan.lanes > 1 and place + 1 == len(plan.digits)
+        count = digit.extent
+        if digit.bound:
+            ((name, step),) = digit.steps
+            end = limits[name].size if is_vector else limits[name].end
+            count = min(count, -(-end // step))
+        if is_vector:
+            count //= min(plan.widest, 1 << (max(count, 1) - 1).bit_length())
+        if count < 2:
+            continue
+        tiles = -(-count // max(_GRID_STEPS // steps, 1))
+        grid.append((digit, tiles, -(-count // tiles)))
+        steps *= grid[-1][2]
+        if steps > _GRID_STEPS // 2 or tiles > 1:
+            break
+        if (
+            digit.bound
+            and not is_vector
+            and any(digit.bound == each.bound for each in plan.digits[place + 1 :])
+        ):
+            # What is inside depends on which of its positions it is.
+            break
+    return grid
+
+
+def sections_of(limits: AxisLimits, step: int, extent: int) -> Iterator[tuple[int, int, AxisLimits]]:
+    """The runs of positions of a digit that are alike: first, one past the last, and the limits inside.
+
+    17 of 32 in steps of 16  ->  1 position of 16, and 1 of which 1 is computed and 15 are zero.
+    """
+    end = min(extent, -(-limits.end // step))
+    edges = {0, end}
+    for limit in (limits.size, *(pad for _, pad in limits.pads)):
+        edges |= {min(limit // step, end), min(-(-limit // step), end)}
+    borders = sorted(edges)
+    for first, last in pairwise(borders):
+        yield first, last, limits.behind(first * step).below(step)
+
+
+def fused_digits(
+    order: tuple[TreeDigit, ...],
+    bounded: frozenset[str],
+    read_axes: frozenset[str],
+    fixed: frozenset[TreeDigit],
+) -> tuple[TreeDigit, ...]:
+    """The order with its first digit made one with those that continue it; the `fixed` ones stay.
+
+    `for 5: src += 3` around `for 3: src += 1`  ->  `for 15: src += 1`.
+    """
+    while len(order) > 1:
+        outer, inner = order[:2]
+        names = {name for digit in (outer, inner) for name, _ in digit.steps}
+        if names & (bounded | read_axes) or {outer, inner} & fixed or not _continues(outer, inner):
+            break
+        order = (replace(inner, extent=outer.extent * inner.extent, bound=""), *order[2:])
+    return order
+
+
+def _continues(outer: TreeDigit, inner: TreeDigit) -> bool:
+    accesses = dict.fromkeys(access for digit in (outer, inner) for access, _ in digit.strides)
+    for access in accesses:
+        before, after = outer.stride(access), inner.stride(access)
+        if not isinstance(before, int) or not isinstance(after, int) or before != after * inner.extent:
+            return False
+    return True
