@@ -159,11 +159,6 @@ def test_older_functions_compute_what_their_names_say() -> None:
         np.testing.assert_allclose(rs.reorder(x, None, post_ops=[word]), wanted, rtol=1e-6)
 
 
-def test_a_depthwise_post_op_waits_for_convolutions() -> None:
-    with refused("append_dw", kind=rs.Unimplemented):
-        rs.PostOps().append_dw("f32", "f32", "f32", 3, 1, 1)
-
-
 def test_every_tag_is_an_attribute_of_format_tag() -> None:
     assert rs.FormatTag.nChw16c == rs.FormatTag.parse("nChw16c")
     assert rs.MemoryDesc(DIMS, "f32", rs.FormatTag.OIhw4i16o4i).tag == "ABcd4b16a4b"

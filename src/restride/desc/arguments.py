@@ -78,7 +78,7 @@ def spelled(arg: int, prefix: str = "") -> str:
         return prefix + NAMES[arg]
     if ARG_MULTIPLE_SRC < arg < ARG_MULTIPLE_DST:
         return f"{prefix}ARG_MULTIPLE_SRC + {arg - ARG_MULTIPLE_SRC}"
-    for flag in (ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS):
+    for flag in (ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS, ARG_ATTR_POST_OP_DW):
         rest = spelled(arg ^ flag, prefix) if arg & flag else ""
         if rest and rest != str(arg ^ flag):
             return f"{prefix}{NAMES[flag]} | {rest}"
@@ -86,6 +86,11 @@ def spelled(arg: int, prefix: str = "") -> str:
     if post_op > 0 and of in NAMES:
         return f"{prefix}arg_attr_multiple_post_op({post_op - 1}) | {prefix}{NAMES[of]}"
     return str(arg)
+
+
+def told_name(arg: int) -> str:
+    """An argument's name as errors and verbose lines say it: `src`, `diff_dst`, `attr_post_op_dw_weights`."""
+    return spelled(arg).replace(" | ", "_").replace("ARG_", "").lower()
 
 
 def name_of(arg: object) -> str:

@@ -12,7 +12,7 @@ from .attr import Attr
 from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS, Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
-from .post_ops import BinaryOp, PostOp, PReLUOp, SumOp
+from .post_ops import BinaryOp, DepthwiseOp, PostOp, PReLUOp, SumOp
 
 _NAMES = {ARG_SRC: "src", ARG_SRC_1: "src1", ARG_WEIGHTS: "weights", ARG_DST: "dst"}
 
@@ -174,6 +174,13 @@ def _check_integral(name: str, data_type: DataType) -> None:
 
 
 def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
+    if isinstance(op, DepthwiseOp):
+        raise Unimplemented(
+            f"a depthwise convolution (post-op {index})",
+            code="RS-P06",
+            why="it follows a convolution of two spatial dims alone (P06)",
+            hint="leave it out, and execute a ConvolutionForward with groups",
+        )
     if isinstance(op, SumOp):
         _check_sum(index, op, dst.data_type)
     elif isinstance(op, BinaryOp):

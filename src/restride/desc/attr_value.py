@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from .post_ops import BinaryOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
+from .post_ops import BinaryOp, DepthwiseOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
 
 # --- one argument's scales or zero points ------------------------------------
 # The scales or the zero points of one argument, as a frozen value (R22–R27).
@@ -302,7 +302,7 @@ def _placeholder(factor: Factor) -> Factor:
 
 
 def _post_op_structure(op: PostOp) -> PostOp:
-    if isinstance(op, BinaryOp | PReLUOp):
+    if isinstance(op, BinaryOp | PReLUOp | DepthwiseOp):
         return op
     if isinstance(op, EltwiseOp):
         return EltwiseOp(op.alg, 0.0, 0.0, 1.0)

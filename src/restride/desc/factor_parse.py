@@ -14,6 +14,7 @@ import numpy as np
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..foreign import is_masked
+from .arguments import ARG_ATTR_POST_OP_DW
 from .attr_value import (
     ARG_DST,
     ARG_MULTIPLE_SRC,
@@ -82,15 +83,14 @@ def parse_arg(call: str, arg: object) -> int:
 
 
 def parse_scaled(call: str, arg: object) -> int:
-    """The number of an argument of a reorder, of weights, or of a source of a concat or a binary operation.
+    """The number of an argument of a reorder, of weights, of a source of a concat or a binary operation.
 
-    Others as `parse_operand`.
+    Of a depthwise post-op too. Others as `parse_operand`.
     """
     number = parse_arg(call, arg)
-    is_source = (
-        number in (ARG_SRC_1, ARG_WEIGHTS) or ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
-    )
-    return number if is_source else parse_operand(call, number)
+    is_source = ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
+    own = ARG_SRC_1, ARG_WEIGHTS, ARG_ATTR_POST_OP_DW | ARG_WEIGHTS, ARG_ATTR_POST_OP_DW | ARG_DST
+    return number if is_source or number in own else parse_operand(call, number)
 
 
 def parse_shifted(call: str, arg: object) -> int:

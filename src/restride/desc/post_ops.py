@@ -126,10 +126,35 @@ class PReLUOp:
         return f"prelu:{self.mask}"
 
 
-PostOp = SumOp | EltwiseOp | BinaryOp | PReLUOp
+@dataclass(frozen=True, slots=True)
+class DepthwiseOp:
+    """A depthwise convolution of the result, in two spatial dims (P06): its types, and one number for both.
 
-_Op = TypeVar("_Op", SumOp, EltwiseOp, BinaryOp, PReLUOp)
-_KINDS = {SumOp: "sum", EltwiseOp: "eltwise", BinaryOp: "binary", PReLUOp: "prelu"}
+    `bias_type` is undef where there is no bias.
+    """
+
+    weights_type: DataType
+    bias_type: DataType
+    dst_type: DataType
+    kernel: int
+    stride: int
+    padding: int
+
+    def verbose_str(self) -> str:
+        """`dw:k3s1p1:f32` (spec 1.6)."""
+        return f"dw:k{self.kernel}s{self.stride}p{self.padding}:{self.dst_type}"
+
+
+PostOp = SumOp | EltwiseOp | BinaryOp | PReLUOp | DepthwiseOp
+
+_Op = TypeVar("_Op", SumOp, EltwiseOp, BinaryOp, PReLUOp, DepthwiseOp)
+_KINDS = {
+    SumOp: "sum",
+    EltwiseOp: "eltwise",
+    BinaryOp: "binary",
+    PReLUOp: "prelu",
+    DepthwiseOp: "convolution",
+}
 
 
 def chain_str(entries: Sequence[PostOp]) -> str:
@@ -240,17 +265,43 @@ class PostOps:
         self._check_length("append_prelu")
         self._entries += (PReLUOp(bits),)
 
-    def append_dw(self, *_: Any) -> None:
-        """Raise Unimplemented: no convolution of this version takes a depthwise one behind it (P06)."""
-        raise Unimplemented(
-            "append_dw: there is no depthwise post-op",
-            code="RS-P06",
-            why="it follows a convolution of 1x1, and none of this version takes it",
-            hint="leave it out, and execute a ConvolutionForward with groups after it",
-        )
+    def append_dw(
+        self,
+        weights_data_type: Any,
+        bias_data_type: Any,
+        dst_data_type: Any,
+        kernel_size: int,
+        stride_size: int,
+        padding_l_size: int,
+    ) -> None:
+        """Convolve the result of a two-dimensional convolution again, each channel alone (P06).
+
+        `bias_data_type`: "undef" for none. One kernel size, stride and padding for both dims; the result has
+        `ceil(size / stride)` points. An execution brings `ARG_ATTR_POST_OP_DW | ARG_WEIGHTS` of (C, 1, 1,
+        kernel, kernel), and `ARG_ATTR_POST_OP_DW | ARG_BIAS` of (C). Post-ops behind it are its own.
+        Raises InvalidArguments for a second one, and for a window that is none.
+        """
+        kinds = weights_data_type, bias_data_type, dst_data_type
+        sizes = {"kernel_size": kernel_size, "stride_size": stride_size, "padding_l_size": padding_l_size}
+        window = [parse_int(value, f"append_dw: {name}") for name, value in sizes.items()]
+        op = DepthwiseOp(*map(DataType.parse, kinds), *window)
+        _check_depthwise(op)
+        self._check_length("append_dw")
+        if any(isinstance(entry, DepthwiseOp) for entry in self._entries):
+            raise InvalidArguments(
+                "append_dw: the chain has a depthwise convolution already",
+                code="RS-P06",
+                where=repr(self),
+                why="one is done in the same pass",
+                hint="execute a ConvolutionForward with groups for the other",
+            )
+        self._entries += (op,)
 
     def kind(self, index: int) -> str:
-        """`"sum"`, `"eltwise"`, `"binary"` or `"prelu"`. Raises InvalidArguments beyond the chain."""
+        """`"sum"`, `"eltwise"`, `"binary"`, `"prelu"`, or `"convolution"` for a depthwise one.
+
+        Raises InvalidArguments beyond the chain.
+        """
         return _KINDS[type(self._entry(index))]
 
     def get_params_sum(self, index: int) -> tuple[float, int, DataType | None]:
@@ -271,6 +322,12 @@ class PostOps:
     def get_params_prelu(self, index: int) -> int:
         """Mask of the prelu at `index`."""
         return self._entry_of(index, PReLUOp).mask
+
+    def get_params_dw(self, index: int) -> tuple[DataType, DataType, DataType, int, int, int]:
+        """Types of weights, bias and result, kernel size, stride and padding of the depthwise at `index`."""
+        entry = self._entry_of(index, DepthwiseOp)
+        kinds = entry.weights_type, entry.bias_type, entry.dst_type
+        return *kinds, entry.kernel, entry.stride, entry.padding
 
     def _check_length(self, call: str) -> None:
         if len(self._entries) < MAX_POST_OPS:
@@ -352,6 +409,24 @@ def check_clip(op: EltwiseOp, call: str = "append_eltwise") -> None:
         why="values are clipped to alpha at least and beta at most",
         hint="alpha must not be greater than beta, and neither may be NaN",
     )
+
+
+def _check_depthwise(op: DepthwiseOp) -> None:
+    """Raise InvalidArguments unless there is a window, whose edge is inside of the kernel."""
+    if DataType.undef in (op.weights_type, op.dst_type):
+        raise InvalidArguments(
+            "append_dw: a type is undef",
+            code="RS-P06",
+            why="only the bias may be left out",
+            hint="give the types of weights and result",
+        )
+    if op.kernel < 1 or op.stride < 1 or not 0 <= op.padding < op.kernel:
+        raise InvalidArguments(
+            f"append_dw: a kernel of {op.kernel}, a stride of {op.stride} and a padding of {op.padding}",
+            code="RS-P06",
+            why="kernels and strides count from 1, and every window has an element",
+            hint="usual are 3, 1 and 1, or 3, 2 and 1",
+        )
 
 
 def _check_operand(desc: object) -> None:

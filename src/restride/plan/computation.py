@@ -225,8 +225,10 @@ class ComputationWriter:
         elif isinstance(op, PReLUOp):
             weights = Factor(op.mask, DataType.f32)
             self.operand("prelu", self._values_of(weights, arg | ARG_WEIGHTS, self.dims))
-        else:
+        elif isinstance(op, SumOp):
             self._sum(op, arg)
+        else:
+            raise TypeError(f"{op} is no step")  # plan/depthwise_fusion.py does it
 
     def _sum(self, op: SumOp, arg: int) -> None:
         if op.scale == 0.0:

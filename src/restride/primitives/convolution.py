@@ -14,6 +14,7 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.convolution_problem import ConvolutionProblem
+from ..plan.depthwise_fusion import DepthwiseFusion, attr_parts
 from .convolution_shapes import (
     check_shapes,
     check_types,
@@ -22,6 +23,7 @@ from .convolution_shapes import (
     kernel_pack,
     parse_spatial,
 )
+from .depthwise_fusion import depthwise_tensors, fused_with_depthwise
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -57,6 +59,8 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
     """What all directions of convolutions and deconvolutions share."""
 
     _is_transposed: ClassVar[bool] = False
+    # True for the one that may have a depthwise convolution as a post-op.
+    _takes_depthwise: ClassVar[bool] = False
 
     __slots__ = ("_padding_r",)
     _padding_r: tuple[int, ...]
@@ -93,12 +97,27 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
 
     def _convolution(self) -> ConvolutionProblem:
         problem = self._implementation().problem
+        problem = problem.first if isinstance(problem, DepthwiseFusion) else problem
         assert isinstance(problem, ConvolutionProblem)
         return problem
 
     def _problem(
         self, what: str, arguments: CallArguments
-    ) -> tuple[ConvolutionProblem, dict[int, MemoryDesc]]:
+    ) -> tuple[ConvolutionProblem | DepthwiseFusion, dict[int, MemoryDesc]]:
+        attr = parse_attr(what, arguments.attr)
+        parts = attr_parts(attr) if self._takes_depthwise else None
+        problem, named = self._plain_problem(what, arguments, attr if parts is None else parts.first)
+        tensors = self._by_argument(problem.tensors, problem.bias)
+        if parts is None:
+            return problem, tensors
+        fusion = fused_with_depthwise(what, problem, parts, is_open=named["dst"].format_kind == "any")
+        del tensors[ARG_DST]
+        return fusion, {**tensors, **depthwise_tensors(fusion)}
+
+    def _plain_problem(
+        self, what: str, arguments: CallArguments, attr: Attr
+    ) -> tuple[ConvolutionProblem, dict[str, MemoryDesc]]:
+        """The problem without a depthwise post-op, and its tensors as they were described."""
         parse_algorithm(what, arguments.algorithm, f"{self.get_kind()}_", _ALGORITHMS)
         named, bias = self._parsed_tensors(what, arguments)
         source, weights, result = named.values()
@@ -118,13 +137,12 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
         wanted = problem.preferred()
         tensors = chosen_tensors(problem.tensors, [wanted[name] for name in problem.names])
         problem = replace(problem, tensors=tensors)
-        problem = replace(problem, attr=self._checked_attr(what, arguments, problem))
+        problem = replace(problem, attr=self._checked_attr(what, attr, problem))
         check_written(what, self._written, problem.dst)
         self._check_hint(what, arguments, problem)
-        return problem, self._by_argument(problem.tensors, problem.bias)
+        return problem, named
 
-    def _checked_attr(self, what: str, arguments: CallArguments, problem: ConvolutionProblem) -> Attr:
-        attr = parse_attr(what, arguments.attr)
+    def _checked_attr(self, what: str, attr: Attr, problem: ConvolutionProblem) -> Attr:
         if self._direction != "forward":
             return check_attributes(what, attr)
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
@@ -169,13 +187,13 @@ class ConvolutionForwardPrimitiveDesc(ConvolutionPrimitiveDesc):
     padding_r, attr=None, allow_empty=False)`; bias and dilates may be left out by place. `src` (N, C, W),
     (N, C, H, W) or (N, C, D, H, W); `weights` (outputs, inputs, ...), with groups (groups, outputs, inputs,
     ...); `bias` (outputs). `dilates`: 0 is dense. `algorithm`: "convolution_direct" or "convolution_auto".
-    Each of format "any" gets the format that is fastest here. `attr`: scales, post-ops, zero points of source
-    and result, the scratchpad mode.
+    Each of format "any" gets the format that is fastest here. `attr`: scales, zero points, post-ops, the
+    scratchpad mode; with a depthwise post-op `dst` is what that one reads, `dst_desc()` what is written.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """
 
-    kind, _direction = "ConvolutionForward", "forward"
+    kind, _direction, _takes_depthwise = "ConvolutionForward", "forward", True
     form = form_of("ConvolutionForward.PrimitiveDesc", *_FORWARD, **_FORWARD_OPTIONS)
     __slots__ = ()
 

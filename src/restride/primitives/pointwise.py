@@ -19,7 +19,7 @@ from ..desc.arguments import (
     ARG_SRC_2,
     ARG_WEIGHTS,
     ARG_WORKSPACE,
-    NAMES,
+    told_name,
 )
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
@@ -145,8 +145,7 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
 
     def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
         tensors = {**self._by_arg, **impl.outputs()}
-        names = [NAMES[arg].removeprefix("ARG_").lower() for arg in tensors]
-        mds = named_descs(names, tuple(tensors.values()))
+        mds = named_descs(list(map(told_name, tensors)), tuple(tensors.values()))
         head = [op, impl.engine.kind, self.get_kind(), impl.name, self._prop_kind]
         aux = " ".join(filter(None, (self._how(), f"why:{impl.why}")))
         dims = "x".join(map(str, impl.problem.dst.dims))

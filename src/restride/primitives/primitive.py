@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-from ..desc.arguments import ARG_SCRATCHPAD, NAMES, name_of
+from ..desc.arguments import ARG_SCRATCHPAD, name_of, told_name
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..runtime.alloc import Buffer
@@ -327,7 +327,7 @@ class Primitive:
 
     def _name_of(self, arg: int) -> str:
         """An argument's name as errors say it: `src`, `diff_dst`."""
-        return NAMES[arg].removeprefix("ARG_").lower()
+        return told_name(arg)
 
     def _check_usable(self) -> Implementation:
         if self._impl is None:

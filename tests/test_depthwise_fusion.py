@@ -1,0 +1,141 @@
+"""A convolution with a depthwise post-op: beside two convolutions by their definition."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.computed import computed, elements
+from support.convolved import Case, forward
+from support.errors import refused
+
+CPU = rs.Engine("cpu")
+DW = rs.ARG_ATTR_POST_OP_DW
+
+
+def _numbers(dims, kind, seed):
+    low, high = (0, 6) if kind == "u8" else (-3, 4)
+    return np.random.default_rng(seed).integers(low, high, dims).astype(np.float64)
+
+
+def _relu(x):
+    return np.maximum(x, 0)
+
+
+@pytest.mark.parametrize("engine", [CPU, rs.Engine("reference")], ids=str)
+@pytest.mark.parametrize("format", ["any", "nhwc"])
+@pytest.mark.parametrize("types", ["f32 f32 f32 f32 f32", "u8 s8 u8 s8 f32", "bf16 bf16 bf16 bf16 f32"])
+@pytest.mark.parametrize(
+    ("first", "window"),
+    [
+        (Case(2, 1, 24, 40, (7, 9), (1, 1), (1, 1), (0, 0), (0, 0)), (3, 1, 1)),
+        (Case(1, 1, 5, 6, (8, 5), (1, 1), (1, 1), (0, 0), (0, 0)), (3, 2, 1)),
+        (Case(1, 1, 3, 16, (6, 6), (3, 3), (1, 1), (0, 0), (1, 1)), (5, 1, 2)),
+    ],
+    ids=str,
+)
+def test_it_is_two_convolutions(first, window, types, format, engine):
+    source, weights, between, own, last = types.split()
+    kernel, stride, padding = window
+    channels, (height, width) = first.outputs, first.points
+    x, w = _numbers(first.dims[0], source, 1), _numbers(first.dims[1], weights, 2)
+    v, bias = _numbers((channels, 1, 1, kernel, kernel), own, 3), _numbers((channels,), "f32", 4)
+    scale = 2.0**-6
+    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+    ops.append_eltwise("relu")
+    ops.append_dw(own, "f32", last, *window)
+    ops.append_eltwise("linear", 0.5, 1.0)
+    ops.append_prelu(2)
+    attr.set_post_ops(ops)
+    attr.set_scales(rs.ARG_SRC, 0, [scale])
+    attr.set_scales(rs.ARG_DST, 0, [0.25])
+    attr.set_scales(DW | rs.ARG_WEIGHTS, 3, 2.0 ** np.arange(channels).clip(0, 3))
+    is_quantised = between == "u8"
+    if is_quantised:
+        attr.set_zero_points(rs.ARG_DST, 0, [7])
+    mds = [
+        rs.MemoryDesc(dims, kind, tag)
+        for dims, kind, tag in zip(
+            first.dims, (source, weights, between), (format, "any", format), strict=True
+        )
+    ]
+    pd = rs.ConvolutionForward.PrimitiveDesc(
+        engine, "forward_inference", "convolution_direct", *mds, *first.window, attr=attr
+    )
+    points = -(-height // stride), -(-width // stride)
+    assert pd.dst_desc().dims == (first.batch, channels, *points)
+    assert pd.query_md("exec_arg_md", DW | rs.ARG_WEIGHTS).dims == v.shape
+    slopes = rs.arg_attr_multiple_post_op(3) | rs.ARG_WEIGHTS
+    slope = _numbers((channels,), "f32", 5)
+    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, DW | rs.ARG_WEIGHTS: v, DW | rs.ARG_BIAS: bias, slopes: slope}
+    made = computed(rs.ConvolutionForward, pickle.loads(pickle.dumps(pd)), engine, values, rs.ARG_DST)
+    held = _relu(scale * forward(first, x, w)) / 0.25
+    if is_quantised:
+        held = np.rint(held + 7).clip(0, 255) - 7
+    held = held.astype(np.float64 if is_quantised else rs.DataType[between].numpy).astype(np.float64) * 0.25
+    second = Case(
+        *(first.batch, channels, 1, 1, (height, width), (kernel,) * 2, (stride,) * 2, (0, 0)), (padding,) * 2
+    )
+    scales = (2.0 ** np.arange(channels).clip(0, 3))[:, None, None]
+    wanted = scales * forward(second, held, v)[:, :, : points[0], : points[1]] + bias[:, None, None]
+    wanted = 0.5 * wanted + 1
+    wanted = np.where(wanted > 0, wanted, slope[:, None, None] * wanted)
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
+
+
+def _described(attr, *, kind=rs.ConvolutionForward, algorithm="convolution_direct", spatial=2):
+    dims = (1, 8, *[5] * spatial), (8, 8, *[1] * spatial), (1, 8, *[5] * spatial)
+    mds = [rs.MemoryDesc(each, "f32", "any") for each in dims]
+    window = [1] * spatial, [0] * spatial, [0] * spatial
+    return kind.PrimitiveDesc(CPU, "forward_inference", algorithm, *mds, *window, attr=attr)
+
+
+def _chain(*types):
+    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+    ops.append_dw(*types, 3, 1, 1)
+    attr.set_post_ops(ops)
+    return attr
+
+
+def test_what_it_is_no_part_of_is_refused():
+    attr = _chain("f32", "undef", "f32")
+    with refused("depthwise post-op in 1 spatial dims", kind=rs.Unimplemented):
+        _described(attr, spatial=1)
+    with refused("a depthwise convolution (post-op 0)", kind=rs.Unimplemented):
+        _described(attr, kind=rs.DeconvolutionForward, algorithm="deconvolution_direct")
+    md = rs.MemoryDesc((2, 3), "f32")
+    with refused("a depthwise convolution (post-op 0)", kind=rs.Unimplemented):
+        rs.Reorder.PrimitiveDesc(CPU, md, CPU, md, attr)
+    with refused("s8 into f32", kind=rs.Unimplemented):
+        _described(_chain("s8", "undef", "f32"))
+    attr = _chain("f32", "undef", "f32")
+    attr.set_scales(DW | rs.ARG_WEIGHTS, 3, np.ones(7))
+    with refused("wrong number of scales"):
+        _described(attr)
+
+
+def test_a_chain_says_what_it_holds():
+    ops = rs.PostOps()
+    ops.append_dw("s8", "f32", "u8", 3, 2, 1)
+    assert ops.kind(0) == "convolution"
+    kinds = rs.DataType.s8, rs.DataType.f32, rs.DataType.u8
+    assert ops.get_params_dw(0) == (*kinds, 3, 2, 1)
+    with refused("has a depthwise convolution already"):
+        ops.append_dw("s8", "f32", "u8", 3, 2, 1)
+    for sizes in ((0, 1, 0), (3, 0, 1), (3, 1, 3), (3, 1, -1)):
+        with refused("every window has an element"):
+            rs.PostOps().append_dw("f32", "f32", "f32", *sizes)
+    with refused("only the bias may be left out"):
+        rs.PostOps().append_dw("undef", "f32", "f32", 3, 1, 1)
+
+
+def test_a_result_of_nothing_is_nothing_to_do():
+    attr = _chain("f32", "undef", "f32")
+    mds = [rs.MemoryDesc(dims, "f32", "any") for dims in ((0, 8, 5, 5), (8, 8, 1, 1), (0, 8, 5, 5))]
+    pd = rs.ConvolutionForward.PrimitiveDesc(
+        CPU, "forward_inference", "convolution_direct", *mds, [1, 1], [0, 0], [0, 0], attr=attr
+    )
+    assert pd.dst_desc().dims == (0, 8, 5, 5)
