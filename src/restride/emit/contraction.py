@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 
 from ..plan.contraction_schedule import ContractionPlan
 from .builder import Builder, Value, i64
-from .contraction_microkernel import ContractionTile, emit_microkernel
+from .column_sums import ColumnSumTable, column_sum_table
+from .contraction_loops import ContractionTile
+from .contraction_microkernel import emit_microkernel
 from .kernel import Style, load_pointer, module_text, share_of
 
 _PARAMS = Value("ptr", "%params")
@@ -31,6 +33,7 @@ class ContractionWriter:
     def __init__(self, b: Builder, plan: ContractionPlan, style: Style, *, fused: bool) -> None:
         self.b, self.plan, self.style, self.fused = b, plan, style, fused
         self.contraction = plan.contraction
+        self.table: ColumnSumTable | None = None
 
     def emit(self) -> None:
         """The loop over all tiles of a part."""
@@ -39,6 +42,7 @@ class ContractionWriter:
             b.advance(load_pointer(b, _PARAMS, place), access.base * access.tensor.data_type.bits // 8)
             for access, place in zip(found.accesses, found.places, strict=True)
         ]
+        self.table = column_sum_table(b, self.plan)
         low, high = share_of(b, self.plan.steps)
         with b.loop(low, high) as step:
             self._tile(step, pointers)
@@ -61,7 +65,7 @@ class ContractionWriter:
             self._when(
                 len(self._column_kinds()) > 1 and plan.groups > 1,
                 chosen,
-                lambda v=vectors, m=valid: self._row_kinds(at, indices, tile, v, m),  # type: ignore[misc]
+                lambda v=vectors, m=valid: self._row_kinds(at, indices, (tile, group), v, m),  # type: ignore[misc]
             )
 
     def _column_kinds(self) -> list[tuple[int, tuple[int, ...]]]:
@@ -77,18 +81,20 @@ class ContractionWriter:
         self,
         at: Sequence[Value],
         indices: dict[str, Value],
-        tile: Value,
+        numbers: tuple[Value, Value],
         vectors: int,
         valid: tuple[int, ...],
     ) -> None:
-        plan, b = self.plan, self.b
+        """The code of each kind of tile; `numbers` are those of the tile and of the group of columns."""
+        plan, b, (tile, group) = self.plan, self.b, numbers
         *runs, (number, _) = plan.tiling.runs
         kind = i64(number)
         for number, end in reversed(runs):
             is_before = b.value("i1", f"icmp slt {tile}, {end}")
             kind = b.value("i64", f"select {is_before}, {i64(number)}, {kind}")
         for number, each in enumerate(plan.tiling.kinds):
-            place = ContractionTile(tuple(at), indices, each, vectors, valid)
+            entry = None if self.table is None else self.table.entry(number, group)
+            place = ContractionTile(tuple(at), indices, each, vectors, valid, entry)
             self._when(
                 len(plan.tiling.kinds) > 1,
                 ("eq", kind, i64(number)),
@@ -129,4 +135,4 @@ class ContractionWriter:
         return pointer
 
     def _microkernel(self, tile: ContractionTile) -> None:
-        emit_microkernel(self.b, self.plan, self.style, tile, fused=self.fused)
+        emit_microkernel(self.b, self.plan, self.style, tile, self.table, fused=self.fused)

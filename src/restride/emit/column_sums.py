@@ -1,0 +1,149 @@
+"""The sums of the columns' factor of a contraction alone, and a table in which tiles leave them for the next.
+
+They are the same for all tiles of the same columns, but for what windows leave out. So a kernel finds them
+once: an entry of the table has the sums of a kind of tile and a group of columns, and a key: where the
+columns lie in memory, and from where to where loops went that a window limits at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..plan.contraction import SECOND, ContractionLoop
+from ..plan.contraction_parts import COLUMN_SUMS
+from ..plan.contraction_schedule import ContractionPlan
+from ..plan.contraction_tiles import Rows
+from .builder import Builder, Value, i64, vector
+from .contraction_loops import ContractionTile, SumLoops
+from .contraction_products import Products
+
+# An instruction takes so long, in others that do not wait for it; and how many sums registers hold.
+_COPIES, _COPIED_SUMS = 4, 24
+# The largest table, which lies on the stack.
+_TABLE_BYTES = 1 << 15
+_WORD = 8
+
+
+class ColumnSumTable:
+    """Entries on the stack of a kernel; made before its first tile."""
+
+    def __init__(self, b: Builder, plan: ContractionPlan) -> None:
+        self.b = b
+        kinds = len(plan.tiling.kinds)
+        self.words = 1 + 2 * len(limited_loops(plan))
+        # A tile has sums for each of its taps.
+        most = max(max(len(kind.taps), 1) for kind in plan.tiling.kinds) * plan.vectors
+        self.type, self.nbytes = vector("i32", plan.lanes), most * plan.lanes * 4
+        fits = kinds * plan.groups * self.nbytes <= _TABLE_BYTES
+        self.groups = plan.groups if fits else 1
+        entries = kinds * self.groups
+        self.sums, self.keys = b.slot(self.type, entries * most), b.slot("i64", entries * self.words)
+        with b.loop(i64(0), i64(entries * self.words)) as word:
+            b.line(f"store i64 0, {b.step(self.keys, word, _WORD)}, align {_WORD}")
+
+    def entry(self, kind: int, group: Value) -> Value:
+        """The number of the entry of a kind of tile and a group of columns."""
+        first = i64(kind * self.groups)
+        return first if self.groups == 1 else self.b.op("add", first, group)
+
+    def key(self, entry: Value) -> list[Value]:
+        """The places of the words of a key."""
+        start = self.b.step(self.keys, entry, self.words * _WORD)
+        return [self.b.advance(start, word * _WORD) for word in range(self.words)]
+
+    def places(self, entry: Value, count: int) -> list[Value]:
+        """The places of the first sums of an entry."""
+        start = self.b.step(self.sums, entry, self.nbytes)
+        size = int(self.type.split(" x ")[0].removeprefix("<")) * 4
+        return [self.b.advance(start, number * size) for number in range(count)]
+
+
+def column_sum_table(b: Builder, plan: ContractionPlan) -> ColumnSumTable | None:
+    """The table of a kernel; None where it needs no such sums, or each of them once."""
+    needs_sums = plan.moves_rows or plan.contraction.has_sums_of(COLUMN_SUMS)
+    again = plan.tiling.count > 1 or any(loop.extent > 1 and not loop.strides[SECOND] for loop in plan.grid)
+    return ColumnSumTable(b, plan) if needs_sums and again else None
+
+
+def limited_loops(plan: ContractionPlan) -> list[ContractionLoop]:
+    """The summed loops that a window limits at run time."""
+    limits = plan.contraction.limits
+    loops = [loop for loop in plan.loops if any(limit.coefficient(loop.axis) for limit in limits)]
+    return [loop for loop in loops if loop.axis != plan.tiling.tap]
+
+
+class ColumnSums(SumLoops):
+    """The sums of the columns' factor: of each tap in the loops, then of all taps that a row has.
+
+    They are few, and each would wait for the one of the step before: so there are several of each, in turn.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        plan: ContractionPlan,
+        products: Products,
+        tile: ContractionTile,
+        table: ColumnSumTable | None,
+    ) -> None:
+        super().__init__(b, plan, products, tile)
+        self.table = table
+        self.kind = tile.kind.of_taps()
+        self.size = self.kind.rows * self.vectors
+        self.copies = max(1, min(_COPIES, _COPIED_SUMS // self.size))
+
+    def sums(self) -> list[Value]:
+        """The sums of all rows, a row after the other; rows with the same taps have the same values."""
+        found = self._of_taps() if self.table is None else self._from(self.table)
+        of_taps: dict[tuple[int, ...], list[Value]] = {}
+        rows: list[Value] = []
+        for row in range(self.tile.kind.rows):
+            taps = self.tile.kind.taps_of(row)
+            if taps not in of_taps:
+                of_taps[taps] = self._together([found[t * self.vectors :][: self.vectors] for t in taps])
+            rows += of_taps[taps]
+        return rows
+
+    def _of_taps(self) -> list[Value]:
+        """The sums of each tap, added up."""
+        found = super().sums()
+        while len(found) > self.size:
+            *found, last = found
+            place = len(found) % self.size
+            found[place] = self.b.op("add", found[place], last)
+        return found
+
+    def _from(self, table: ColumnSumTable) -> list[Value]:
+        """The same from the table, where a tile before this one has left them."""
+        b, entry = self.b, self.tile.entry
+        assert entry is not None
+        words, key, places = self._key(), table.key(entry), table.places(entry, self.size)
+        difference = i64(0)
+        for word, place in zip(words, key, strict=True):
+            known = b.value("i64", f"load i64, {place}, align {_WORD}")
+            difference = b.op("or", difference, b.op("xor", known, word))
+        with b.when("ne", difference, i64(0)):
+            for total, place in zip(self._of_taps(), places, strict=True):
+                b.line(f"store {total}, {place}, align 64")
+            for word, place in zip(words, key, strict=True):
+                b.line(f"store {word}, {place}, align {_WORD}")
+        return [b.value(table.type, f"load {table.type}, {place}, align 64") for place in places]
+
+    def _key(self) -> list[Value]:
+        """What the sums depend on: the place of the columns, and where limited loops start and stop."""
+        ends = [end for loop in limited_loops(self.plan) for end in self._limits(loop, 1)]
+        return [self.b.value("i64", f"ptrtoint {self.tile.pointers[SECOND]} to i64"), *ends]
+
+    def _together(self, parts: Sequence[Sequence[Value]]) -> list[Value]:
+        total = [self._zero()] * self.vectors
+        for number, part in enumerate(parts):
+            pairs = zip(total, part, strict=True)
+            total = [self.b.op("add", *pair) for pair in pairs] if number else list(part)
+        return total
+
+    def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
+        found, first = list(sums), rows[0] * self.vectors
+        for i in range(self.vectors):
+            column = self.products.column(*self._vector(at, SECOND, i), count)
+            found[first + i] = self.products.summed(column, SECOND, count, found[first + i])
+        return [*found[self.size :], *found[: self.size]]
