@@ -281,10 +281,14 @@ class PostOps:
         kernel, kernel), and `ARG_ATTR_POST_OP_DW | ARG_BIAS` of (C). Post-ops behind it are its own.
         Raises InvalidArguments for a second one, and for a window that is none.
         """
-        kinds = weights_data_type, bias_data_type, dst_data_type
-        sizes = {"kernel_size": kernel_size, "stride_size": stride_size, "padding_l_size": padding_l_size}
-        window = [parse_int(value, f"append_dw: {name}") for name, value in sizes.items()]
-        op = DepthwiseOp(*map(DataType.parse, kinds), *window)
+        op = DepthwiseOp(
+            DataType.parse(weights_data_type),
+            DataType.parse(bias_data_type),
+            DataType.parse(dst_data_type),
+            parse_int(kernel_size, "append_dw: kernel_size"),
+            parse_int(stride_size, "append_dw: stride_size"),
+            parse_int(padding_l_size, "append_dw: padding_l_size"),
+        )
         _check_depthwise(op)
         self._check_length("append_dw")
         if any(isinstance(entry, DepthwiseOp) for entry in self._entries):
