@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from restride_bench import __main__ as command
-from restride_bench import curves, instructions, ladder, roofline, stored_formats, studies
+from restride_bench import curves, instructions, ladder, layers, roofline, stored_formats, studies
 from restride_bench.array_peers import NumPy
 from restride_bench.figures import BenchSetup
 from restride_bench.instructions import Count, Counts
 from restride_bench.ladder import Rung
+from restride_bench.layers import LayerTime
 from restride_bench.measure import Quartiles, Timing
 from restride_bench.roofline import MEMCPY, Point, Roofline
 from restride_bench.stored_formats import FormatRow
@@ -34,7 +35,11 @@ def _studies(wrong: str = "") -> Studies:
     times = {"restride": Timing((2.0, 2.0)), "copy": Timing((1.0, 1.0)), "gguf": Timing((10.0, 10.0))}
     rows = [FormatRow("dequantise q4_0", 4 * 10**9, times, {"torchao": "refused: no such type"})]
     rungs = [Rung("a loop", 1, 10**9, SECOND)]
-    return Studies(ABOUT, Roofline(points, left_out), rungs, counts, rows)
+    layer_times = [
+        LayerTime("a layer", "f32", threads, 8 * 10**9, 10**8, 10e9, SECOND, theirs)
+        for threads, theirs in ((1, Quartiles(1.5, 1.5, 1.5)), (2, None))
+    ]
+    return Studies(ABOUT, Roofline(points, left_out), rungs, counts, rows, layer_times)
 
 
 def test_the_page_tells_everything() -> None:
@@ -51,6 +56,9 @@ def test_the_page_tells_everything() -> None:
         "Not counted by callgrind: not here.",
         "| dequantise q4_0 | 2.0 | 0.50 | 0.40 |",
         "- dequantise q4_0, torchao: refused: no such type",
+        "| a layer | f32 | 1 | 8 | 80 | 80% | 1.50 | 10% |",
+        "| a layer | f32 | 2 | 8 | 80 | 80% | – | 10% |",
+        "| f32 | 1 | 80% | 80% | 1.50 | 1.50 |",
     ):
         assert words in page
     assert "Wrong" not in page
@@ -85,6 +93,7 @@ def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ladder, "measure", lambda _: whole.ladder)
     monkeypatch.setattr(instructions, "measure", lambda: whole.counts)
     monkeypatch.setattr(stored_formats, "measure", lambda _: whole.formats)
+    monkeypatch.setattr(layers, "measure", lambda _: whole.layers)
     found = Studies(ABOUT)
     for name in studies.STUDIES:
         found.run(name, None)  # type: ignore[arg-type]
@@ -101,7 +110,8 @@ def test_stored_formats_are_measured_beside_what_is_installed() -> None:
 def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     written = curves.draw(_studies(), tmp_path)
-    assert [path.name for path in written] == ["roofline.png", "roofline.svg", "ladder.png", "ladder.svg"]
+    stems = "roofline", "ladder", "layers"
+    assert [path.name for path in written] == [f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")]
     assert written[0].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in written[3].read_text("utf-8")
     assert curves.draw(Studies(), tmp_path / "none") == []
@@ -110,7 +120,7 @@ def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
 def test_the_command_lists_and_runs_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main(["--list", "--rows", "^(roofline|ladder|instructions|formats)$"]) == 0
+    assert command.main(["--list", "--rows", "^(roofline|ladder|instructions|formats|layers)$"]) == 0
     assert capsys.readouterr().out.split() == list(studies.STUDIES)
     monkeypatch.setattr(instructions, "measure", lambda: _studies().counts)
     asked = ["--quick", "--rows", "^instructions$", "--peers", "NumPy", "--out", str(tmp_path)]

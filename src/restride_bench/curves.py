@@ -36,6 +36,8 @@ def draw(found: Studies, folder: Path) -> list[Path]:
         pictures["roofline"] = _roofline
     if found.ladder:
         pictures["ladder"] = _ladder
+    if found.layers:
+        pictures["layers"] = _layers
     written = []
     with pyplot.rc_context(_STYLE):
         for name, picture in pictures.items():
@@ -50,6 +52,33 @@ def _save(figure: Any, stem: Path) -> list[Path]:
         undated = {"Date": None} if path.suffix == ".svg" else None
         figure.savefig(path, dpi=140, bbox_inches="tight", metadata=undated)
     return paths
+
+
+def _layers(pyplot: Any, found: Studies) -> Any:
+    """Every layer as a point: operations in a second over operations for each byte, beneath the peaks."""
+    counts = sorted({each.threads for each in found.layers})
+    figure, axes = pyplot.subplots(
+        1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
+    )
+    for threads, part in zip(counts, axes[0], strict=True):
+        same = [each for each in found.layers if each.threads == threads]
+        for types, colour in zip(dict.fromkeys(each.types for each in same), _COLOURS, strict=False):
+            points = [each for each in same if each.types == types]
+            part.axhline(points[0].peak / 1e9, color=colour, linewidth=0.8, linestyle=":")
+            part.scatter(
+                [each.operations / each.moved for each in points],
+                [each.rate / 1e9 for each in points],
+                color=colour,
+                s=18,
+                label=types,
+            )
+        part.set_xscale("log")
+        part.set_yscale("log")
+        part.set_title(f"{threads} thread{'s' * (threads > 1)}; dotted: the peak of multiply-adds")
+        part.set_xlabel("operations for each byte")
+    axes[0][0].set_ylabel("Gop/s")
+    axes[0][0].legend(frameon=False)
+    return figure
 
 
 def _roofline(pyplot: Any, found: Studies) -> Any:

@@ -22,10 +22,12 @@ from restride import Status
 
 from .onednn_library import DriverNaming, OneDNNLibrary, failure
 
-_CPU, _IN_ORDER, _ALLOCATE = 1, 1, -1
+_CPU, _IN_ORDER, _ALLOCATE, _ANY = 1, 1, -1, 1
+_INFERENCE, _DIRECT = 96, 1
 _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
 _FORWARD = 64
 _QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
+_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD = 129, 131, 133
 _QUERY_PADDED_DIMS, _QUERY_INNER_NBLKS, _QUERY_INNER_BLKS, _QUERY_INNER_IDXS = 260, 263, 264, 265
 _FLOATS = {"f16": 1, "bf16": 2, "f32": 3, "f64": 7, "f8_e5m2": 9, "f8_e4m3": 10}
 _DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8, "s4": 11, "u4": 12}
@@ -183,13 +185,14 @@ class OneDNN:
         return names
 
     def desc(self, dims: Sequence[int], data_type: str, layout: str | Sequence[int]) -> OneDNNDesc:
-        """A descriptor of `dims`; `layout` is a tag of `self.tags` or the strides in elements."""
+        """A descriptor of `dims`; `layout` is a tag of `self.tags`, "any", or the strides in elements."""
         new, kind = ctypes.c_void_p(), _DATA_TYPES[data_type]
         common = ctypes.byref(new), len(dims), _int64s(dims), kind
         if not isinstance(layout, str):
             self._check("dnnl_memory_desc_create_with_strides", *common, _int64s(layout))
-        elif layout in self.tags:
-            self._check("dnnl_memory_desc_create_with_tag", *common, self.tags[layout])
+        elif layout == "any" or layout in self.tags:
+            tag = _ANY if layout == "any" else self.tags[layout]
+            self._check("dnnl_memory_desc_create_with_tag", *common, tag)
         else:
             raise failure(f"format tag {layout!r}", Status.unimplemented)
         return OneDNNDesc(self.library, "memory_desc", new)
@@ -231,6 +234,35 @@ class OneDNN:
         if backward:
             chosen = self._chosen(call.format("backward"), self.engine, *both, *how, chosen.pointer, None)
         return self._primitive(OneDNNPrimitive, chosen)
+
+    def convolution(
+        self, descs: Sequence[OneDNNDesc], strides: Sequence[int], padding: Sequence[int]
+    ) -> tuple[OneDNNPrimitive, list[OneDNNDesc]]:
+        """A dense convolution of source, weights and destination, and the descriptors that it has chosen."""
+        src, weights, dst = (desc.pointer for desc in descs)
+        window = [_int64s(each) for each in (strides, [0] * len(strides), padding, padding)]
+        head = self.engine, _INFERENCE, _DIRECT, src, weights, None, dst
+        chosen = self._chosen("dnnl_convolution_forward_primitive_desc_create", *head, *window, None)
+        return self._primitive(OneDNNPrimitive, chosen), self._descs_of(chosen)
+
+    def matmul(self, descs: Sequence[OneDNNDesc]) -> tuple[OneDNNPrimitive, list[OneDNNDesc]]:
+        """A product of source, weights and destination, and the descriptors that it has chosen."""
+        src, weights, dst = (desc.pointer for desc in descs)
+        three = self.engine, src, weights, None, dst
+        chosen = self._chosen("dnnl_matmul_primitive_desc_create", *three, None)
+        return self._primitive(OneDNNPrimitive, chosen), self._descs_of(chosen)
+
+    def _descs_of(self, chosen: _Handle) -> list[OneDNNDesc]:
+        """Source, weights and destination of a primitive descriptor."""
+        ask = self.library.dnnl.dnnl_primitive_desc_query_md
+        ask.restype, ask.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+        found = []
+        for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD):
+            new = ctypes.c_void_p()
+            borrowed = ctypes.c_void_p(ask(chosen.pointer, what, 0))
+            self._check("dnnl_memory_desc_clone", ctypes.byref(new), borrowed)
+            found.append(OneDNNDesc(self.library, "memory_desc", new))
+        return found
 
     def set_num_threads(self, count: int) -> None:
         """Let at most `count` threads work from now on."""

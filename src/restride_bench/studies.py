@@ -8,16 +8,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import instructions, ladder, roofline, stored_formats
+from . import instructions, ladder, layers, roofline, stored_formats
 from .figures import BenchSetup
 from .instructions import Counts
 from .ladder import Rung
+from .layers import LayerTime
 from .report import table
 from .roofline import Point, Roofline
 from .stored_formats import FormatRow
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
-STUDIES = ("roofline", "ladder", "instructions", "formats")
+STUDIES = ("roofline", "ladder", "instructions", "formats", "layers")
 
 
 @dataclass
@@ -29,12 +30,13 @@ class Studies:
     ladder: Sequence[Rung] = ()
     counts: Counts = field(default_factory=Counts)
     formats: Sequence[FormatRow] = ()
+    layers: Sequence[LayerTime] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was studied."""
-        has_roofline = self.roofline.points or self.roofline.left_out
-        return not (has_roofline or self.ladder or self.formats or self.counts != Counts())
+        found = self.roofline.points, self.roofline.left_out, self.ladder, self.formats, self.layers
+        return not any(found) and self.counts == Counts()
 
     @property
     def is_quick(self) -> bool:
@@ -56,6 +58,8 @@ class Studies:
             self.ladder = ladder.measure(setting)
         elif name == "formats":
             self.formats = stored_formats.measure(setting)
+        elif name == "layers":
+            self.layers = layers.measure(setting)
         else:
             self.counts = instructions.measure()
 
@@ -82,6 +86,7 @@ def as_json(found: Studies) -> dict[str, Any]:
         "instructions": [asdict(kernel) for kernel in found.counts.kernels],
         "uncounted": list(found.counts.missing),
         "formats": [asdict(row) for row in found.formats],
+        "layers": [asdict(each) for each in found.layers],
     }
     return {**found.about, **parts}
 
@@ -93,6 +98,7 @@ def as_markdown(found: Studies) -> str:
         "One transpose, step by step": _ladder(found.ladder),
         "Instructions": _instructions(found.counts),
         "Stored formats": _formats(found.formats),
+        "Layers": _layers(found.layers),
         "Wrong answers": "\n".join(f"- {line}" for line in found.wrong),
     }
     parts = ["# Looking inside", _facts(found)]
@@ -185,6 +191,35 @@ def _instructions(found: Counts) -> str:
     head = ["row", "kernel", "bytes", "stepped", "callgrind", "bytes/instruction", "instructions/element"]
     missing = "".join(f"\n\nNot counted by {why}." for why in found.missing)
     return table(head, rows) + missing
+
+
+def _layers(found: Sequence[LayerTime]) -> str:
+    if not found:
+        return ""
+    rows = [
+        [
+            each.name,
+            each.types,
+            str(each.threads),
+            f"{each.rate / 1e9:.0f}",
+            f"{each.operations / each.moved:.0f}",
+            f"{each.of_peak:.0%}",
+            _ratio(each.over_onednn),
+            f"{each.seconds.relative / 2:.0%}",
+        ]
+        for each in found
+    ]
+    head = ["layer", "types", "threads", "Gop/s", "op/byte", "of the peak", "x oneDNN", "±"]
+    means = [
+        [types, str(threads), f"{part:.0%}", f"{least:.0%}", _ratio(over), _ratio(lowest)]
+        for types, threads, part, least, over, lowest in layers.means(found)
+    ]
+    about = ["types", "threads", "of the peak, mean", "least", "x oneDNN, mean", "least"]
+    return f"{table(about, means)}\n\n{table(head, rows)}"
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 __all__ = ["STUDIES", "Studies", "as_json", "as_markdown", "size_words", "write"]

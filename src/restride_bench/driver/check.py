@@ -94,8 +94,11 @@ def _near_line(operand: CaseOperand, points: Points, at: int, shape: tuple[int, 
 
 
 def logical(md: rs.MemoryDesc, storage: Bytes) -> Array:
-    """The elements in row-major order."""
-    return rs.Memory(md, rs.Engine("cpu"), storage).to_numpy()
+    """The elements in row-major order; of a type that NumPy lacks as f32."""
+    memory = rs.Memory(md, rs.Engine("cpu"), storage)
+    if md.data_type.numpy is not None or not md.nelems:
+        return memory.to_numpy()
+    return np.asarray(rs.reorder(memory, rs.MemoryDesc(md.dims, "f32")))
 
 
 def _words(values: Array) -> Array:

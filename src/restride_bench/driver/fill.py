@@ -88,8 +88,16 @@ def eltwise_values(
     return np.asarray(rounded(chosen, data_type).astype(np.float64) + 0.0).reshape(tuple(dims))
 
 
+# What floats of three bits of exponent and none behind the point hold.
+_E3M0 = np.array([0.0, *(2.0**exponent for exponent in range(-2, 5))])
+
+
 def rounded(values: Array, data_type: DataType) -> Array:
     """Numbers as a type holds them: half to even; integers saturated, and 0 for NaN."""
+    if data_type is DataType.f4_e3m0:  # which NumPy's types lack
+        nearest = np.abs(np.abs(values)[..., np.newaxis] - _E3M0).argmin(-1)
+        found: Array = np.copysign(_E3M0[nearest], values)
+        return found
     assert data_type.numpy is not None
     with np.errstate(all="ignore"):
         if data_type not in INTEGER_LIMITS:

@@ -20,6 +20,7 @@ from ..products import F32_THRICE, invalid_attributes, operand, result_of, toler
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
 
 _NO_MASKS = Several(())
+_BYTE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +144,9 @@ def _invalid(case: MatmulCase) -> Iterator[str]:
         return
     are_whole = all(DataType.parse(kind).is_integral for kind in case.dt[:2])
     yield from invalid_attributes(case, case.dt[2], shifts_floats=are_whole)
-    for kind, name in ((case.dt[0], "source"), (case.dt[2], "result")):
-        if DataType.parse(kind).bits < 8:
-            yield f"Case not supported: a {name} of {kind}, weights alone have 4 bits"
+    source = DataType.parse(case.dt[0])
+    if source.is_integral and source.bits < _BYTE:
+        yield f"Case not supported: a source of {source}; integers of 4 bits are weights alone"
     src, weights = case.vdims
     if src[-1] != weights[-2]:
         yield f"Invalid case: {src[-1]} columns times {weights[-2]} rows"

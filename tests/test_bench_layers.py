@@ -1,0 +1,33 @@
+"""Layers of networks as the benchmark measures them."""
+
+from __future__ import annotations
+
+import pytest
+
+from restride_bench import layers
+from restride_bench.figures import BenchSetup
+from restride_bench.layers import LAYERS, TYPES
+from restride_bench.multiply_adds import peak
+
+
+def test_every_layer_is_measured_with_all_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = [layers._conv("a convolution", 8, 16, 7, 3, 2), layers._matmul("a product", 4, 8, 16)]
+    monkeypatch.setattr(layers, "LAYERS", small)
+    monkeypatch.setattr(layers, "peak", lambda threads: 1e9 * threads)
+    found = layers.measure(BenchSetup([], [], 1, 2, 0))
+    assert [(each.name, each.types) for each in found] == [
+        (layer.name, types) for types in TYPES for layer in small
+    ]
+    assert found[0].operations == 2 * 16 * 4 * 4 * 8 * 3 * 3
+    assert found[1].operations == 2 * 4 * 8 * 16
+    assert all(each.rate > 0 and each.over_onednn is None for each in found)
+    assert [mean[:2] for mean in layers.means(found)] == [(types, 1) for types in TYPES]
+
+
+def test_layers_fit() -> None:
+    assert all(layer.operations > 10**7 for layer in LAYERS)
+    assert LAYERS[0].dims == ((1, 64, 56, 56), (64, 64, 3, 3), (1, 64, 56, 56))
+
+
+def test_a_processor_has_a_peak() -> None:
+    assert 1e8 < peak(1) < 1e13
