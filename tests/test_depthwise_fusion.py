@@ -132,6 +132,22 @@ def test_a_chain_says_what_it_holds():
         rs.PostOps().append_dw("undef", "f32", "f32", 3, 1, 1)
 
 
+def test_what_is_between_is_dense_whatever_the_result_would_be_a_part_of():
+    case = Case(1, 1, 8, 16, (6, 5), (1, 1), (1, 1), (0, 0), (0, 0))
+    attr = _chain("f32", "undef", "f32")
+    part = rs.MemoryDesc((1, 32, 6, 5), "f32", "nchw").submemory_desc(case.dims[2], (0, 16, 0, 0))
+    mds = [*case.descs(("any", "any", "any"))[:2], part]
+    pd = rs.ConvolutionForward.PrimitiveDesc(
+        CPU, "forward_inference", "convolution_direct", *mds, *case.window, attr=attr
+    )
+    assert pd.dst_desc().offset0 == 0
+    x, w, v = _numbers(case.dims[0], "f32", 1), _numbers(case.dims[1], "f32", 2), np.ones((16, 1, 1, 3, 3))
+    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, DW | rs.ARG_WEIGHTS: v}
+    made = computed(rs.ConvolutionForward, pd, CPU, values, rs.ARG_DST)
+    second = Case(1, 16, 1, 1, (6, 5), (3, 3), (1, 1), (0, 0), (1, 1))
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), forward(second, forward(case, x, w), v))
+
+
 def test_a_result_of_nothing_is_nothing_to_do():
     attr = _chain("f32", "undef", "f32")
     mds = [rs.MemoryDesc(dims, "f32", "any") for dims in ((0, 8, 5, 5), (8, 8, 1, 1), (0, 8, 5, 5))]

@@ -360,8 +360,15 @@ def test_zero_points_and_types_without_a_meaning_are_refused():
     attr.set_zero_points(rs.ARG_WEIGHTS, 3, None, (3, 1))
     with refused("zero points of weights in groups of 3x1"):
         _matmul(attr, "u8", "s8", "s32")
+    attr = rs.PrimitiveAttr()
+    attr.set_zero_points(rs.ARG_WEIGHTS, 0, [3])
     with refused("zero points of weights, which is f32"):
         _matmul(attr, "f32", "f32", "f32")
+    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+    ops.append_sum(1.0, 0, "u4")
+    attr.set_post_ops(ops)
+    with refused("reads s4 as u4", kind=rs.Unimplemented):
+        _matmul(attr, "f32", "f32", "s4")
     with refused("bytes forward by bytes", kind=rs.Unimplemented):
         _matmul(rs.PrimitiveAttr(), "f64", "s4", "f64")
     attr = rs.PrimitiveAttr()

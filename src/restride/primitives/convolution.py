@@ -16,6 +16,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..plan.convolution_problem import ConvolutionProblem
 from ..plan.depthwise_fusion import DepthwiseFusion, attr_parts
 from .convolution_shapes import (
+    check_narrow_sum,
     check_shapes,
     check_types,
     check_weight_scales,
@@ -148,6 +149,7 @@ class ConvolutionPrimitiveDesc(ProductPrimitiveDesc):
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
         source, weights, result = problem.tensors
         check_weight_scales(what, attr, has_groups=weights.ndims > source.ndims)
+        check_narrow_sum(what, attr, result.data_type)
         check_attr_of(what, attr, {ARG_SRC: source, ARG_WEIGHTS: weights, ARG_DST: result})
         return attr
 

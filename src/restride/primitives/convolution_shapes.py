@@ -9,6 +9,7 @@ from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
+from ..desc.post_ops import SumOp
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.contraction_pack import packed_count
@@ -22,7 +23,7 @@ _FLOATS = (
     *(DataType.f8_e5m2, DataType.f8_e4m3),
 )
 _BYTES = (DataType.s8, DataType.u8)
-_WIDE_VECTOR = 64
+_WIDE_VECTOR, _BYTE_BITS = 64, 8
 
 
 class Spatial(NamedTuple):
@@ -152,6 +153,23 @@ def check_types(
         where="; ".join(f"{name} {md}" for name, md in named.items()),
         why="floats are multiplied by floats, bytes forward by bytes",
         hint="reorder one of them into another type first",
+    )
+
+
+def check_narrow_sum(what: str, attr: Attr, dst: DataType) -> None:
+    """Raise Unimplemented for a sum that reads a result of 4 bits as another type."""
+    if dst.bits >= _BYTE_BITS:
+        return
+    kinds = (op.data_type for op in attr.post_ops if isinstance(op, SumOp) and op.data_type is not None)
+    other = next((kind for kind in kinds if kind is not dst), None)
+    if other is None:
+        return
+    raise Unimplemented(
+        f"{what}: a sum that reads {dst} as {other}",
+        code="RS-R30",
+        where=f"attr {attr.verbose_str()}",
+        why="what a result of 4 bits held is read as its own type",
+        hint="leave the data type of the sum out",
     )
 
 

@@ -11,7 +11,7 @@ from ..desc.post_ops import DepthwiseOp
 from ..errors import Unimplemented
 from ..plan.convolution_problem import ConvolutionProblem
 from ..plan.depthwise_fusion import AttrParts, DepthwiseFusion
-from .convolution_shapes import check_types, check_weight_scales, kernel_pack
+from .convolution_shapes import check_narrow_sum, check_types, check_weight_scales, kernel_pack
 from .pointwise import check_written
 
 _SPATIAL = 2
@@ -26,6 +26,7 @@ def fused_with_depthwise(
     Raises Unimplemented for a convolution of other than two spatial dims.
     """
     attr, op = parts.second, parts.op
+    first = _into_scratch(first)
     between = first.dst
     if between.ndims != 2 + _SPATIAL:
         raise Unimplemented(
@@ -39,9 +40,18 @@ def fused_with_depthwise(
     tensors = dict(zip(("src", "weights", "dst"), second.tensors, strict=True))
     check_types(what, "forward", tensors, second.bias)
     check_weight_scales(what, attr, has_groups=True)
+    check_narrow_sum(what, attr, second.dst.data_type)
     check_attr_of(what, attr, dict(zip((ARG_SRC, ARG_WEIGHTS, ARG_DST), second.tensors, strict=True)))
     check_written(what, "dst", second.dst)
     return DepthwiseFusion(first, replace(second, attr=attr), parts.whole)
+
+
+def _into_scratch(first: ConvolutionProblem) -> ConvolutionProblem:
+    """The convolution with a result that is dense from its first byte on: a part of other memory is none."""
+    source, weights, result = first.tensors
+    if result.tag is not None and not result.offset0:
+        return first
+    return replace(first, tensors=(source, weights, first.preferred()["y"]))
 
 
 def depthwise_tensors(fusion: DepthwiseFusion) -> dict[int, MemoryDesc]:

@@ -14,7 +14,14 @@ from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..plan.inner_product_problem import InnerProductProblem
 from ..plan.product_problem import NAMES
-from .convolution_shapes import check_scale_mask, check_types, check_zero_points, kernel_block, kernel_pack
+from .convolution_shapes import (
+    check_narrow_sum,
+    check_scale_mask,
+    check_types,
+    check_zero_points,
+    kernel_block,
+    kernel_pack,
+)
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -64,6 +71,7 @@ class InnerProductPrimitiveDesc(ProductPrimitiveDesc):
         check_attributes(what, attr, "scales", "post_ops", "zero_points")
         check_zero_points(what, attr, {ARG_SRC: (0,), ARG_WEIGHTS: (0, 1)})
         source, weights, result = problem.tensors
+        check_narrow_sum(what, attr, result.data_type)
         check_attr_of(what, attr, {ARG_SRC: source, ARG_WEIGHTS: weights, ARG_DST: result})
         for arg, masks in ((ARG_SRC, (0,)), (ARG_WEIGHTS, (0, 1)), (ARG_DST, (0, 2))):
             check_scale_mask(what, attr, arg, masks)

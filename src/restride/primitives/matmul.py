@@ -16,7 +16,14 @@ from ..plan.product_problem import NAMES
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from .checks import Names, check_memory
-from .convolution_shapes import check_scale_mask, check_types, check_zero_points, kernel_block, kernel_pack
+from .convolution_shapes import (
+    check_narrow_sum,
+    check_scale_mask,
+    check_types,
+    check_zero_points,
+    kernel_block,
+    kernel_pack,
+)
 from .forms import CallArguments, form_of
 from .implementation import Implementation, compiled, find_implementation
 from .parse import parse_attr
@@ -93,6 +100,7 @@ def _check_factors(what: str, problem: MatmulProblem) -> None:
     attr, tensors = problem.attr, dict(zip(_TENSORS, problem.tensors, strict=True))
     are_whole = all(tensors[arg].data_type.is_integral for arg in (ARG_SRC, ARG_WEIGHTS))
     check_attr_of(what, attr, tensors, shifts_floats=are_whole)
+    check_narrow_sum(what, attr, problem.dst.data_type)
     # What becomes a float first may have scales and zero points for each of its elements.
     own = [arg for arg, kind in problem.grown.items() if not kind.is_integral]
     rest = attr.without_factors_of(*own)
