@@ -20,10 +20,8 @@ _ROOT = Path(restride.__file__).parent
 _BENCH = Path(restride_bench.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
-_FOR_TORCH = {
-    "torch",
-    *(f"frontend.torch_{name}" for name in ("gradients", "kernels", "layers", "modes", "rnn")),
-}
+_TORCH_PARTS = ("gradients", "kernels", "layers", "modes", "modules", "products", "rnn")
+_FOR_TORCH = {"torch", *(f"frontend.torch_{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.torch_{name}" for name in ("export", "module")}
 _FOR_JAX = {"jax", "frontend.jax_kernels"}
 _FOR_ZARR = {"files.zarr_codecs"}
@@ -62,6 +60,7 @@ _ROWS = (
         "activations",
         "array_norms",
         "array_pools",
+        "array_products",
         "pixels",
         "shuffles",
         "sycl_interop",

@@ -101,6 +101,7 @@ if _typing.TYPE_CHECKING:
     from .activations import softmax
     from .array_norms import batch_norm, group_norm, layer_norm
     from .array_pools import pool
+    from .array_products import convolution, matmul, pack_weights
     from .block_scales import QuantizedTensor
     from .files.convert import convert
     from .files.rechunk import rechunk
@@ -314,6 +315,7 @@ __all__ = [
     "channel_shuffle",
     "concat",
     "convert",
+    "convolution",
     "dask",
     "dequantize",
     "e8m0",
@@ -332,9 +334,11 @@ __all__ = [
     "group_norm",
     "layer_norm",
     "load",
+    "matmul",
     "normalize",
     "onnx",
     "openvino",
+    "pack_weights",
     "plan",
     "pool",
     "quantize",
@@ -369,6 +373,9 @@ _LATER = {
     "group_norm": "array_norms",
     "layer_norm": "array_norms",
     "pool": "array_pools",
+    "convolution": "array_products",
+    "matmul": "array_products",
+    "pack_weights": "array_products",
     "convert": "files.convert",
     "dask": "dask",
     "rechunk": "files.rechunk",

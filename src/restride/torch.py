@@ -43,6 +43,7 @@ from .frontend.torch_kernels import (
 )
 from .frontend.torch_layers import pool_with_gradient, refuse_transform
 from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
+from .frontend.torch_modules import Conv2d, Linear, conv2d, linear
 from .frontend.torch_rnn import RNNWeights, rnn_weights, set_rnn_weights
 from .graph.torch_module import CompiledModule, compile_module
 
@@ -52,10 +53,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ChannelShuffle",
     "CompiledModule",
+    "Conv2d",
+    "Linear",
     "RNNWeights",
     "channel_shuffle",
     "compile_module",
+    "conv2d",
     "layer_norm",
+    "linear",
     "pool",
     "reorder",
     "rnn_weights",

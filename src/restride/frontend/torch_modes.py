@@ -90,6 +90,21 @@ def refuse_derivative(call: str) -> None:
         )
 
 
+def refuse_transforms(call: str, *tensors: Any) -> None:
+    """Raise Unimplemented inside of torch.func, and for tensors with tangents: zeros would come out."""
+    is_dual = _forward_ad._current_level >= 0 and any(
+        each is not None and _forward_ad.unpack_dual(each).tangent is not None for each in tensors
+    )
+    if not is_dual and not in_transform():
+        return
+    raise Unimplemented(
+        f"restride.torch.{call} inside a transform of torch.func, or in forward mode",
+        code="RS-A17",
+        why="its gradients are those of torch.autograd alone",
+        hint="use x.requires_grad_() and backward, or torch's own function here",
+    )
+
+
 def _transform() -> str:
     """The innermost transform of torch.func, by torch's name for it; empty where there is none."""
     innermost = _innermost()

@@ -1,0 +1,97 @@
+"""The arguments of products of arrays as memories and numbers, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..foreign import is_masked
+from ..primitives.checks import check_destination
+from ..runtime.describe import Subject, describe
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.transfer import from_host, refuse_host_out
+from .tensors import as_array, as_numpy
+
+
+def memory_of(call: str, name: str, value: Any, engine: Engine) -> Memory:
+    """An argument as a memory over the same bytes. Raises InvalidArguments for what cannot be read."""
+    if isinstance(value, Memory):
+        if value:
+            return value
+        hint = "give it a descriptor and an engine"
+        raise InvalidArguments(
+            f"{call}: {name} is empty", code="RS-M36", why="the memory has no descriptor", hint=hint
+        )
+    held = as_numpy(as_array(value, f"{call}: {name}"), f"{call}: {name}")
+    held = np.asarray(held) if is_masked(held) else held
+    subject = Subject(f"{call}: {name} cannot be read", f"{call}: {name} does not fit")
+    described = describe(held, None, subject)
+    return from_host(described.desc, engine, described.buffer_of(held))
+
+
+def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
+    """A value for each output, along the last of `ndims` dims."""
+    held = memory_of(call, "bias", value, engine)
+    if held.desc.ndims != 1:
+        raise InvalidArguments(
+            f"{call}: the bias has {held.desc.ndims} dims",
+            code="RS-X01",
+            where=f"bias {held.desc}",
+            why="it has a value for each output",
+            hint="bias.reshape(-1)",
+        )
+    if ndims == 1 or isinstance(value, Memory):
+        return held
+    wide = np.asarray(held).reshape(*[1] * (ndims - 1), -1)
+    return memory_of(call, "bias", wide, engine)
+
+
+def result_type(source: Memory, dtype: Any) -> DataType:
+    """The type of a result: the one that is named, else that of the source, s32 for integers."""
+    if dtype is not None:
+        return DataType.parse(dtype)
+    kind = source.desc.data_type
+    return DataType.s32 if kind.is_integral else kind
+
+
+def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
+    """What is written: a new memory, or the one that was brought, of the same dims."""
+    if out is None:
+        return Memory(md, engine)
+    subject = Subject.target(call)
+    refuse_host_out(subject.refused, out, engine)
+    found = memory_of(call, "out", out, engine)
+    check_destination(call, found, "out")
+    if found.desc.dims != md.dims:
+        raise InvalidArguments(
+            f"{call}: out has other dims",
+            code="RS-R10",
+            where=f"out {found.desc}",
+            why=f"the result is {md.dims}",
+            hint="pass an array of these dims, or leave out out",
+        )
+    return found
+
+
+def numbers_of_dims(name: str, value: Any, count: int) -> tuple[int, ...]:
+    """One number for each spatial dim, given as such or once for all."""
+    what = f"convolution: {name}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        found = tuple(parse_int(each, what) for each in value)
+    else:
+        found = (parse_int(value, what),) * max(count, 0)
+    if len(found) == max(count, 0):
+        return found
+    raise InvalidArguments(
+        f"{what} is {short_repr(value)}",
+        code="RS-X01",
+        why=f"there are {count} spatial dims",
+        hint="give one number, or one for each",
+    )
