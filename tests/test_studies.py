@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from restride_bench import __main__ as command
-from restride_bench import curves, instructions, ladder, layers, roofline, stored_formats, studies
+from restride_bench import (
+    curves,
+    instructions,
+    ladder,
+    layers,
+    memory_bound,
+    roofline,
+    stored_formats,
+    studies,
+)
 from restride_bench.array_peers import NumPy
 from restride_bench.figures import BenchSetup
 from restride_bench.instructions import Count, Counts
@@ -94,6 +103,7 @@ def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instructions, "measure", lambda: whole.counts)
     monkeypatch.setattr(stored_formats, "measure", lambda _: whole.formats)
     monkeypatch.setattr(layers, "measure", lambda _: whole.layers)
+    monkeypatch.setattr(memory_bound, "measure", lambda _: whole.primitives)
     found = Studies(ABOUT)
     for name in studies.STUDIES:
         found.run(name, None)  # type: ignore[arg-type]
@@ -120,7 +130,8 @@ def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
 def test_the_command_lists_and_runs_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main(["--list", "--rows", "^(roofline|ladder|instructions|formats|layers)$"]) == 0
+    names = "^(roofline|ladder|instructions|formats|layers|primitives)$"
+    assert command.main(["--list", "--rows", names]) == 0
     assert capsys.readouterr().out.split() == list(studies.STUDIES)
     monkeypatch.setattr(instructions, "measure", lambda: _studies().counts)
     asked = ["--quick", "--rows", "^instructions$", "--peers", "NumPy", "--out", str(tmp_path)]

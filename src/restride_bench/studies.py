@@ -8,17 +8,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import instructions, ladder, layers, roofline, stored_formats
+from . import instructions, ladder, layers, memory_bound, roofline, stored_formats
 from .figures import BenchSetup
 from .instructions import Counts
 from .ladder import Rung
 from .layers import LayerTime
+from .measure import geometric_mean
+from .memory_bound import MEMCPY, BoundRow
 from .report import table
 from .roofline import Point, Roofline
 from .stored_formats import FormatRow
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
-STUDIES = ("roofline", "ladder", "instructions", "formats", "layers")
+STUDIES = ("roofline", "ladder", "instructions", "formats", "layers", "primitives")
 
 
 @dataclass
@@ -31,11 +33,13 @@ class Studies:
     counts: Counts = field(default_factory=Counts)
     formats: Sequence[FormatRow] = ()
     layers: Sequence[LayerTime] = ()
+    primitives: Sequence[BoundRow] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was studied."""
-        found = self.roofline.points, self.roofline.left_out, self.ladder, self.formats, self.layers
+        studied = self.ladder, self.formats, self.layers, self.primitives
+        found = self.roofline.points, self.roofline.left_out, *studied
         return not any(found) and self.counts == Counts()
 
     @property
@@ -48,6 +52,7 @@ class Studies:
         """Every wrong answer."""
         points = [f"{p.kernel}, {p.moved} bytes moved: {p.wrong}" for p in self.roofline.points if p.wrong]
         own = [f"{row.name}: {row.wrong['restride']}" for row in self.formats if "restride" in row.wrong]
+        own += [f"{row.name}: {row.wrong}" for row in self.primitives if row.wrong]
         return points + [f"{rung.name}: {rung.wrong}" for rung in self.ladder if rung.wrong] + own
 
     def run(self, name: str, setting: BenchSetup) -> None:
@@ -60,6 +65,8 @@ class Studies:
             self.formats = stored_formats.measure(setting)
         elif name == "layers":
             self.layers = layers.measure(setting)
+        elif name == "primitives":
+            self.primitives = memory_bound.measure(setting)
         else:
             self.counts = instructions.measure()
 
@@ -87,6 +94,7 @@ def as_json(found: Studies) -> dict[str, Any]:
         "uncounted": list(found.counts.missing),
         "formats": [asdict(row) for row in found.formats],
         "layers": [asdict(each) for each in found.layers],
+        "primitives": [asdict(row) for row in found.primitives],
     }
     return {**found.about, **parts}
 
@@ -99,6 +107,7 @@ def as_markdown(found: Studies) -> str:
         "Instructions": _instructions(found.counts),
         "Stored formats": _formats(found.formats),
         "Layers": _layers(found.layers),
+        "Primitives bound by memory": _primitives(found.primitives),
         "Wrong answers": "\n".join(f"- {line}" for line in found.wrong),
     }
     parts = ["# Looking inside", _facts(found)]
@@ -220,6 +229,30 @@ def _layers(found: Sequence[LayerTime]) -> str:
 
 def _ratio(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
+
+
+def _primitives(rows: Sequence[BoundRow]) -> str:
+    """A table, and the means over its rows: of memcpy, and times faster than each peer."""
+    if not rows:
+        return ""
+    sides = list(
+        dict.fromkeys(side for row in rows for side in row.seconds if side not in ("restride", MEMCPY))
+    )
+    lines = [
+        [
+            row.name,
+            f"{row.rate('restride') / 1e9:.1f}",
+            *(_ratio(row.over(side)) for side in (MEMCPY, *sides)),
+        ]
+        for row in rows
+    ]
+    means = []
+    for side in (MEMCPY, *sides):
+        found = [ratio for row in rows if (ratio := row.over(side)) is not None]
+        mean = geometric_mean(found)
+        means.append(f"{_ratio(mean)} (worst {_ratio(min(found))})")
+    head = ["primitive", "GB/s", "of memcpy", *(f"times {side}" for side in sides)]
+    return table(head, [*lines, ["geometric mean", "", *means]])
 
 
 __all__ = ["STUDIES", "Studies", "as_json", "as_markdown", "size_words", "write"]
