@@ -44,7 +44,12 @@ _LEAST_NORMAL = 2.0**-126
 
 def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
     """e ** (x + rest), for a rest about the size of the last place of x."""
-    m, k = _reduce(_clip(x, -104.0, 89.0), rest)
+    return _exp_within(_clip(x, -104.0, 89.0), rest)
+
+
+def _exp_within(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
+    """The same for x from -170 to 89."""
+    m, k = _reduce(x, rest)
     # By two powers of 2: neither overflows or is subnormal, so that only the last product rounds.
     twice = k - (_ROUNDER_BITS - 2 * _BIAS)
     half = twice >> 1
@@ -125,9 +130,9 @@ def tanh(s: Term[V]) -> Term[V]:
 
 def logistic(s: Term[V], rest: Term[V] | None = None) -> Term[V]:
     """1 / (1 + e) or e / (1 + e) for e = e**-|s + rest|: nothing overflows or cancels."""
-    sign = s.bits() | _SIGN
     down = None if rest is None else (s < 0.0).where(rest, 0.0 - rest)
-    e = exp(sign.real(), down)
+    size = (s.bits() | _SIGN).real()
+    e = _exp_within((size < -104.0).where(-104.0, size), down)
     return (s < 0.0).where(e, 1.0) / (e + 1.0)
 
 
@@ -138,30 +143,39 @@ def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 def gelu_tanh(s: Term[V]) -> Term[V]:
     """(1 + tanh(v)) / 2 is the logistic of 2 * v, which does not cancel; v as f64, as a sum of two f32."""
-    wide = s.widen()
+    s = _above(s, -11.0)
+    wide = (s > 11.0).where(11.0, s).widen()
     v = wide * (wide * wide * _GELU_CUBIC + _GELU_LINEAR)
     first = v.narrow(s)
     rest = (v - first.widen()).narrow(s)
-    return _weigh(s, logistic(first, (_size_of(first) < 1000.0).where(rest, s.number(0.0))))
+    e = _exp_within((first.bits() | _SIGN).real(), (first < 0.0).where(rest, 0.0 - rest))
+    return s * ((first < 0.0).where(e, 1.0) / (e + 1.0))
 
 
 def gelu_erf(s: Term[V]) -> Term[V]:
     """s times the normal distribution at s: its upper tail at |s| for s < 0, else 1 less that."""
+    s = _above(s, -14.75)
     size = _size_of(s)
     a = (size > 14.75).where(14.75, size)
     head = _head(a)
     # a**2 in two parts, the first exact: e**x makes the error of x a relative one.
-    bell = exp(head * head * -0.5, (a - head) * (a + head) * -0.5)
+    bell = _exp_within(head * head * -0.5, (a - head) * (a + head) * -0.5)
     v = 2.0 / (a + 5.0)
     tail = bell * (v * _horner(_TAIL, a * v - 1.0))
-    return _weigh(s, (s < 0.0).where(tail, 1.0 - tail))
+    return s * (s < 0.0).where(tail, 1.0 - tail)
 
 
 def mish(s: Term[V]) -> Term[V]:
     """tanh(ln(1 + e)) is n / (n + 2) for n = e * (e + 2), e = e**s; it is 1 long before e**20."""
-    e = exp((s > 20.0).where(20.0, s))
+    s = _above(s, -110.0)
+    e = _exp_within((s > 20.0).where(20.0, s))
     n = e * (e + 2.0)
-    return _weigh(s, n / (n + 2.0))
+    return s * (n / (n + 2.0))
+
+
+def _above(s: Term[V], least: float) -> Term[V]:
+    """At least a number from which on down weights are 0, so that no infinity is multiplied with them."""
+    return (s < least).where(least, s)
 
 
 # --- logarithm ----------------------------------------------------------------------------------------------
