@@ -19,7 +19,7 @@ def _setting(*names: str) -> BenchSetup:
     return BenchSetup(peers, [NumPy(1)], 1, 2, 1000)
 
 
-def _small(primitive: memory_bound.BoundPrimitive) -> rs.MemoryDesc:
+def _small(primitive: memory_bound.MemoryBoundCase) -> rs.MemoryDesc:
     return (
         rs.MemoryDesc((4, 1024), "f32", "ab")
         if primitive.of_rows
@@ -35,7 +35,7 @@ def test_rows_move_what_large_and_small_mean() -> None:
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES[:1] + PRIMITIVES[-2:], ids=lambda each: each.name)
-def test_a_row_has_times_of_each_side(primitive: memory_bound.BoundPrimitive) -> None:
+def test_a_row_has_times_of_each_side(primitive: memory_bound.MemoryBoundCase) -> None:
     row = memory_bound.measure_row(_setting("restride"), primitive, _small(primitive), "row")
     assert row.seconds.keys() == {"restride", "memcpy"}
     assert row.moved >= 2 * _small(primitive).size
@@ -46,7 +46,7 @@ def test_a_row_has_times_of_each_side(primitive: memory_bound.BoundPrimitive) ->
 @pytest.mark.peer
 @pytest.mark.parametrize("peer", ["torch", "oneDNN"])
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda each: each.name)
-def test_peers_have_the_same_answers(primitive: memory_bound.BoundPrimitive, peer: str) -> None:
+def test_peers_have_the_same_answers(primitive: memory_bound.MemoryBoundCase, peer: str) -> None:
     setting = _setting("restride", peer)
     if peer not in {each.name for each in setting.peers}:
         pytest.skip(f"{peer} is not installed")

@@ -39,7 +39,7 @@ TorchCall = Callable[[Any, Any, list[Any]], Any]
 
 
 @dataclass(frozen=True)
-class BoundPrimitive:
+class MemoryBoundCase:
     """One primitive: how restride, oneDNN's C API and torch call it.
 
     `make` gives a class and the descriptor of engine and source; `create` the name of oneDNN's function and
@@ -53,7 +53,7 @@ class BoundPrimitive:
     of_rows: bool = False
 
 
-def _eltwise(alg: str, number: int, torch: TorchCall) -> BoundPrimitive:
+def _eltwise(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
     def make(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
         pd = rs.EltwiseForward.PrimitiveDesc(engine, "forward_inference", alg, md, _open(md), 0.0, 0.0)
         return rs.EltwiseForward, pd
@@ -62,10 +62,10 @@ def _eltwise(alg: str, number: int, torch: TorchCall) -> BoundPrimitive:
         numbers = ctypes.c_float(0), ctypes.c_float(0)
         return "eltwise_forward", (_INFERENCE, number, md[rs.ARG_SRC], md[rs.ARG_DST], *numbers)
 
-    return BoundPrimitive(f"eltwise {alg}", make, create, torch)
+    return MemoryBoundCase(f"eltwise {alg}", make, create, torch)
 
 
-def _pool(alg: str, number: int, kernel: int, stride: int, padding: int, torch: TorchCall) -> BoundPrimitive:
+def _pool(alg: str, number: int, kernel: int, stride: int, padding: int, torch: TorchCall) -> MemoryBoundCase:
     def make(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
         sizes = tuple((n + 2 * padding - kernel) // stride + 1 for n in md.dims[2:])
         dst = MemoryDesc((*md.dims[:2], *sizes), "f32", "any")
@@ -77,10 +77,10 @@ def _pool(alg: str, number: int, kernel: int, stride: int, padding: int, torch: 
         two = [_int64s((n, n)) for n in (stride, kernel, 0, padding, padding)]
         return "pooling_forward", (_INFERENCE, number, md[rs.ARG_SRC], md[rs.ARG_DST], *two)
 
-    return BoundPrimitive(f"pooling {alg} {kernel}x{kernel}", make, create, torch)
+    return MemoryBoundCase(f"pooling {alg} {kernel}x{kernel}", make, create, torch)
 
 
-def _resampling(alg: str, number: int, torch: TorchCall) -> BoundPrimitive:
+def _resampling(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
     def make(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
         dst = MemoryDesc((*md.dims[:2], *(2 * n for n in md.dims[2:])), "f32", "any")
         pd = rs.ResamplingForward.PrimitiveDesc(engine, "forward_inference", f"resampling_{alg}", md, dst)
@@ -89,7 +89,7 @@ def _resampling(alg: str, number: int, torch: TorchCall) -> BoundPrimitive:
     def create(md: Descs) -> tuple[str, Sequence[Any]]:
         return "resampling_forward", (_INFERENCE, number, None, md[rs.ARG_SRC], md[rs.ARG_DST])
 
-    return BoundPrimitive(f"resampling {alg} x2", make, create, torch)
+    return MemoryBoundCase(f"resampling {alg} x2", make, create, torch)
 
 
 def _open(md: MemoryDesc) -> MemoryDesc:
@@ -155,24 +155,24 @@ PRIMITIVES = (
             ("gelu_erf", 0x31, lambda t, x, _: t.nn.functional.gelu(x)),
         )
     ),
-    BoundPrimitive(
+    MemoryBoundCase(
         "binary add",
         _binary,
         lambda md: ("binary", (0x1FFF0, md[rs.ARG_SRC], md[rs.ARG_SRC_1], md[rs.ARG_DST])),
         lambda t, x, w: t.add(x, w[0]),
     ),
-    BoundPrimitive(
+    MemoryBoundCase(
         "prelu",
         _prelu,
         lambda md: ("prelu_forward", (_INFERENCE, md[rs.ARG_SRC], md[rs.ARG_WEIGHTS], md[rs.ARG_DST])),
         lambda t, x, w: t.nn.functional.prelu(x, w[0].flatten()),
     ),
-    BoundPrimitive(
+    MemoryBoundCase(
         "batch normalization", _batch_norm, _batch_norm_of, lambda t, x, w: t.nn.functional.batch_norm(x, *w)
     ),
     _pool("max", 0x1FF, 3, 2, 1, lambda t, x, _: t.nn.functional.max_pool2d(x, 3, 2, 1)),
     _pool("avg_include_padding", 0x2FF, 56, 1, 0, lambda t, x, _: t.nn.functional.avg_pool2d(x, 56)),
-    BoundPrimitive(
+    MemoryBoundCase(
         "reduction sum",
         _reduction,
         _sources("reduction", 0x2FFF4, *[ctypes.c_float(0)] * 2),
@@ -182,14 +182,14 @@ PRIMITIVES = (
     _resampling(
         "linear", 0x2FFF1, lambda t, x, _: t.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
     ),
-    BoundPrimitive(
+    MemoryBoundCase(
         "softmax",
         _softmax,
         lambda md: ("softmax_forward", (_INFERENCE, 0x30000, md[rs.ARG_SRC], md[rs.ARG_DST], 1)),
         lambda t, x, _: t.softmax(x, 1),
         of_rows=True,
     ),
-    BoundPrimitive(
+    MemoryBoundCase(
         "layer normalization",
         _layer_norm,
         _layer_norm_of,
@@ -219,7 +219,7 @@ class BoundRow:
         return self.seconds[side].median / self.seconds["restride"].median if side in self.seconds else None
 
 
-def rows() -> Iterator[tuple[BoundPrimitive, MemoryDesc, str]]:
+def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
     """Every primitive in every format and size, with its name."""
     for size in _SIZES:
         for primitive in PRIMITIVES:
@@ -234,7 +234,7 @@ def measure(setting: BenchSetup) -> list[BoundRow]:
     return [measure_row(setting, *row) for row in rows()]
 
 
-def measure_row(setting: BenchSetup, primitive: BoundPrimitive, src: MemoryDesc, name: str) -> BoundRow:
+def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc, name: str) -> BoundRow:
     """One row."""
     engine = rs.Engine("cpu")
     kind, pd = primitive.make(engine, src)
@@ -283,7 +283,7 @@ def _difference(found: Any, answers: Mapping[str, Callable[[], Any]]) -> str:
 
 
 def _by_onednn(
-    library: OneDNN, primitive: BoundPrimitive, memories: Mapping[int, rs.Memory]
+    library: OneDNN, primitive: MemoryBoundCase, memories: Mapping[int, rs.Memory]
 ) -> tuple[Call, Callable[[], Any]]:
     """The same on the same bytes, written into storage of its own."""
     descs = {arg: library.desc(each.desc.dims, "f32", each.desc.tag or "a") for arg, each in memories.items()}
@@ -303,7 +303,9 @@ def _by_onednn(
     return call, lambda: rs.Memory(md, rs.Engine("cpu"), result.bytes.view(np.float32)).to_numpy()
 
 
-def _by_torch(primitive: BoundPrimitive, memories: Mapping[int, rs.Memory]) -> tuple[Call, Callable[[], Any]]:
+def _by_torch(
+    primitive: MemoryBoundCase, memories: Mapping[int, rs.Memory]
+) -> tuple[Call, Callable[[], Any]]:
     """torch's function on tensors over the same bytes. Raises ValueError for a blocked format."""
     import torch
 
