@@ -175,10 +175,10 @@ def test_memories_for_sums_that_will_not_do_are_refused():
         ("it is on engine", rs.Memory(md, rs.Engine("reference"))),
         ("read-only", rs.Memory(md, rs.Engine("cpu"), frozen)),
         ("is no rs.Memory", np.zeros(20, np.int32)),
-        ("ARG_DST_1) overlap 19 (ARG_DST_2)", held[rs.ARG_DST_2]),
-        ("ARG_DST_1) overlap dst", rs.Memory(md, rs.Engine("cpu"), held[rs.ARG_TO].data[:80])),
+        ("ARG_DST_1) overlaps 19 (ARG_DST_2)", held[rs.ARG_DST_2]),
+        ("ARG_DST_1) overlaps the destination", rs.Memory(md, rs.Engine("cpu"), held[rs.ARG_TO].data[:80])),
         (
-            "ARG_DST_1) overlap src",
+            "ARG_DST_1) overlaps",
             rs.Memory(md, rs.Engine("cpu"), held[rs.ARG_FROM].data[:20].view(np.int32)),
         ),
     ):
@@ -195,7 +195,7 @@ def test_sums_that_would_overwrite_scales_are_refused(engine):
     scales = memory_over(rs.MemoryDesc((4,), "f32", "a"), engine, shared)
     sums = memory_over(rs.MemoryDesc((4,), "s32", "a"), engine, shared.view(np.int32))
     given = {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_DST_1: sums, rs.ARG_ATTR_SCALES | rs.ARG_SRC: scales}
-    with refused("ARG_DST_1) overlap 4097 (ARG_ATTR_SCALES | ARG_SRC)", "(N9)"):
+    with refused("ARG_DST_1) overlaps 4097 (ARG_ATTR_SCALES | ARG_SRC)", "(N9)"):
         run(rs.Reorder(rs.Reorder.PrimitiveDesc(engine, src.desc, engine, dst.desc, attr)), engine, given)
     assert (shared == 1).all()
 

@@ -150,6 +150,8 @@ def test_a_vanilla_cell_has_an_activation():
     ("changes", "texts"),
     [
         ({"direction": "both"}, ("direction is 'both'",)),
+        ({"direction": ["unidirectional"]}, ("direction is ['unidirectional']",)),
+        ({"direction": {}}, ("direction is {}",)),
         ({"prop_kind": "backward"}, ("prop_kind is backward",)),
         ({"src_layer_desc": rs.MemoryDesc((3, 5), "f32")}, ("src_layer_desc has 2 dims",)),
         ({"src_layer_desc": rs.MemoryDesc((0, 2, 5), "f32")}, ("src_layer_desc has a dim of 0",)),
@@ -253,3 +255,55 @@ def test_long_sequences_run_in_pieces_with_the_bits_of_short_ones():
         states = {rs.ARG_SRC_ITER: elements(made[18]), rs.ARG_SRC_ITER_C: elements(made[19])}
         parts.append(elements(made[17]))
     np.testing.assert_array_equal(np.concatenate(parts), found[rs.ARG_DST_LAYER])
+
+
+def _lstm_memories(layers=2):
+    shape = Shape(3, 2, 8, 8, layers)
+    pd = forward(CPU, shape, "LSTM", "unidirectional")
+    values = arguments(shape, "LSTM", "unidirectional", 0)
+    inputs = {arg: rs.Memory(md, CPU, values[arg]) for arg, md in pd._exec_args().items() if arg in values}
+    return rs.LSTMForward(pd), inputs, {arg: rs.Memory(md, CPU) for arg, md in pd._exec_args().items()}
+
+
+def _states(primitive, memories):
+    primitive.execute(rs.Stream(CPU), memories)
+    return {arg: elements(memories[arg]).copy() for arg in (17, 18, 19)}
+
+
+def test_last_states_may_be_written_where_the_first_ones_are_read():
+    primitive, inputs, outputs = _lstm_memories()
+    expected = _states(primitive, outputs | inputs)
+    same = {rs.ARG_DST_ITER: inputs[rs.ARG_SRC_ITER], rs.ARG_DST_ITER_C: inputs[rs.ARG_SRC_ITER_C]}
+    found = _states(primitive, outputs | inputs | same)
+    for arg, value in expected.items():
+        np.testing.assert_array_equal(found[arg], value)
+
+
+@pytest.mark.parametrize("over", ["src_iter", "weights_iter", "weights_layer", "bias", "src_iter_c, late"])
+def test_states_that_would_overwrite_what_is_read_are_refused(over):
+    primitive, inputs, outputs = _lstm_memories()
+    held = (
+        inputs[getattr(rs, f"ARG_{over.partition(',')[0].upper()}")]
+        if over != "bias"
+        else inputs[rs.ARG_BIAS]
+    )
+    wanted = outputs[rs.ARG_DST_ITER_C].desc
+    start = 4 if over.endswith("late") else 0
+    storage = np.concatenate([np.asarray(held.data).view(np.uint8), np.zeros(4096, np.uint8)])
+    for arg, memory in inputs.items():
+        if memory is held:
+            inputs[arg] = rs.Memory(held.desc, CPU, storage[: held.desc.size])
+    bad = {rs.ARG_DST_ITER_C: rs.Memory(wanted, CPU, storage[start : start + wanted.size])}
+    before = storage.copy()
+    with refused("ARG_DST", "overlaps", "(N9)"):
+        primitive.execute(rs.Stream(CPU), outputs | inputs | bad)
+    np.testing.assert_array_equal(storage, before)
+
+
+def test_a_slope_below_0_cannot_be_trained():
+    shape, options = Shape(3, 2, 5, 7, 1), {"activation": "eltwise_relu", "alpha": -0.5}
+    assert forward(CPU, shape, "VanillaRNN", "unidirectional", **options)
+    with refused("alpha -0.5 in training", "the sign"):
+        forward(CPU, shape, "VanillaRNN", "unidirectional", "forward_training", **options)
+    with refused("alpha is nan", "finite"):
+        forward(CPU, shape, "VanillaRNN", "unidirectional", activation="eltwise_relu", alpha=float("nan"))

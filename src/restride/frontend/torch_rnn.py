@@ -49,6 +49,8 @@ def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
     what = "restride.torch.set_rnn_weights"
     gates = _gates_of(what, module)
     wanted = rnn_weights(module)
+    if not isinstance(weights, Sequence) or not all(map(_is_weights, weights)):
+        raise _unfit(what, "weights are a list of RNNWeights, of torch tensors")
     if len(weights) != len(wanted):
         raise _unfit(what, f"there are {len(weights)} layers, the module has {len(wanted)}")
     for layer, (given, own) in enumerate(zip(weights, wanted, strict=True)):
@@ -79,6 +81,12 @@ def _gates_of(what: str, module: Any) -> int:
             hint="leave proj_size out",
         )
     return _GATES["RNN" if module.mode.startswith("RNN") else module.mode]
+
+
+def _is_weights(each: object) -> bool:
+    if not isinstance(each, RNNWeights):
+        return False
+    return all(one is None or isinstance(one, torch.Tensor) for one in each)
 
 
 def _unfit(what: str, why: str) -> InvalidArguments:

@@ -211,6 +211,9 @@ class PrimitiveDescBase:
         """The fields of a verbose line (spec 1.6)."""
         raise NotImplementedError
 
+    # What may be written beside the destination exactly where another argument is read.
+    _in_place: ClassVar[Mapping[int, int]] = {}
+
     def _tensors(self) -> dict[int, MemoryDesc]:
         """The tensors of an execution by argument: those that are read in their order, then the one that is
         written.

@@ -169,27 +169,41 @@ def _is_dense(layout: Layout) -> bool:
 
 
 def check_outputs(
-    call: str, descs: Mapping[int, MemoryDesc], others: Mapping[int, Memory], src: Memory, dst: Memory
+    call: str,
+    descs: Mapping[int, MemoryDesc],
+    others: Mapping[int, Memory],
+    dst: Memory,
+    in_place: Mapping[int, int],
 ) -> None:
-    """Raise InvalidArguments unless the memories of the sums are right, writable and apart."""
+    """Raise InvalidArguments unless what is written beside the destination is right, writable and apart.
+
+    `others`: all memories but the destination. `in_place`: what may be written exactly where another is read.
+    """
     engine: Engine = dst.engine
     for arg, md in descs.items():
         memory = others[arg]
         check_memory(call, f"argument {name_of(arg)}", memory, md, engine)
         check_destination(call, memory)
-    named = {"src": src, "dst": dst} | {name_of(arg): memory for arg, memory in others.items()}
+    rest = dict(others)
     for arg in descs:
-        name = name_of(arg)
-        sums = named.pop(name)
-        for at, other in named.items():
-            if sums._lo < other._hi and other._lo < sums._hi:
+        output = rest.pop(arg)
+        near: list[tuple[int | None, Memory]] = [*rest.items(), (None, dst)]
+        for at, other in near:
+            is_near = output._lo < other._hi and other._lo < output._hi
+            if is_near and not (at is not None and at == in_place.get(arg) and _is_same(output, other)):
+                name = "the destination" if at is None else name_of(at)
                 raise InvalidArguments(
-                    f"{call}: the sums {name} overlap {at}",
+                    f"{call}: {name_of(arg)} overlaps {name}",
                     code="RS-N09",
-                    where=f"{sums.desc}; {other.desc}",
+                    where=f"{output.desc}; {other.desc}",
                     why="one would overwrite the other (N9)",
-                    hint="sums have a memory of their own, or lie behind the destination's md.size bytes",
+                    hint="results have memories of their own, or lie behind the destination's md.size bytes",
                 )
+
+
+def _is_same(one: Memory, other: Memory) -> bool:
+    """Whether the elements of two memories are the same bytes."""
+    return one._lo == other._lo and one.desc == other.desc
 
 
 def check_scratchpad(

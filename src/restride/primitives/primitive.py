@@ -258,8 +258,9 @@ class Primitive:
                 check_operand(names.call, operand, memories[operand.arg], impl.engine, written)
         others = {arg: memory for arg, memory in memories.items() if arg not in self._pd._tensors()}
         if outputs := impl.outputs():
-            sums = {arg: memory for arg, memory in others.items() if arg != ARG_SCRATCHPAD}
-            check_outputs(names.call, outputs, sums, memories[reads[0]], written)
+            apart = {arg: memory for arg, memory in memories.items() if arg != ARG_SCRATCHPAD}
+            del apart[self._pd._writes()]
+            check_outputs(names.call, outputs, apart, written, self._pd._in_place)
         if ARG_SCRATCHPAD in others:
             pad = others.pop(ARG_SCRATCHPAD)
             more = {name_of(arg): memories[arg] for arg in (*reads[1:], *others)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 
+from ..desc.arguments import ARG_DST_ITER, ARG_DST_ITER_C, ARG_SRC_ITER, ARG_SRC_ITER_C
 from ..desc.memory_desc import MemoryDesc
 from ..plan.rnn_problem import NAMES, OUTPUTS, RnnProblem
 from .convolution_shapes import kernel_block
@@ -17,6 +19,7 @@ from .rnn_checks import (
     check_formats,
     check_pairs,
     check_quantisation,
+    check_slope,
     check_types,
     parse_direction,
     parse_tensors,
@@ -38,6 +41,9 @@ __all__ = ["GRUForward", "LBRGRUForward", "LSTMForward", "RNNDirection", "Vanill
 class RNNForwardPrimitiveDesc(RNNPrimitiveDesc):
     """What the forward descriptors of all cells share."""
 
+    # Each step reads the states of a channel before it writes them.
+    _in_place = MappingProxyType({ARG_DST_ITER: ARG_SRC_ITER, ARG_DST_ITER_C: ARG_SRC_ITER_C})
+
     __slots__ = ()
 
     def _parsed_kind(self, arguments: CallArguments) -> PropKind:
@@ -46,6 +52,8 @@ class RNNForwardPrimitiveDesc(RNNPrimitiveDesc):
     def _problem(self, what: str, arguments: CallArguments) -> tuple[RnnProblem, dict[int, MemoryDesc]]:
         trains = self._parsed_kind(arguments) is PropKind.forward_training
         cell = self._parsed_cell(what, arguments)
+        if trains:
+            check_slope(what, cell)
         direction = parse_direction(what, arguments.direction)
         found = parse_tensors(what, arguments, names_of(cell))
         check_pairs(what, found, cell)

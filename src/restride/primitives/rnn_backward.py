@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -29,6 +30,7 @@ from .rnn_checks import (
     check_gradients,
     check_pairs,
     check_quantisation,
+    check_slope,
     check_types,
     parse_direction,
     parse_flags,
@@ -47,11 +49,21 @@ from .rnn_desc import (
 __all__ = ["GRUBackward", "LBRGRUBackward", "LSTMBackward", "VanillaRNNBackward"]
 
 _NO_DESC = MemoryDesc()
+Dims = tuple[int, ...]
 
 
 def _gradient_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """The gradients of what arguments name, the direction aside: what is read first, as oneDNN has them."""
     return tuple(f"diff_{name}" for name in names if name != "direction")
+
+
+def _pairs_of_dims(
+    forward: RnnProblem, backward: RnnGradientProblem
+) -> Iterator[tuple[str, tuple[Dims, Dims]]]:
+    """The name of each tensor of the forward step, and its dims in two problems; () where there is none."""
+    ones, others = forward.tensors.items(), backward.tensors.items()
+    for name in dict.fromkeys((*ones, *others)):
+        yield name, (ones[name].dims if name in ones else (), others[name].dims if name in others else ())
 
 
 class RNNBackwardPrimitiveDesc(RNNPrimitiveDesc):
@@ -77,6 +89,7 @@ class RNNBackwardPrimitiveDesc(RNNPrimitiveDesc):
     ) -> tuple[RnnGradientProblem, dict[int, MemoryDesc]]:
         self._parsed_kind(arguments)
         cell = self._parsed_cell(what, arguments)
+        check_slope(what, cell)
         direction = parse_direction(what, arguments.direction)
         names = names_of(cell)
         found = parse_tensors(what, arguments, names)
@@ -110,6 +123,7 @@ class RNNBackwardPrimitiveDesc(RNNPrimitiveDesc):
                 "direction": (other.direction, problem.direction),
                 "activation": (other.cell, problem.cell),
                 "workspace": (other.workspace, problem.workspace),
+                **{f"{name}'s dims": pair for name, pair in _pairs_of_dims(other, problem)},
             },
         )
 

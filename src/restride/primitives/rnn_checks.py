@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 
 from ..desc.attr import Attr
@@ -34,7 +35,7 @@ def parse_direction(what: str, direction: object) -> str:
     name = getattr(word, "name", word)
     if name == "unidirectional":
         name = "unidirectional_left2right"
-    if name in DIRECTIONS:
+    if isinstance(name, str) and name in DIRECTIONS:
         return DIRECTIONS[name]
     raise InvalidArguments(
         f"{what}: direction is {short_repr(direction)}",
@@ -71,7 +72,22 @@ def parse_cell(what: str, kind: str, activation: object = None, alpha: object = 
         return RnnCell(kind)
     name = parse_algorithm(what, activation, "eltwise_", _ACTIVATIONS)
     slope = to_f32(alpha, f"{what}: alpha") if name == "relu" else 0.0
+    if not math.isfinite(slope):
+        raise InvalidArguments(
+            f"{what}: alpha is {slope}", code="RS-P06", why="a slope is a finite number", hint="pass one"
+        )
     return RnnCell(kind, name, slope)
+
+
+def check_slope(what: str, cell: RnnCell) -> None:
+    """Raise InvalidArguments for a slope below 0 in training: gradients are found from results."""
+    if cell.alpha < 0:
+        raise InvalidArguments(
+            f"{what}: eltwise_relu with alpha {cell.alpha:g} in training",
+            code="RS-P06",
+            why="gradients are found from results, which do not tell the sign of what is below 0",
+            hint="take an alpha of 0 or more",
+        )
 
 
 def parse_tensors(what: str, arguments: CallArguments, names: Mapping[str, bool]) -> dict[str, MemoryDesc]:
@@ -228,7 +244,7 @@ def check_gradients(what: str, found: Mapping[str, MemoryDesc], gradients: Mappi
                 f"{what}: {name}_desc is {md.data_type}",
                 code="RS-X02",
                 where=str(md),
-                why=f"gradients are f32, or {layer} as the source is",
+                why="gradients are f32" if layer is DataType.f32 else f"gradients are f32 or {layer}",
                 hint="reorder it afterwards",
             )
 
