@@ -202,9 +202,9 @@ def test_a_layer_reads_its_weights_in_the_format_that_kernels_want() -> None:
         ("LSTM", {"input_forget": 1}, "couples"),
         ("LSTM", {"peepholes": values(1, 3 * C)}, "peepholes"),
         ("LSTM", {"lengths": np.array([5, 4, 5], np.int32)}, "lengths of their own"),
-        ("LSTM", {"activations": ["Relu", "Tanh", "Tanh"]}, "its functions are relu, tanh, tanh"),
-        ("GRU", {"activations": ["Sigmoid", "Affine"]}, "its functions are sigmoid, affine"),
-        ("RNN", {"activations": ["Elu"]}, "its functions are elu"),
+        ("LSTM", {"activations": ["Relu", "Tanh", "Tanh"]}, "its functions are Relu, Tanh, Tanh"),
+        ("GRU", {"activations": ["Sigmoid", "Affine"]}, "its functions are Sigmoid, Affine"),
+        ("RNN", {"activations": ["Elu"]}, "its functions are Elu"),
         ("RNN", {"activations": ["Tanh"], "activation_alpha": [0.5]}, "parameters"),
     ],
 )
@@ -232,6 +232,30 @@ def test_weights_that_do_not_fit_are_refused_by_node(weights: Mapping[str, Array
     if "B" in weights:
         made.graph.node[0].input[3] = "B"
     with pytest.raises(rs.InvalidArguments, match=r"cell|rnn"):
+        rs.onnx.load(made)(feeds)
+
+
+@pytest.mark.parametrize(
+    ("operator", "changes", "said"),
+    [
+        ("LSTM", {"lengths": np.full(N - 1, T, np.int32)}, "lengths of"),
+        ("LSTM", {"peepholes": np.zeros((1, 5), np.float32)}, "weights of peepholes are"),
+        ("LSTM", {"direction": "bidirectional", "activations": ["Sigmoid", "Tanh", "Tanh"]}, "needs 6"),
+        ("RNN", {"direction": "bidirectional", "activations": ["Tanh"]}, "needs 2"),
+    ],
+)
+def test_inputs_and_attributes_that_do_not_fit_are_refused(
+    operator: str, changes: dict[str, Any], said: str
+) -> None:
+    made, feeds = model(operator, **changes)
+    with pytest.raises(rs.InvalidArguments, match=said):
+        rs.onnx.load(made)(feeds)
+
+
+def test_another_hidden_size_than_that_of_the_weights_is_refused() -> None:
+    made, feeds = model("GRU")
+    next(each for each in made.graph.node[0].attribute if each.name == "hidden_size").i = C + 1
+    with pytest.raises(rs.InvalidArguments, match="its hidden_size is"):
         rs.onnx.load(made)(feeds)
 
 

@@ -71,7 +71,9 @@ def test_another_process_gives_the_same_bytes(saved: Path, tmp_path: Path) -> No
         "np.save(sys.argv[3], net(np.load(sys.argv[2])))\n"
     )
     paths = [str(saved), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
-    subprocess.run([sys.executable, "-c", code, *paths], check=True, timeout=120)
+    # Formats are chosen for a number of threads.
+    env = os.environ | {"RESTRIDE_NUM_THREADS": str(rs.get_num_threads())}
+    subprocess.run([sys.executable, "-c", code, *paths], check=True, timeout=120, env=env)
     assert np.load(tmp_path / "y.npy").tobytes() == rs.Network(small_graph())(X).tobytes()
 
 

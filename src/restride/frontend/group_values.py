@@ -33,7 +33,8 @@ def are_of_groups(value: Any, md: MemoryDesc) -> bool:
 
 def levels_of(value: Any, md: MemoryDesc) -> tuple[Any, Any]:
     """The scales of groups, and the scale of the whole tensor above them, or None: (blocks, one number)."""
-    is_pair = isinstance(value, list | tuple) and len(value) == 2 and are_of_groups(value[0], md)
+    # A list of another type may do anything when it is asked.
+    is_pair = type(value) in (list, tuple) and len(value) == 2 and are_of_groups(value[0], md)
     return (value[0], value[1]) if is_pair else (value, None)
 
 

@@ -31,27 +31,31 @@ _X, _W, _R, _B, _LENGTHS, _H, _C, _P = range(8)
 _DIRECTIONS = {"forward": "left2right", "reverse": "right2left", "bidirectional": "concat"}
 _ORDERS = {"vanilla_lstm": (0, 2, 3, 1)}
 _FUNCTIONS = {
-    "vanilla_lstm": ("sigmoid", "tanh", "tanh"),
-    "vanilla_gru": ("sigmoid", "tanh"),
-    "lbr_gru": ("sigmoid", "tanh"),
+    "vanilla_lstm": ("Sigmoid", "Tanh", "Tanh"),
+    "vanilla_gru": ("Sigmoid", "Tanh"),
+    "lbr_gru": ("Sigmoid", "Tanh"),
 }
-_ACTIVATIONS = {"tanh": "tanh", "relu": "relu", "sigmoid": "logistic"}
+_ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "Sigmoid": "logistic"}
 
 
 def vanilla_rnn(context: OnnxContext) -> tuple[Value, ...]:
     """An `RNN`: Y and Y_h."""
     names = _functions(context)
-    if len(set(names)) > 1 or (names and names[0] not in _ACTIVATIONS):
-        raise _other_functions(context, "Tanh, Relu or Sigmoid")
-    return _recurrent(context, "vanilla_rnn", _ACTIVATIONS[names[0] if names else "tanh"])
+    if names and names[0] not in _ACTIVATIONS:
+        raise _other_functions(context, "Tanh, Relu or Sigmoid, the same in both directions")
+    return _recurrent(context, "vanilla_rnn", names[0] if names else "Tanh")
 
 
 def lstm(context: OnnxContext) -> tuple[Value, ...]:
     """An `LSTM`: Y, Y_h and Y_c."""
     if context.attribute("input_forget", 0):
         raise context.unimplemented("it couples the gates of input and forgetting")
-    if context.has(_P) and np.any(context.needed(_P, "the weights of peepholes")):
-        raise context.unimplemented("it has peepholes")
+    if context.has(_P):
+        peepholes, channels = context.needed(_P, "the weights of peepholes"), context.dims(_R)[-1]
+        if peepholes.shape[1:] != (3 * channels,):
+            raise ValueError(f"the weights of peepholes are {peepholes.shape} for {channels} channels")
+        if peepholes.any():
+            raise context.unimplemented("it has peepholes")
     return _recurrent(context, "vanilla_lstm")
 
 
@@ -61,7 +65,7 @@ def gru(context: OnnxContext) -> tuple[Value, ...]:
 
 
 def _functions(context: OnnxContext) -> list[str]:
-    return [str(name).lower() for name in context.attribute("activations") or ()]
+    return [str(name).capitalize() for name in context.attribute("activations") or ()]
 
 
 def _other_functions(context: OnnxContext, wanted: str) -> Unimplemented:
@@ -70,12 +74,13 @@ def _other_functions(context: OnnxContext, wanted: str) -> Unimplemented:
     )
 
 
-def _recurrent(context: OnnxContext, cell: str, activation: str = "") -> tuple[Value, ...]:
+def _recurrent(context: OnnxContext, cell: str, function: str = "") -> tuple[Value, ...]:
     direction = str(context.attribute("direction", "forward"))
     if direction not in _DIRECTIONS:
         raise ValueError(f"there is no direction {direction!r}")
-    operation = RecurrentOperation(cell, _DIRECTIONS[direction], activation)
-    _check_forms(context, operation)
+    operation = RecurrentOperation(cell, _DIRECTIONS[direction], _ACTIVATIONS.get(function, ""))
+    _check_functions(context, _FUNCTIONS.get(cell, (function,)) * operation.directions)
+    _check_forms(context)
     is_batch_first = bool(context.attribute("layout", 0))
     x = context.tensor(_X)
     x = context.transposed(x, (1, 0, 2)) if is_batch_first else x
@@ -86,18 +91,29 @@ def _recurrent(context: OnnxContext, cell: str, activation: str = "") -> tuple[V
     return writer.results(made)
 
 
-def _check_forms(context: OnnxContext, operation: RecurrentOperation) -> None:
-    """Raise Unimplemented for forms of the operators that primitives have not."""
-    names, wanted = _functions(context), _FUNCTIONS.get(operation.cell)
-    if wanted and names and tuple(names) != wanted * operation.directions:
+def _check_functions(context: OnnxContext, wanted: tuple[str, ...]) -> None:
+    """Raise ValueError for another number of functions than the node needs, Unimplemented for other ones."""
+    names = _functions(context)
+    if names and len(names) != len(wanted):
+        raise ValueError(f"it has {len(names)} functions, {', '.join(names)}, and needs {len(wanted)}")
+    if names and tuple(names) != wanted:
         raise _other_functions(context, ", ".join(wanted))
+
+
+def _check_forms(context: OnnxContext) -> None:
+    """Raise ValueError for inputs that do not fit each other, Unimplemented for what primitives have not."""
+    size, channels = context.attribute("hidden_size"), context.dims(_R)[-1]
+    if size is not None and size != channels:
+        raise ValueError(f"its hidden_size is {size}, its weights are for {channels}")
     if any(context.attribute(name) for name in ("activation_alpha", "activation_beta")):
         raise context.unimplemented("its functions have parameters")
     if context.attribute("clip") is not None:
         raise context.unimplemented("it clips what goes into functions")
     if context.has(_LENGTHS):
         lengths = context.needed(_LENGTHS, "the list of lengths")
-        steps = context.dims(_X)[1 if context.attribute("layout", 0) else 0]
+        steps, sequences = context.dims(_X)[:2][:: -1 if context.attribute("layout", 0) else 1]
+        if lengths.shape != (sequences,):
+            raise ValueError(f"it has {lengths.size} lengths of {sequences} sequences")
         if np.any(lengths != steps):
             raise context.unimplemented("its sequences have lengths of their own", "run equal ones")
 
