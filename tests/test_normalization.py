@@ -242,6 +242,23 @@ def test_gradients_are_those_of_the_formula(engine, kind, flags, format):
     assert padding_is_zero(made[rs.ARG_DIFF_SRC])
 
 
+@pytest.mark.parametrize("format", ["abcd", "acdb", "aBcd16b"])
+def test_gradients_of_scales_of_batches_lose_nothing_where_terms_cancel(engine, format):
+    """Of whole numbers the sum is exact: only the deviation, and its product with the sum, are rounded."""
+    dims = (2, 33, 28, 28)
+    rng = np.random.default_rng(3)
+    x, dy = (rng.integers(-8, 9, dims).astype(np.float32) for _ in range(2))
+    mean, variance = rng.integers(-2, 3, 33), rng.integers(1, 8, 33)
+    md = _md(dims, format)
+    pd = backward_pd("batch", engine, md, md, md, "use_global_stats|use_scale")
+    values = {rs.ARG_SRC: x, rs.ARG_DIFF_DST: dy, rs.ARG_SCALE: np.ones(33, np.float32)}
+    values |= {rs.ARG_MEAN: mean.astype(np.float32), rs.ARG_VARIANCE: variance.astype(np.float32)}
+    made = computed(BACKWARD["batch"], pd, engine, values, rs.ARG_DIFF_SRC, rs.ARG_DIFF_SCALE)
+    total = (dy.astype(np.float64) * (x - mean.reshape(-1, 1, 1))).sum((0, 2, 3))
+    wanted = total / np.sqrt(variance + float(np.float32(EPS)))
+    np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SCALE]), wanted, rtol=4e-7)
+
+
 @pytest.mark.parametrize("flag", ["fuse_norm_relu", "fuse_norm_add_relu"])
 def test_gradients_pass_where_the_result_was_above_zero(engine, flag):
     x, dy, passed = random(DIMS), random(DIMS, 1), (random(DIMS, 2) > 0).astype(np.uint8)

@@ -383,26 +383,36 @@ class NormBackwardProblem:
         gradient: Expr = parts.tensors["diff_dst"].load(*axes.at)
         return gradient * parts.tensors["workspace"].load(*axes.at) if self.flags.has_relu else gradient
 
-    def _normal(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
+    def _distance(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
         src: Expr = parts.tensors["src"].load(*axes.at)
-        if not self.flags.rms_norm:
-            src = src - parts.tensors["mean"].load(*axes.stats)
-        return src * parts.tensors["inverse"].load(*axes.outer)
+        return src if self.flags.rms_norm else src - parts.tensors["mean"].load(*axes.stats)
+
+    def _normal(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
+        return self._distance(parts, axes) * parts.tensors["inverse"].load(*axes.outer)
 
     def _weights(self, parts: _ProgramParts, axes: NormAxes, *, sums: bool) -> None:
-        """The sums of gradients, and of these times normalized elements, of each channel."""
-        gradient, normal = self._gradient(parts, axes), self._normal(parts, axes)
+        """The sums of gradients, and of these times normalized elements, of each channel.
+
+        A channel of a batch has one deviation: it divides the sum, not what is added.
+        """
+        distance, inverse_of = self._distance(parts, axes), parts.tensors["inverse"].load(*axes.outer)
+        is_common = self.kind is NormKind.batch
         items = (
-            Let("dy", gradient),
+            Let("dy", self._gradient(parts, axes)),
             fold_over("sum", "shift_sum", Ref("dy")),
-            fold_over("sum", "scale_sum", Ref("dy") * normal),
+            fold_over("sum", "scale_sum", Ref("dy") * (distance if is_common else distance * inverse_of)),
         )
+        scale_sum = Ref("scale_sum") * inverse_of if is_common else Ref("scale_sum")
         stores: list[Item] = []
-        for name, found in (("diff_shift", "shift_sum"), ("diff_scale", "scale_sum")):
+        found: tuple[tuple[str, str, Expr], ...] = (
+            ("diff_shift", "shift_sum", Ref("shift_sum")),
+            ("diff_scale", "scale_sum", scale_sum),
+        )
+        for name, temporary, value in found:
             if name in parts.tensors:
-                stores.append(parts.tensors[name].store(axes.channel, Ref(found)))
+                stores.append(parts.tensors[name].store(axes.channel, value))
             if sums:
-                stores.append(parts.temporary(found, self.stats.dims).store(axes.channel, Ref(found)))
+                stores.append(parts.temporary(temporary, self.stats.dims).store(axes.channel, value))
         parts.split_step(Each(axes.channels, (Each(axes.others, items), *stores)), self.work_bytes)
 
     def _data(self, parts: _ProgramParts, axes: NormAxes, *, sums: bool) -> None:
