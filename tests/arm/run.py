@@ -2,7 +2,7 @@
 
     python tests/arm/run.py FOLDER [--part] [--only=NAME,...] [--seconds=LIMIT]
 
-FOLDER is what `build.sh` made. Jobs run side by side, one for each processor: groups of test files, and the
+FOLDER is what `build.sh` made. Jobs run side by side, one more than processors: groups of test files, and the
 problems of `support.problem_bits`, whose lines must be those that this machine prints. ARM_CPU names the
 model that is emulated, as qemu knows it. A job that fails is told with the end of what it printed; all of it
 is in FOLDER/logs. With --part little is run, for a look at every change; with --only the jobs of some names.
@@ -216,7 +216,8 @@ def main() -> int:
 
 def _run_all(emulation: Emulation, chosen: list[Job]) -> int:
     ends = []
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    # Each job waits for the compiler now and then: one more than processors keeps these at work.
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)) + 1)
     try:
         for outcome in pool.map(emulation.run, chosen):
             print(_told(outcome), flush=True)
