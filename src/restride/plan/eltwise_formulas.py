@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from . import eltwise_singles as singles
-from .arithmetic import Term, V
+from .arithmetic import Term, V, polynomial
 
 
 def _doubles(text: str) -> tuple[float, ...]:
@@ -156,25 +156,12 @@ def _reduce(x: Term[V], rest: Term[V] | None = None) -> tuple[Term[V], Term[V]]:
     k = shifted - _ROUNDER
     low = k * _LN2_LOW if rest is None else k * _LN2_LOW - rest
     r = (x - k * _LN2_HIGH) - low
-    return r + r * r * _polynomial(_EXP, r), shifted.bits()
+    return r + r * r * polynomial(_EXP, r), shifted.bits()
 
 
 def _power(biased: Term[V]) -> Term[V]:
     """2 ** (biased - 1023)."""
     return (biased << 52).real()
-
-
-def _polynomial(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
-    """Even and odd powers apart: two chains take half the time of one."""
-    square = x * x
-    return _horner(coefficients[::2], square) + x * _horner(coefficients[1::2], square)
-
-
-def _horner(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
-    result = x * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        result = result * x + coefficient
-    return result
 
 
 def size_of(x: Term[V]) -> Term[V]:
@@ -219,7 +206,7 @@ def normal_distribution(s: Term[V]) -> tuple[Term[V], Term[V]]:
     # a**2 in two parts, the first exact: e**x makes the error of x a relative one.
     bell = exp(head * head * -0.5, (a - head) * (a + head) * -0.5)
     v = 2.0 / (a + 5.0)
-    tail = bell * (v * _polynomial(_TAIL, a * v - 1.0))
+    tail = bell * (v * polynomial(_TAIL, a * v - 1.0))
     return (s < 0.0).where(tail, 1.0 - tail), bell
 
 
@@ -252,7 +239,7 @@ def _log_rest(f: Term[V]) -> Term[V]:
     """f - ln(1 + f)."""
     s = f / (f + 2.0)
     z = s * s
-    return s * (f - z * _polynomial(_LOG, z))
+    return s * (f - z * polynomial(_LOG, z))
 
 
 def _at_ends(x: Term[V], log: Term[V]) -> Term[V]:
@@ -291,7 +278,7 @@ def _log_pair(x: Term[V]) -> tuple[Term[V], Term[V]]:
     t_rest = (t - t_head) + (f - (t - 2.0))
     s_rest = ((f - s_head * t_head) - s_head * t_rest - (s - s_head) * t) * v
     z = s * s
-    series = z * _polynomial(_LOG, z) * s + s_rest * (z * 2.0 + 2.0)
+    series = z * polynomial(_LOG, z) * s + s_rest * (z * 2.0 + 2.0)
     high, low = k * _LN2_HIGH, series + k * _LN2_LOW
     first, rest = _sum(high, s * 2.0)
     first, rest = _sum(first, rest + low)

@@ -7,9 +7,8 @@ of a power would grow with it, the argument is a sum of two. Each operation is r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from .arithmetic import Term, V
+from .arithmetic import Term, V, horner, polynomial
 
 
 def _singles(text: str) -> tuple[float, ...]:
@@ -69,25 +68,12 @@ def _reduce(x: Term[V], rest: Term[V] | None = None) -> tuple[Term[V], Term[V]]:
     k = shifted - _ROUNDER
     low = k * _LN2_LOW if rest is None else k * _LN2_LOW - rest
     r = (x - k * _LN2_HIGH) - low
-    return r + r * r * _polynomial(_EXP, r), shifted.bits()
+    return r + r * r * polynomial(_EXP, r), shifted.bits()
 
 
 def _power(biased: Term[V]) -> Term[V]:
     """2 ** (biased - 127)."""
     return (biased << 23).real()
-
-
-def _polynomial(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
-    """Even and odd powers apart: two chains take half the time of one."""
-    square = x * x
-    return _horner(coefficients[::2], square) + x * _horner(coefficients[1::2], square)
-
-
-def _horner(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
-    result = x * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        result = result * x + coefficient
-    return result
 
 
 def _clip(s: Term[V], low: float, high: float) -> Term[V]:
@@ -161,7 +147,7 @@ def gelu_erf(s: Term[V]) -> Term[V]:
     # a**2 in two parts, the first exact: e**x makes the error of x a relative one.
     bell = _exp_within(head * head * -0.5, (a - head) * (a + head) * -0.5)
     v = 2.0 / (a + 5.0)
-    tail = bell * (v * _horner(_TAIL, a * v - 1.0))
+    tail = bell * (v * horner(_TAIL, a * v - 1.0))
     return s * (s < 0.0).where(tail, 1.0 - tail)
 
 
@@ -202,7 +188,7 @@ def _log_rest(f: Term[V]) -> Term[V]:
     """f - ln(1 + f)."""
     s = f / (f + 2.0)
     z = s * s
-    return s * (f - z * _horner(_LOG, z))
+    return s * (f - z * horner(_LOG, z))
 
 
 def soft_relu(s: Term[V], alpha: Term[V]) -> Term[V]:

@@ -27,7 +27,7 @@ from .computation import NOTHING, Computation
 from .program import Program
 from .rnn_cells import RnnCell, copy_loop
 from .rnn_gradient_cells import GradientLoops, bias_gradient, source_gradient, weight_gradient
-from .rnn_problem import LEAST_STEPS, NAMES, RnnTensors, RnnWorkspace
+from .rnn_problem import LEAST_STEPS, NAMES, RnnTensors, RnnWorkspace, is_backwards
 from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 from .tree import Each
 
@@ -157,14 +157,11 @@ class _BackwardWriter:
 
     # --- a direction, a layer -------------------------------------------------------------------------------
 
-    def _is_backwards(self, d: int) -> bool:
-        return self.problem.direction == "right2left" or d == 1
-
     def _direction(self, d: int) -> None:
         channels = self.md.channels
         above = self.stored["diff_dst_layer"]
         above = above.part(2, d * channels if self.problem.direction == "concat" else 0, channels)
-        if self._is_backwards(d):
+        if is_backwards(self.problem.direction, d):
             above = above.flipped()
         for layer in reversed(range(self.md.layers)):
             above = self._layer(above, layer, d)
@@ -258,7 +255,7 @@ class _BackwardWriter:
     def _source(self, diff_gates: PlacedTensor, layer: int, d: int) -> PlacedTensor:
         """The gradients of what a layer has read, and of its weights."""
         md, is_first = self.md, layer == 0
-        gates = diff_gates.flipped() if is_first and self._is_backwards(d) else diff_gates
+        gates = diff_gates.flipped() if is_first and is_backwards(self.problem.direction, d) else diff_gates
         if is_first:
             x, target = self.stored["src_layer"], self.stored["diff_src_layer"]
         else:

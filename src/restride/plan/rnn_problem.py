@@ -59,6 +59,11 @@ _LEAST_ROWS = 64
 _LINE = 64
 
 
+def is_backwards(direction: str, d: int) -> bool:
+    """Whether run `d` of a network of a direction reads from the last step to the first."""
+    return direction == "right2left" or d == 1
+
+
 @dataclass(frozen=True, slots=True)
 class RnnTensors:
     """The descriptors of a forward step; the zero descriptor where there is none."""
@@ -260,9 +265,6 @@ class _ForwardWriter:
 
     # --- a direction, a layer, a step -----------------------------------------------------------------------
 
-    def _is_backwards(self, d: int) -> bool:
-        return self.problem.direction == "right2left" or d == 1
-
     def _direction(self, d: int) -> PlacedTensor:
         """All layers of a direction: the states of the last one, in the order of steps."""
         below = self.stored["src_layer"]
@@ -283,7 +285,7 @@ class _ForwardWriter:
             **self._offsets(weights, layer, d),
         }
         self.writer.once(input_loop(named_tensors(given)), given)
-        if layer == 0 and self._is_backwards(d):
+        if layer == 0 and is_backwards(self.problem.direction, d):
             gates_in = gates_in.flipped()
         states = self.stored["weights_iter"]
         own |= {"gates_in": gates_in.step(), "weights": states.slice(layer, d)}
@@ -374,7 +376,7 @@ class _ForwardWriter:
         channels = self.md.channels
         start = d * channels if self.problem.direction == "concat" else 0
         found = self.stored["dst_layer"].part(2, start, channels)
-        return found.flipped() if self._is_backwards(d) else found
+        return found.flipped() if is_backwards(self.problem.direction, d) else found
 
     def _cell_state(self, layer: int, d: int) -> StepTensor:
         md = self.md
