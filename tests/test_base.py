@@ -49,6 +49,22 @@ def test_queries_answer_what_was_asked_for():
     assert PD(REF, NCHW, REF, BLOCKED).impl_info_str == "ref:any"
 
 
+def test_each_query_of_a_descriptor_has_a_name_that_begins_with_get():
+    user = rs.PrimitiveAttr()
+    user.set_scratchpad_mode("user")
+    concat = rs.Concat.PrimitiveDesc(CPU, 1, [NCHW, NCHW], attr=user)
+    for pd in (PD(CPU, NCHW, CPU, BLOCKED), PD(), concat):
+        for name in ("src", "dst", "weights", "diff_src", "diff_dst", "diff_weights"):
+            for index in (0, 1, 7, -1):
+                assert getattr(pd, f"get_{name}_desc")(index) == getattr(pd, f"{name}_desc")(index)
+            assert getattr(pd, f"get_{name}_desc")() == getattr(pd, f"{name}_desc")()
+        assert (pd.get_workspace_desc(), pd.get_scratchpad_desc()) == (
+            pd.workspace_desc(),
+            pd.scratchpad_desc(),
+        )
+    assert concat.get_src_desc(1) == NCHW
+
+
 def test_descriptors_are_found_by_name_and_by_argument():
     pd = PD(CPU, NCHW, CPU, BLOCKED)
     assert pd.query_md("src") == pd.query_md("src", 0) == pd.query_md("exec_arg_md", rs.ARG_FROM) == NCHW

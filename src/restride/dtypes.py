@@ -69,6 +69,17 @@ _WORDS = {
     "fp32": "f32",
     "fp16": "f16",
 }
+# Words that leave open which type is meant, and short names of others: for hints alone. NumPy's f8 and f4
+# count bytes.
+_SHORT = {
+    "f8": ("f64", "f8_e4m3", "f8_e5m2"),
+    "f4": ("f32", "f4_e2m1", "f4_e3m0"),
+    **dict.fromkeys(("fp8", "float8"), ("f8_e4m3", "f8_e5m2")),
+    **dict.fromkeys(("e4m3", "e4m3fn", "fp8_e4m3", "fp8_e4m3fn", "float8_e4m3"), ("f8_e4m3",)),
+    **dict.fromkeys(("e5m2", "fp8_e5m2"), ("f8_e5m2",)),
+    **dict.fromkeys(("fp4", "float4"), ("f4_e2m1", "f4_e3m0")),
+    **dict.fromkeys(("e2m1", "e2m1fn", "fp4_e2m1", "float4_e2m1"), ("f4_e2m1",)),
+}
 
 
 class DataType(enum.Enum):
@@ -144,22 +155,23 @@ _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.nu
 
 
 def _unknown(value: object) -> InvalidArguments:
-    foreign = _numpy_dtype(value)
-    known = None if foreign is None else _twin_of(foreign)
-    if foreign is None:
-        why, near = "restride has no element type of that name", _nearest(value)
-    elif known is None:
-        why, near = f"there are no elements of NumPy's {foreign.name}", ""
+    foreign, short = _numpy_dtype(value), _in_short(value)
+    twin = None if foreign is None else _twin_of(foreign)
+    if foreign is None or short:
+        why, near = "restride has no element type of that name", short or _nearest(value)
+    elif twin is None:
+        why, near = f"there are no elements of NumPy's {foreign.name}", ()
     elif foreign.isnative:
-        why, near = "restride has no element type of that name", known.name
+        why, near = "restride has no element type of that name", (twin.name,)
     else:
-        why, near = "its bytes are in the other order", known.name
+        why, near = "its bytes are in the other order", (twin.name,)
     names = ", ".join(name for name in DataType.__members__ if name != "undef")
+    meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return InvalidArguments(
         f"unknown data type {_shown(value)}",
         code="RS-P15",
         why=why,
-        hint=f"{near and f'did you mean {near!r}? '}use one of {names}, or its NumPy / ml_dtypes twin",
+        hint=f"{meant}use one of {names}, or its NumPy / ml_dtypes twin",
     )
 
 
@@ -181,10 +193,15 @@ def _numpy_dtype(value: object) -> np.dtype[Any] | None:
         return None
 
 
-def _nearest(value: object) -> str:
+def _in_short(value: object) -> tuple[str, ...]:
+    """The types that a short name of others may mean."""
+    return _SHORT.get(value.removeprefix("torch.").lower(), ()) if isinstance(value, str) else ()
+
+
+def _nearest(value: object) -> tuple[str, ...]:
     words = {name: name for name in DataType.__members__ if name != "undef"} | _WORDS
     near = nearest(value[:60].lower(), words) if isinstance(value, str) else ""
-    return words.get(near, "")
+    return (words[near],) if near else ()
 
 
 def _twin_of(dtype: np.dtype[Any]) -> DataType | None:

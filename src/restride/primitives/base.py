@@ -15,6 +15,7 @@ from ..runtime.engine import Engine
 from ..runtime.facts import header
 from ..verbose import set_header
 from .forms import Args, CallArguments, Form, NamedArgs
+from .getters import DescGetters
 from .implementation import Implementation
 from .prop_kind import PrimitiveKind
 from .query import Query, parse_integer_query, parse_md_query
@@ -25,7 +26,7 @@ _NO_DESC = MemoryDesc()
 DEFAULT_ATTR = Attr()
 
 
-class PrimitiveDescBase:
+class PrimitiveDescBase(DescGetters):
     """A primitive descriptor (`dnnl::primitive_desc_base`): empty and False, or a checked, solved problem."""
 
     kind: ClassVar[str]
