@@ -281,6 +281,17 @@ def test_rows_of_few_sets_of_the_second_cache_are_read_few_at_a_time(data_type: 
     assert plan.grid[-1].axis == contiguous(plan.nest, "src")[0]
 
 
+def test_images_of_a_power_of_two_are_moved_in_whole_runs_in_the_caches_too() -> None:
+    """Their channels fall into the same sets of the first cache: what a line holds is moved at once."""
+    (read,) = _problem((1, 64, 64, 64), "bf16 nchw", "bf16 nhwc")
+    assert read.chunks[contiguous(read.nest, "src")[0]] * 16 == 64 * 8
+    for data_type in ("u8", "bf16"):
+        (written,) = _problem((1, 64, 32, 32), f"{data_type} nhwc", f"{data_type} nchw")
+        assert written.inner[-1] == contiguous(written.nest, "dst")[0]
+        (other,) = _problem((1, 64, 33, 33), f"{data_type} nhwc", f"{data_type} nchw")
+        assert other.inner[-1] == contiguous(other.nest, "src")[0]
+
+
 def test_other_rows_are_read_as_long_as_runs_of_the_destination_are() -> None:
     (plan,) = _problem((8200, 8200), "f32 ab", "f32 ba")
     (rows,) = contiguous(plan.nest, "dst")[:1]

@@ -26,7 +26,7 @@ def page_offsets(nests: Iterable[LoopNest]) -> Array:
 
 
 def _ascending(offsets: Array) -> Array:
-    """Sorted, each once. `np.unique` does the same, and imports `numpy.ma` for it: 15 ms of the first call."""
+    """Sorted, each once. `np.unique` would import `numpy.ma`: 15 ms of the first call."""
     ordered = np.sort(offsets)
     different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]]
     return different
