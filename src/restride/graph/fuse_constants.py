@@ -22,7 +22,7 @@ from .operations import (
     TransposeOperation,
 )
 
-__all__ = ["fold_constants"]
+__all__ = ["fold_constants", "moved_values"]
 
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "binary_add": np.add,
@@ -50,7 +50,7 @@ def fold_constants(draft: GraphDraft) -> None:
     for place, node in draft:
         sources = [draft.constant(name) for name in node.sources]
         known = [values for values in sources if values is not None]
-        if len(known) < len(sources) or node.epilogues or len(node.outputs) > 1:
+        if len(known) < len(sources) or node.epilogues or node.data_type or len(node.outputs) > 1:
             continue
         with np.errstate(all="ignore"):
             made = _computed(node.operation, known)
@@ -65,7 +65,17 @@ def _as_made(values: Array, draft: GraphDraft, node: Node) -> Array:
 
 
 def _computed(operation: Operation, sources: list[Array]) -> Array | None:
-    first = sources[0] if sources else np.zeros(())
+    moved = moved_values(operation, sources) if sources else None
+    if moved is not None or not sources or sources[0].dtype.kind != "f":
+        return moved
+    if isinstance(operation, ReorderOperation):
+        return None
+    return _arithmetic(operation, [values.astype(np.float64) for values in sources])
+
+
+def moved_values(operation: Operation, sources: list[Array]) -> Array | None:
+    """What a move makes of arrays; None for what is no move."""
+    first = sources[0]
     if isinstance(operation, ReshapeOperation):
         return first.reshape(operation.dims)
     if isinstance(operation, TransposeOperation):
@@ -79,9 +89,7 @@ def _computed(operation: Operation, sources: list[Array]) -> Array | None:
     if isinstance(operation, PadOperation):
         pads = list(zip(operation.low, operation.high, strict=True))
         return np.pad(first, pads, constant_values=operation.value)
-    if isinstance(operation, ReorderOperation) or first.dtype.kind != "f":
-        return None
-    return _arithmetic(operation, [values.astype(np.float64) for values in sources])
+    return None
 
 
 def _arithmetic(operation: Operation, sources: list[np.ndarray[Any, np.dtype[np.float64]]]) -> Array | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..dtypes import DataType
 from .graph import Epilogue, Node
 from .graph_draft import GraphDraft
 from .operations import (
@@ -80,7 +81,7 @@ def _candidates(draft: GraphDraft, node: Node) -> list[str]:
         if (made := draft.private_maker(source)) is not None
         and isinstance(made[1].operation, (*_PRODUCTS, *_OTHERS))
         and len(made[1].outputs) == 1
-        and draft.is_computed_as_f32(made[1])
+        and (draft.is_computed_as_f32(made[1]) or made[1].data_type is DataType.f32)
         and draft.type(source) == draft.type(node.output)
         and _epilogues(node, source)
     ]

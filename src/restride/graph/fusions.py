@@ -3,6 +3,7 @@
 | name | what it does |
 | --- | --- |
 | `dead` | nodes that no output needs go |
+| `integers` | nodes between quantized tensors compute with the integers |
 | `constants` | nodes of constants alone are computed once |
 | `moves` | chains of reshapes and transposes become one, or none |
 | `shuffles` | reshape, transpose, reshape become a shuffle of channels |
@@ -29,11 +30,13 @@ from ..errors import InvalidArguments
 from .fuse_constants import fold_constants
 from .fuse_epilogues import fuse_epilogues
 from .fuse_functions import fuse_functions
+from .fuse_integers import fuse_integers
 from .fuse_moves import fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
 from .fuse_norms import fuse_layer_norm
 from .fuse_weights import fuse_batch_norm, fuse_bias, fuse_scale
 from .graph import Graph
 from .graph_draft import AppliedFusion, GraphDraft
+from .quantization import as_arithmetic
 
 __all__ = ["FUSIONS", "AppliedFusion", "FusedGraph", "fuse", "parse_fusions"]
 
@@ -51,7 +54,7 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
 }
 # Last: what has epilogues takes no other weights any more.
 _LAST = {"epilogues": fuse_epilogues}
-FUSIONS = ("dead", *_REWRITES, *_LAST)
+FUSIONS = ("dead", "integers", *_REWRITES, *_LAST)
 _MOST_ROUNDS = 8
 
 
@@ -70,6 +73,7 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     """
     off = parse_fusions(without)
     found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
+    found = _with_arithmetic(found if "integers" in off else _with_integers(found))
     for rewrites in (_REWRITES, _LAST):
         found = _until_stable(found, {name: each for name, each in rewrites.items() if name not in off})
     return found
@@ -89,6 +93,16 @@ def _rewritten(found: FusedGraph, name: str, rewrite: Callable[[GraphDraft], Non
     draft = GraphDraft(found.graph, name)
     rewrite(draft)
     return FusedGraph(draft.finished(), (*found.applied, *draft.applied)) if draft.applied else found
+
+
+def _with_integers(found: FusedGraph) -> FusedGraph:
+    graph, applied = fuse_integers(found.graph)
+    return FusedGraph(graph, (*found.applied, *applied))
+
+
+def _with_arithmetic(found: FusedGraph) -> FusedGraph:
+    """What is still quantized or dequantized, as arithmetic."""
+    return FusedGraph(as_arithmetic(found.graph), found.applied)
 
 
 def _without_dead(graph: Graph) -> FusedGraph:

@@ -84,6 +84,8 @@ class Node:
     """An operation on tensors, which have names.
 
     `inputs` are those of the operation, then one for each epilogue that has an operand, in order.
+    `data_type` is that of the results, where it is not the one that the operation makes: what a node computes
+    of integers may be stored as floats, or as other integers, after its epilogues.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     epilogues: tuple[Epilogue, ...] = ()
+    data_type: DataType | None = None
 
     @property
     def kind(self) -> str:
@@ -138,10 +141,12 @@ class Node:
                 _check_operand(made[0], types[name])
         except InvalidArguments as error:
             raise error.retold(f"node {self.name!r} ({self.kind}): {error.what}") from None
-        return dict(zip(self.outputs, made, strict=True))
+        stored = [replace(each, data_type=self.data_type or each.data_type) for each in made]
+        return dict(zip(self.outputs, stored, strict=True))
 
     def __str__(self) -> str:
         tail = "".join(f" + {each.operation.algorithm}" for each in self.epilogues)
+        tail += f" as {self.data_type}" * (self.data_type is not None)
         return f"{', '.join(self.outputs)} = {_text(self.operation)}({', '.join(self.inputs)}){tail}"
 
 

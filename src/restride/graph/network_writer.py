@@ -35,7 +35,7 @@ __all__ = [
     "write_network",
 ]
 
-MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 1, 64
+MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 2, 64
 HEAD = Struct("<16sIIQ32s")
 """Magic, version, zero, bytes of the header, and its SHA-256."""
 

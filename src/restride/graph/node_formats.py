@@ -30,7 +30,7 @@ from ..plan.product_problem import ProductProblem
 from ..plan.reorder import reorder_nest
 from ..planned import plan
 from ..primitives.any_format import resolved, resolved_operand
-from ..primitives.convolution_shapes import kernel_block
+from ..primitives.convolution_shapes import kernel_block, kernel_pack
 from ..runtime.engine import Engine
 from ..runtime.pool import get_num_threads
 from ..targets.cpu import machine_of
@@ -222,6 +222,7 @@ class _AlternativesWriter:
         descs = self._any(source), self._any(weights), self._any(node.output)
         problem = ConvolutionProblem(
             *(descs, _NO_DESC, kernel_block()),
+            pack=kernel_pack(descs[0].data_type, descs[1].data_type),
             is_transposed=isinstance(operation, DeconvolutionOperation),
             strides=operation.strides,
             dilations=tuple(each + 1 for each in operation.dilates),
@@ -241,7 +242,8 @@ class _AlternativesWriter:
         descs = self._any(left), self._any(right), self._any(node.output)
         is_inner = isinstance(node.operation, InnerProductOperation)
         kind: type[ProductProblem] = InnerProductProblem if is_inner else MatmulProblem
-        problem = kind(descs, _NO_DESC, kernel_block())
+        pack = kernel_pack(descs[0].data_type, descs[1].data_type)
+        problem = kind(descs, _NO_DESC, kernel_block(), pack=pack)
         wanted = problem.preferred()
         is_packed = right in self._graph.constants
         lefts = self._products_of(left)

@@ -3,8 +3,8 @@
     quantised    = saturated(round(x / scale) + zero_point)        to the nearest, halves to even
     dequantised  = (q - zero_point) * scale
 
-Scales and zero points are known, one of each, or one for each place of an axis. What is between the two is
-computed in f32, on the values that the integers stand for. Weights that are known become f32 at once.
+Scales and zero points are known, one of each, or one for each place of an axis. `fuse_integers.py` makes what
+is between the two a computation of integers, where it can; the rest becomes arithmetic of f32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..dtypes import DataType
 from .onnx_context import OnnxContext, Value
 from .onnx_known import ELEMENTS, axis_of
 from .onnx_model import Array
-from .operations import EltwiseOperation, ReorderOperation
+from .operations import DequantizeOperation, QuantizeOperation
 
 __all__ = ["dequantize", "quantize"]
 
@@ -33,29 +33,27 @@ def quantize(context: OnnxContext) -> Value:
     if source is not None:
         limits = np.iinfo(twin)
         return np.asarray(np.clip(np.rint(source / scale) + zero, limits.min, limits.max), twin)
-    name = context.builder.type(context.tensor(0))
-    if name.data_type is not DataType.f32:
-        raise context.unimplemented(f"it quantises {name.data_type}", "cast it to f32 before")
-    made = context.binary("div", context.tensor(0), scale)
-    if np.any(zero):
-        made = context.builder.add(EltwiseOperation("eltwise_round"), made)
-        made = context.binary("add", made, zero)
-    # Saturates, and rounds what is not whole.
-    return context.add(ReorderOperation(DataType.parse(twin)), made)
+    name = context.tensor(0)
+    if context.builder.type(name).data_type is not DataType.f32:
+        kind = context.builder.type(name).data_type
+        raise context.unimplemented(f"it quantises {kind}", "cast it to f32 before")
+    numbers = _placed(context, scale, zero)
+    return context.add(QuantizeOperation(DataType.parse(twin)), name, *numbers)
 
 
 def dequantize(context: OnnxContext) -> Value:
     """DequantizeLinear of u8, s8 and s32."""
     scale, zero = _numbers(context)
     source = context.known(0)
-    if source is not None:
+    if source is not None and (source.size == 1 or source.dtype.str[1:] not in _INTEGERS):
         return ((source.astype(_F32) - zero) * scale).astype(_F32)
-    made = context.tensor(0)
-    if context.builder.type(made).data_type is not DataType.f32:
-        made = context.builder.add(ReorderOperation(DataType.f32), made)
-    if np.any(zero):
-        made = context.binary("sub", made, zero)
-    return context.binary("mul", made, scale)
+    return context.add(DequantizeOperation(), context.tensor(0), *_placed(context, scale, zero))
+
+
+def _placed(context: OnnxContext, *numbers: Array) -> list[str]:
+    """Scales and zero points as tensors of the rank of what they are for."""
+    rank = len(context.dims(0))
+    return [context.of_rank(each, rank) for each in numbers]
 
 
 def _numbers(context: OnnxContext) -> tuple[Array, Array]:

@@ -518,6 +518,41 @@ class ReorderOperation(Operation):
         return TensorType(tensors[0].dims, self.data_type)
 
 
+# --- integers that stand for numbers ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeOperation(Operation):
+    """`saturate(round(x / scale) + zero)` of x, scale and zero point, which are repeated along dims of x."""
+
+    data_type: DataType
+
+    kind: ClassVar[str] = "quantize"
+    inputs: ClassVar[tuple[int, int]] = (3, 3)
+
+    def result(self, *tensors: TensorType) -> TensorType:
+        """The dims of the source, in the type."""
+        return TensorType(_scaled_dims(tensors), self.data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class DequantizeOperation(Operation):
+    """`(q - zero) * scale` of q, scale and zero point, which are repeated along dims of q."""
+
+    kind: ClassVar[str] = "dequantize"
+    inputs: ClassVar[tuple[int, int]] = (3, 3)
+
+    def result(self, *tensors: TensorType) -> TensorType:
+        """The dims of the source, as f32."""
+        return TensorType(_scaled_dims(tensors), DataType.f32)
+
+
+def _scaled_dims(tensors: Sequence[TensorType]) -> Dims:
+    if broadcast([each.dims for each in tensors], tensors) != tensors[0].dims:
+        raise unfit("scales and zero points are larger than the source", tensors)
+    return tensors[0].dims
+
+
 # --- dims ---------------------------------------------------------------------------------------------------
 
 

@@ -121,7 +121,7 @@ class CostModel:
         return _GROUPED[orders] if cuts_blocks else 0.0
 
     def _products(self, terms: int, share: float, operands: Sequence[MemoryDesc]) -> float:
-        rate = _CYCLES * _OPERATIONS * self._lanes * self.threads
+        rate = _CYCLES * _OPERATIONS * self._lanes * self.threads / operands[0].data_type.nbytes(1) * 4
         return max(2 * terms / (rate * share), self._copying(operands))
 
     def _copying(self, operands: Sequence[MemoryDesc]) -> float:

@@ -2,7 +2,8 @@
 
     graph     := {"inputs": [name], "outputs": [name], "types": {name: type of an input},
                   "constants": {name: number of a tensor}, "nodes": [node]}
-    node      := {"name", "kind", "attributes", "inputs", "outputs", "epilogues": [{"kind", "attributes"}]}
+    node      := {"name", "kind", "attributes", "inputs", "outputs", "epilogues": [{"kind", "attributes"}],
+                  "data_type": null or "u8"}
     type      := {"dims": [...], "data_type": "f32"}
     attribute := number | text | [attribute] | {"data_type": "bf16"}
 
@@ -76,6 +77,7 @@ def _node_values(node: Node) -> Values:
         "inputs": list(node.inputs),
         "outputs": list(node.outputs),
         "epilogues": [_operation_values(each.operation) for each in node.epilogues],
+        "data_type": None if node.data_type is None else str(node.data_type),
     }
 
 
@@ -87,7 +89,9 @@ def _node(values: Mapping[str, Any]) -> Node:
             raise _wrong("an epilogue is a function or a combination with another tensor", each["kind"])
         epilogues.append(Epilogue(operation))
     inputs, outputs = (tuple(map(_text, values[key])) for key in ("inputs", "outputs"))
-    return Node(_text(values["name"]), _operation(values), inputs, outputs, tuple(epilogues))
+    stored = values["data_type"]
+    data_type = None if stored is None else DataType.parse(stored)
+    return Node(_text(values["name"]), _operation(values), inputs, outputs, tuple(epilogues), data_type)
 
 
 def _operation_values(operation: Operation) -> Values:
