@@ -209,13 +209,13 @@ def test_the_layers_of_one_network_have_one_width():
 @pytest.mark.parametrize(
     ("arg", "memory", "text"),
     [
-        (rs.ARG_SRC_ITER, rs.MemoryDesc((1, 1, 3, 7), "f32"), "src_1"),
-        (rs.ARG_SRC_ITER, None, "ARG_SRC_1"),
-        (rs.ARG_SRC_LAYER, rs.MemoryDesc((4, 2, 5), "f32"), "src"),
-        (rs.ARG_WEIGHTS_LAYER, rs.MemoryDesc((1, 1, 5, 3, 7), "f32", "ldgoi"), "weights"),
-        (rs.ARG_WEIGHTS_ITER, rs.MemoryDesc((1, 1, 7, 3, 7), "bf16"), "weights"),
+        (rs.ARG_SRC_ITER, rs.MemoryDesc((1, 1, 3, 7), "f32"), "src_iter"),
+        (rs.ARG_SRC_ITER, None, "ARG_SRC_ITER"),
+        (rs.ARG_SRC_LAYER, rs.MemoryDesc((4, 2, 5), "f32"), "src_layer"),
+        (rs.ARG_WEIGHTS_LAYER, rs.MemoryDesc((1, 1, 5, 3, 7), "f32", "ldgoi"), "weights_layer"),
+        (rs.ARG_WEIGHTS_ITER, rs.MemoryDesc((1, 1, 7, 3, 7), "bf16"), "weights_iter"),
         (rs.ARG_BIAS, rs.MemoryDesc((1, 2, 3, 7), "f32"), "bias"),
-        (rs.ARG_DST_ITER, rs.MemoryDesc((1, 1, 2, 8), "f32"), "ARG_DST_1"),
+        (rs.ARG_DST_ITER, rs.MemoryDesc((1, 1, 2, 8), "f32"), "ARG_DST_ITER"),
         (rs.ARG_DST_ITER_C, rs.MemoryDesc((1, 1, 2, 7), "f32"), "DST_ITER_C|19"),
     ],
 )
@@ -236,6 +236,17 @@ def test_other_memories_are_refused_before_anything_is_written(arg, memory, text
         rs.GRUForward(pd).execute(rs.Stream(CPU), args)
     for each in (rs.ARG_DST_LAYER, rs.ARG_DST_ITER):
         assert bool((args[each].data == 7).all())
+
+
+@pytest.mark.parametrize("arg", [rs.ARG_SRC_ITER, rs.ARG_SRC_ITER_C, rs.ARG_BIAS])
+def test_what_only_other_descriptors_read_is_refused(arg):
+    shape = Shape(3, 2, 5, 7, 1)
+    pd = forward(CPU, shape, "LSTM", "unidirectional", states=None, bias=None)
+    args = {each: rs.Memory(md, CPU) for each, md in pd._exec_args().items()}
+    name = next(name for name in ("ARG_SRC_ITER_C", "ARG_SRC_ITER", "ARG_BIAS") if getattr(rs, name) == arg)
+    with refused("bad number of inputs (expected 3 got 4)", f"{arg} ({name}) is no input"):
+        rs.LSTMForward(pd).execute(rs.Stream(CPU), args | {arg: args[rs.ARG_DST_ITER]})
+    rs.LSTMForward(pd).execute(rs.Stream(CPU), args | {rs.ARG_MEAN: args[rs.ARG_DST_ITER]})
 
 
 def test_long_sequences_run_in_pieces_with_the_bits_of_short_ones():
@@ -295,7 +306,7 @@ def test_states_that_would_overwrite_what_is_read_are_refused(over):
             inputs[arg] = rs.Memory(held.desc, CPU, storage[: held.desc.size])
     bad = {rs.ARG_DST_ITER_C: rs.Memory(wanted, CPU, storage[start : start + wanted.size])}
     before = storage.copy()
-    with refused("ARG_DST", "overlaps", "(N9)"):
+    with refused("ARG_DST_ITER_C", "overlaps", "(N9)"):
         primitive.execute(rs.Stream(CPU), outputs | inputs | bad)
     np.testing.assert_array_equal(storage, before)
 

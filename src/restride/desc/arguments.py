@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .parse import fail, parse_int, short_repr
 from .post_ops import MAX_POST_OPS
 
@@ -56,8 +58,14 @@ def arg_attr_multiple_post_op(index: int) -> int:
 
 
 _NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]
-# Of names with the same number, the first.
 NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
+"""The constant of each number: of those with the same number, the first."""
+_OF_NETWORKS = ("_LAYER", "_ITER", "_ITER_C")
+NETWORK_NAMES: dict[object, str] = {
+    **NAMES,
+    **{value: name for name, value in _NAMED if name.endswith(_OF_NETWORKS)},
+}
+"""The same for recurrent networks: `ARG_DST_ITER` where others have `ARG_DST_1`."""
 
 
 def is_output(arg: int) -> bool:
@@ -69,34 +77,34 @@ def is_output(arg: int) -> bool:
     return 17 <= arg < 33 or is_gradient or ARG_MULTIPLE_DST <= arg < ARG_ATTR_SCALES
 
 
-def spelled(arg: int, prefix: str = "") -> str:
+def spelled(arg: int, prefix: str = "", names: Mapping[object, str] = NAMES) -> str:
     """A number by its constants, each behind `prefix`: `ARG_DST`, `ARG_ATTR_SCALES | ARG_SRC`.
 
-    The number itself where it has no such name.
+    The number itself where it has no such name. `names`: the constants that a primitive goes by.
     """
-    if arg in NAMES:
-        return prefix + NAMES[arg]
+    if arg in names:
+        return prefix + names[arg]
     if ARG_MULTIPLE_SRC < arg < ARG_MULTIPLE_DST:
         return f"{prefix}ARG_MULTIPLE_SRC + {arg - ARG_MULTIPLE_SRC}"
     for flag in (ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS, ARG_ATTR_POST_OP_DW):
-        rest = spelled(arg ^ flag, prefix) if arg & flag else ""
+        rest = spelled(arg ^ flag, prefix, names) if arg & flag else ""
         if rest and rest != str(arg ^ flag):
-            return f"{prefix}{NAMES[flag]} | {rest}"
+            return f"{prefix}{names[flag]} | {rest}"
     post_op, of = divmod(arg, _ARG_ATTR_MULTIPLE_POST_OP_BASE)
-    if post_op > 0 and of in NAMES:
-        return f"{prefix}arg_attr_multiple_post_op({post_op - 1}) | {prefix}{NAMES[of]}"
+    if post_op > 0 and of in names:
+        return f"{prefix}arg_attr_multiple_post_op({post_op - 1}) | {prefix}{names[of]}"
     return str(arg)
 
 
-def told_name(arg: int) -> str:
+def told_name(arg: int, names: Mapping[object, str] = NAMES) -> str:
     """An argument's name as errors and verbose lines say it: `src`, `diff_dst`, `attr_post_op_dw_weights`."""
-    return spelled(arg).replace(" | ", "_").replace("ARG_", "").lower()
+    return spelled(arg, names=names).replace(" | ", "_").replace("ARG_", "").lower()
 
 
-def name_of(arg: object) -> str:
+def name_of(arg: object, names: Mapping[object, str] = NAMES) -> str:
     """The number with its name, for messages: `17 (ARG_DST)`."""
     # Python refuses to print an int of thousands of digits.
     if not isinstance(arg, int) or isinstance(arg, bool) or not 0 < arg < 2**31:
         return short_repr(arg)
-    name = spelled(arg)
+    name = spelled(arg, names=names)
     return name if name == str(arg) else f"{arg} ({name})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import ClassVar, Protocol
 
@@ -21,6 +21,9 @@ class HasKind(Protocol):
     """What a primitive descriptor says of itself."""
 
     kind: ClassVar[str]
+    # The constants that its arguments go by, and what some descriptors of its kind read.
+    _arg_names: ClassVar[Mapping[object, str]]
+    _optional_args: ClassVar[Collection[int]]
 
     def get_kind(self) -> str:
         """The primitive kind in verbose lines: "shuffle"."""
@@ -33,41 +36,48 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
     """The memories of an execution-argument map in the order inputs, outputs (R06).
 
     `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
-    Missing arguments and unknown outputs are errors; unknown inputs are ignored.
+    Missing arguments and unknown outputs are errors, and so are inputs that the primitive has and this
+    descriptor has not; other unknown inputs are ignored.
     """
     kind = pd.kind
     found = _distinct(kind, args)
     wanted_in, wanted_out = list(inputs), list(outputs)
     for role, wanted in (("inputs", wanted_in), ("outputs", wanted_out)):
         if any(arg not in found for arg in wanted):
-            raise _missing(f"{kind}.execute", role, [arg for arg in wanted if arg not in found], wanted)
+            raise _missing(pd, role, [arg for arg in wanted if arg not in found], wanted)
     unknown = [arg for arg in found if arg not in wanted_in and arg not in wanted_out]
     if extra := [arg for arg in unknown if is_output(arg)]:
-        raise _too_many(f"{kind}.execute", extra, len(wanted_out))
+        raise _too_many(pd, "outputs", extra, len(wanted_out))
+    if extra := [arg for arg in unknown if arg in pd._optional_args]:
+        raise _too_many(pd, "inputs", extra, len(wanted_in))
     if unknown and flags.check:
-        names = " ".join(map(name_of, unknown))
+        names = " ".join(name_of(arg, pd._arg_names) for arg in unknown)
         head = "exec:check", pd.get_engine().kind, pd.get_kind(), ""
         write(Line(*head, auxiliary=f"ignored arguments {names}"))
     return [found[arg] for arg in (*wanted_in, *wanted_out)]
 
 
-def _missing(call: str, role: str, absent: list[int], wanted: list[int]) -> InvalidArguments:
-    usage = ", ".join(f"{spelled(arg, 'rs.')}: ..." for arg in wanted)
+def _missing(pd: HasKind, role: str, absent: list[int], wanted: list[int]) -> InvalidArguments:
+    usage = ", ".join(f"{spelled(arg, 'rs.', pd._arg_names)}: ..." for arg in wanted)
     return InvalidArguments(
-        f"{call}: bad number of {role} (expected {len(wanted)} got {len(wanted) - len(absent)})",
+        f"{pd.kind}.execute: bad number of {role} (expected {len(wanted)} got {len(wanted) - len(absent)})",
         code="RS-R06",
-        why=f"argument {', '.join(map(name_of, absent))} is missing",
+        why=f"argument {_listed(pd, absent)} is missing",
         hint=f"the {role} are {{{usage}}}",
     )
 
 
-def _too_many(call: str, extra: list[int], expected: int) -> InvalidArguments:
+def _too_many(pd: HasKind, role: str, extra: list[int], expected: int) -> InvalidArguments:
     return InvalidArguments(
-        f"{call}: bad number of outputs (expected {expected} got {expected + len(extra)})",
+        f"{pd.kind}.execute: bad number of {role} (expected {expected} got {expected + len(extra)})",
         code="RS-R06",
-        why=f"argument {', '.join(map(name_of, extra))} is no output of this primitive",
-        hint="leave it out",
+        why=f"argument {_listed(pd, extra)} is no {role.removesuffix('s')} of this primitive",
+        hint="leave it out" if role == "outputs" else "leave it out, or make a descriptor that has it",
     )
+
+
+def _listed(pd: HasKind, args: list[int]) -> str:
+    return ", ".join(name_of(arg, pd._arg_names) for arg in args)
 
 
 def _distinct(kind: str, args: object) -> Args:

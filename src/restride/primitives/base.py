@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from inspect import Signature
 from typing import Any, ClassVar
 
-from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, is_output
+from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, NAMES, is_output
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, parse_int
@@ -33,6 +33,9 @@ class PrimitiveDescBase(DescGetters):
     # The arguments of a call, where there is one form of it.
     form: ClassVar[Form[CallArguments]]
     __signature__: ClassVar[Signature]
+    # The constants that arguments go by in errors, and what some descriptors of the kind read.
+    _arg_names: ClassVar[Mapping[object, str]] = NAMES
+    _optional_args: ClassVar[Collection[int]] = ()
 
     __slots__ = ("_attr", "_dst", "_dst_engine", "_engine", "_impl", "_src", "_src_engine")
     _attr: Attr

@@ -170,6 +170,7 @@ def _is_dense(layout: Layout) -> bool:
 
 def check_outputs(
     call: str,
+    arg_names: Mapping[object, str],
     descs: Mapping[int, MemoryDesc],
     others: Mapping[int, Memory],
     dst: Memory,
@@ -177,12 +178,13 @@ def check_outputs(
 ) -> None:
     """Raise InvalidArguments unless what is written beside the destination is right, writable and apart.
 
-    `others`: all memories but the destination. `in_place`: what may be written exactly where another is read.
+    `arg_names`: the constants that arguments go by. `others`: all memories but the destination. `in_place`:
+    what may be written exactly where another is read.
     """
     engine: Engine = dst.engine
     for arg, md in descs.items():
         memory = others[arg]
-        check_memory(call, f"argument {name_of(arg)}", memory, md, engine)
+        check_memory(call, f"argument {name_of(arg, arg_names)}", memory, md, engine)
         check_destination(call, memory)
     rest = dict(others)
     for arg in descs:
@@ -191,9 +193,9 @@ def check_outputs(
         for at, other in near:
             is_near = output._lo < other._hi and other._lo < output._hi
             if is_near and not (at is not None and at == in_place.get(arg) and _is_same(output, other)):
-                name = "the destination" if at is None else name_of(at)
+                name = "the destination" if at is None else name_of(at, arg_names)
                 raise InvalidArguments(
-                    f"{call}: {name_of(arg)} overlaps {name}",
+                    f"{call}: {name_of(arg, arg_names)} overlaps {name}",
                     code="RS-N09",
                     where=f"{output.desc}; {other.desc}",
                     why="one would overwrite the other (N9)",

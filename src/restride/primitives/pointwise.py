@@ -145,7 +145,8 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
 
     def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
         tensors = {**self._by_arg, **impl.outputs()}
-        mds = named_descs(list(map(told_name, tensors)), tuple(tensors.values()))
+        names = [told_name(arg, self._arg_names) for arg in tensors]
+        mds = named_descs(names, tuple(tensors.values()))
         head = [op, impl.engine.kind, self.get_kind(), impl.name, self._prop_kind]
         aux = " ".join(filter(None, (self._how(), f"why:{impl.why}")))
         dims = "x".join(map(str, impl.problem.dst.dims))

@@ -260,10 +260,10 @@ class Primitive:
         if outputs := impl.outputs():
             apart = {arg: memory for arg, memory in memories.items() if arg != ARG_SCRATCHPAD}
             del apart[self._pd._writes()]
-            check_outputs(names.call, outputs, apart, written, self._pd._in_place)
+            check_outputs(names.call, self._pd._arg_names, outputs, apart, written, self._pd._in_place)
         if ARG_SCRATCHPAD in others:
             pad = others.pop(ARG_SCRATCHPAD)
-            more = {name_of(arg): memories[arg] for arg in (*reads[1:], *others)}
+            more = {name_of(arg, self._pd._arg_names): memories[arg] for arg in (*reads[1:], *others)}
             named = {"src": memories[reads[0]], "dst": written} | more
             check_scratchpad(names.call, pad, self._pd.scratchpad_desc(), impl.engine, named)
         return self._adapted(impl, memories)
@@ -328,7 +328,7 @@ class Primitive:
 
     def _name_of(self, arg: int) -> str:
         """An argument's name as errors say it: `src`, `diff_dst`."""
-        return told_name(arg)
+        return told_name(arg, self._pd._arg_names)
 
     def _check_usable(self) -> Implementation:
         if self._impl is None:

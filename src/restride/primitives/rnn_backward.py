@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
+from ..desc.arguments import ARG_DIFF_DST_ITER, ARG_DIFF_DST_ITER_C
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..plan.rnn_gradient_problem import GRADIENTS, WRITTEN, RnnGradientProblem, RnnGradients
@@ -70,6 +71,7 @@ class RNNBackwardPrimitiveDesc(RNNPrimitiveDesc):
     """What the backward descriptors of all cells share."""
 
     _forward: ClassVar[type[RNNForwardPrimitiveDesc]]
+    _optional_args = (*RNNPrimitiveDesc._optional_args, ARG_DIFF_DST_ITER, ARG_DIFF_DST_ITER_C)
 
     __slots__ = ()
 
@@ -204,7 +206,7 @@ class VanillaRNNBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
 
 
 class LSTMBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
-    """Primitive descriptor of the gradients of a LSTM (`dnnl::lstm_backward`).
+    """Primitive descriptor of the gradients of an LSTM (`dnnl::lstm_backward`).
 
     `PrimitiveDesc(engine, "backward", ...)`: the arguments of the forward descriptor up to its destinations,
     then the gradients of all tensors among them, in the same order, with `diff_` before their names; then
@@ -274,7 +276,7 @@ class VanillaRNNBackward(Primitive):
 
 
 class LSTMBackward(Primitive):
-    """The gradients of a LSTM: `LSTMBackward(pd)`; without arguments it is empty."""
+    """The gradients of an LSTM: `LSTMBackward(pd)`; without arguments it is empty."""
 
     PrimitiveDesc = LSTMBackwardPrimitiveDesc
     kind = "LSTMBackward"

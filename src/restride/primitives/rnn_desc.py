@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
+from ..desc.arguments import ARG_BIAS, ARG_SRC_ITER, ARG_SRC_ITER_C, NETWORK_NAMES
 from ..desc.memory_desc import MemoryDesc
 from ..plan.rnn_cells import RnnCell
 from ..plan.rnn_gradient_problem import RnnGradientProblem
@@ -45,6 +46,8 @@ class RNNPrimitiveDesc(OneStepPrimitiveDesc):
     """What the descriptors of all cells share, forward and backward."""
 
     _cell_kind: ClassVar[str]
+    _arg_names = NETWORK_NAMES
+    _optional_args: ClassVar[Collection[int]] = (ARG_SRC_ITER, ARG_SRC_ITER_C, ARG_BIAS)
 
     __slots__ = ("_rnn",)
     _rnn: RnnProblem | RnnGradientProblem | None
