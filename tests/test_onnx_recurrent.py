@@ -269,6 +269,21 @@ def test_weights_and_lengths_of_a_run_are_refused() -> None:
         rs.onnx.load(made)(feeds)
 
 
+@pytest.mark.parametrize("dims", [(0, N), (T, 0)])
+def test_no_steps_and_no_sequences_are_refused_by_what_was_brought(dims: tuple[int, int]) -> None:
+    made, feeds = model("LSTM", has_state=False)
+    for place, name in enumerate("TN"):
+        made.graph.input[0].type.tensor_type.shape.dim[place].dim_param = name
+    net = rs.onnx.load(made)
+    with pytest.raises(rs.InvalidArguments, match="without steps, sequences or channels") as caught:
+        net({"x": np.zeros((*dims, INPUTS), np.float32)})
+    assert (caught.value.what, caught.value.where) == (
+        "the model does not take these inputs",
+        f"x {dims[0]}x{dims[1]}x{INPUTS}",
+    )
+    check(net(feeds), expected(made, feeds))
+
+
 def test_a_direction_that_is_not_there_is_refused() -> None:
     made, feeds = model("LSTM")
     next(each for each in made.graph.node[0].attribute if each.name == "direction").s = b"sideways"
@@ -330,6 +345,14 @@ def test_speech_is_found_as_onnx_runtime_does_chunk_by_chunk(
         assert np.abs(own - other).max() < 1e-4 * np.abs(other).max()
         odds.append(result["output"].item())
     assert max(odds) > 0.3 > 10 * min(odds)
+
+
+@pytest.mark.parametrize(("rate", "samples"), [(16000, 1100), (8000, 576), (44100, 576), (8000, 20)])
+def test_a_chunk_that_a_rate_has_not_is_refused_by_its_name(rate: int, samples: int) -> None:
+    net = rs.onnx.load(silero("silero_vad"), values={"sr": rate})
+    with pytest.raises(rs.InvalidArguments) as caught:
+        net({"input": np.zeros((1, samples), np.float32), "state": np.zeros((2, 1, 128), np.float32)})
+    assert caught.value.where == f"input 1x{samples}, state 2x1x128, sr = {rate}"
 
 
 @pytest.mark.peer

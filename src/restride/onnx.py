@@ -13,9 +13,10 @@ from typing import Any
 
 from .errors import Error
 from .graph.network import Network
+from .graph.onnx_inputs import network_inputs, translated_for, with_values
 from .graph.onnx_model import read_model
 from .graph.onnx_operators import OPERATORS
-from .graph.onnx_reader import check_operators, check_order, network_inputs, translated, with_values
+from .graph.onnx_reader import check_operators, check_order
 
 __all__ = ["load", "operators"]
 
@@ -45,12 +46,17 @@ def load(
     refuses the file, or the package onnx is missing.
     """
     try:
-        found = with_values(read_model(model), {} if values is None else values)
+        known = {} if values is None else values
+        found = with_values(read_model(model), known)
         check_operators(found)
         check_order(found)
         inputs = network_inputs(found, {} if dims is None else dims)
         return Network.of_source(
-            inputs, found.outputs, lambda wanted: translated(found, wanted), rule, without
+            inputs,
+            found.outputs,
+            lambda wanted: translated_for(found, inputs, known, wanted),
+            rule,
+            without,
         )
     except Error as error:
         error.drop_frames()

@@ -33,7 +33,8 @@ from .frontend.groups import by_count
 from .frontend.openvino_ir import MOST_AXES, Port, RawLayer, find_layers, to_int
 from .frontend.xml_source import opened
 from .graph.network import Network
-from .graph.onnx_reader import check_order, network_inputs, translated
+from .graph.onnx_inputs import network_inputs
+from .graph.onnx_reader import check_order, translated
 from .graph.openvino_model import read_ir_model
 from .graph.openvino_operators import made_of_openvino
 from .runtime.memory import Memory

@@ -98,8 +98,10 @@ class RecurrentOperation(Operation):
         if len(tensors) not in (4, 4 + self._states):
             raise unfit(f"{self.cell} reads 4 tensors, and perhaps {self._states} states", tensors)
         source, weights = tensors[0].dims, tensors[1].dims
-        if len(source) != _RANK or len(weights) != _RANK + 2 or 0 in (*source, *weights):
-            raise unfit("a source is (T, N, I), weights are (1, D, I, gates, C), and none is 0", tensors)
+        if len(source) != _RANK or len(weights) != _RANK + 2:
+            raise unfit("a source is (T, N, I), weights are (1, D, I, gates, C)", tensors)
+        if 0 in (*source, *weights):
+            raise unfit("a network without steps, sequences or channels has no states to give", tensors)
         cell, channels, runs = self.rnn_cell, weights[-1], (1, self.directions)
         state = (*runs, source[1], channels)
         wanted = [

@@ -1,0 +1,118 @@
+"""What a caller says of an ONNX model's inputs: values that they always have, and dims that are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..desc.parse import parse_ints, short_repr
+from ..errors import InvalidArguments
+from .graph import Graph
+from .network import NetworkInput
+from .onnx_known import ELEMENTS
+from .onnx_model import Array, OnnxInput, OnnxModel
+from .onnx_reader import data_type_of, translated
+from .operations import Dims, by
+
+
+def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
+    """The model with inputs that are known: constants, which no call brings.
+
+    Raises InvalidArguments for an input that is not there, and values that do not fit.
+    """
+    if not isinstance(values, Mapping):
+        raise InvalidArguments(
+            f"values are {short_repr(values)}",
+            code="RS-G03",
+            why=f"{type(values).__name__} has no names of inputs",
+            hint='pass a dict: {"sr": 16000}',
+        )
+    by_name = {each.name: each for each in model.inputs}
+    _check_names("values", values, list(by_name))
+    known = {name: _known_input(by_name[name], value) for name, value in values.items()}
+    inputs = tuple(each for each in model.inputs if each.name not in known)
+    return replace(model, inputs=inputs, tensors={**model.tensors, **known})
+
+
+def _known_input(wanted: OnnxInput, value: object) -> Array:
+    """The values of an input, in its type and dims; one value serves for any dims of 1."""
+    try:
+        found = np.asarray(value)
+        made = found.astype(ELEMENTS[wanted.element])
+        is_same = bool(np.all((made == found) | (found != found)))
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise _no_value(wanted, f"{type(error).__name__}: {str(error)[:200]}") from None
+    if not is_same:
+        raise _no_value(wanted, f"{short_repr(value)} is no {made.dtype}")
+    dims = wanted.dims
+    if dims is None:
+        return made
+    if made.size == 1 and all(n in (None, 1) or isinstance(n, str) for n in dims):
+        return made.reshape((1,) * len(dims))
+    if len(dims) != made.ndim or any(
+        isinstance(n, int) and n != m for n, m in zip(dims, made.shape, strict=True)
+    ):
+        raise _no_value(wanted, f"its dims are {made.shape}, the model has {dims}")
+    return made
+
+
+def _no_value(wanted: OnnxInput, why: str) -> InvalidArguments:
+    return InvalidArguments(
+        f"value of input {wanted.name!r} does not fit",
+        code="RS-G03",
+        why=why,
+        hint="pass what the model takes there, in its type and dims",
+    )
+
+
+def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in inputs]
+    if unknown:
+        raise InvalidArguments(
+            f"{what} of {short_repr(unknown[0])}",
+            code="RS-G03",
+            why="the model has no such input",
+            hint=f"its inputs are {', '.join(inputs)}",
+        )
+
+
+def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
+    """The inputs of a model, some with other dims than it says."""
+    _check_names("dims", dims, [each.name for each in model.inputs])
+    return [_input(each, dims.get(each.name)) for each in model.inputs]
+
+
+def _input(each: OnnxInput, wanted: Sequence[int] | None) -> NetworkInput:
+    kind = data_type_of(each.name, each.element)
+    if wanted is not None:
+        return NetworkInput(each.name, tuple(parse_ints(wanted, f"dims of {each.name}")), kind)
+    dims = each.dims
+    open_dims = None if dims is None else tuple(n if isinstance(n, int) else None for n in dims)
+    return NetworkInput(each.name, open_dims, kind)
+
+
+def translated_for(
+    model: OnnxModel, inputs: Sequence[NetworkInput], values: Mapping[str, object], dims: Mapping[str, Dims]
+) -> Graph:
+    """The graph for what a caller brings: `dims` of the inputs that are open, and `values` that are known.
+
+    Raises as `translated` does. Where a node does not fit and the caller had a choice, the error tells of
+    inputs and values, and of the node as its reason.
+    """
+    try:
+        return translated(model, dims)
+    except InvalidArguments as error:
+        is_open = any(each.dims is None or None in each.dims for each in inputs)
+        if not (is_open or values):
+            raise
+        brought = [f"{name} {by(extents)}" for name, extents in dims.items()]
+        known = [f"{name} = {short_repr(value)}" for name, value in values.items()]
+        raise InvalidArguments(
+            "the model does not take these inputs",
+            code="RS-G03",
+            where=", ".join([*brought, *known]),
+            why=f"{error.what}: {error.why}",
+            hint="bring the dims that the model is for; what it takes may follow from values too",
+        ) from None
