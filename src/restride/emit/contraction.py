@@ -94,7 +94,7 @@ class ContractionWriter:
             kind = b.value("i64", f"select {is_before}, {i64(number)}, {kind}")
         for number, each in enumerate(plan.tiling.kinds):
             entry = None if self.table is None else self.table.entry(number, group)
-            place = ContractionTile(tuple(at), indices, each, vectors, valid, entry)
+            place = ContractionTile(tuple(at), indices, each, vectors, valid, tile, entry)
             self._when(
                 len(plan.tiling.kinds) > 1,
                 ("eq", kind, i64(number)),

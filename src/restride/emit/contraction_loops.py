@@ -15,7 +15,8 @@ from .contraction_products import Products
 class ContractionTile:
     """Where a tile is: pointers of all accesses, indices of the grid's axes, and how large it is.
 
-    `entry`: where column sums of such tiles are kept, `emit/column_sums.py`; None where they are not.
+    `number` of the row of tiles. `entry`: where column sums of such tiles are kept, `emit/column_sums.py`;
+    None where they are not.
     """
 
     pointers: tuple[Value, ...]
@@ -23,6 +24,7 @@ class ContractionTile:
     kind: RowTile
     vectors: int
     valid: tuple[int, ...]
+    number: Value
     entry: Value | None = None
 
 

@@ -14,6 +14,7 @@ from ..plan.contraction_tiles import Rows
 from .builder import Builder, Value
 from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, SumLoops
+from .contraction_prefetch import prefetch_columns, prefetch_operands
 from .contraction_products import products_of
 from .contraction_result import ResultWriter
 from .contraction_values import TilePlace, TileSums
@@ -35,6 +36,7 @@ def emit_microkernel(
     """Write the code of one kind of tile: its sums, and what becomes of them. `table`: of column sums."""
     products = products_of(b, plan, style, fused=fused)
     contraction = plan.contraction
+    prefetch_operands(b, plan, tile)
     totals = ProductSums(b, plan, products, tile).sums()
     columns: list[Value] = []
     if plan.moves_rows or contraction.has_sums_of(COLUMN_SUMS):
@@ -60,6 +62,7 @@ class ProductSums(SumLoops):
     def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
         found, parts = list(sums), self.contraction.parts
+        prefetch_columns(self.b, self.plan, self.tile, at[SECOND])
         columns = [
             self.products.column(*self._vector(at, SECOND, i, part), count)
             for i in range(self.tile.vectors)

@@ -107,8 +107,7 @@ class FlushWriter:
         for run in inner:
             ahead = self._along(ahead, run.stride, b.op("urem", place, i64(run.extent)))
             place = b.op("udiv", place, i64(run.extent))
-        address = b.advance(self._along(ahead, last.stride, place), LINE - self.width)
-        b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
+        b.prefetch(b.advance(self._along(ahead, last.stride, place), LINE - self.width))
 
     def _piece(self, src: Value, dst: Value, first: Value, count: Value) -> None:
         """`count` bytes, fewer than a line, from `first` on: a power of two for each bit of the count."""

@@ -293,11 +293,10 @@ def _zero_where(b: Builder, value: Value, absent: list[bool]) -> Value:
 def _prefetch(b: Builder, side: Side, lanes: Lanes, ahead: int) -> None:
     """Ask for what lies `ahead` bytes further in each source row: hardware does not follow so many rows.
 
-    Into the second cache, which holds a whole block; a prefetch never faults, so it may point past the end.
+    Into the second cache, which holds a whole block; it may point past the end.
     """
     size, bits = piece(lanes, side.offsets), side.data_type.bits
     for group in (lanes[i : i + size] for i in range(0, len(lanes), size)):
         for line in range(0, max(size * bits // 8, 1), LINE):
             if side.has(first := group[line * 8 // bits]):
-                address = b.advance(side.at(b, first), ahead)
-                b.call_void("llvm.prefetch.p0", f"{address}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
+                b.prefetch(b.advance(side.at(b, first), ahead))

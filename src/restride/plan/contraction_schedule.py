@@ -13,7 +13,7 @@ broadcasts `rows` elements of the other, and does `rows * vectors` multiply-adds
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 
 from .contraction import (
@@ -27,6 +27,7 @@ from .contraction import (
 )
 from .contraction_pack import Pack, find_pack, has_one_instruction, is_moved
 from .contraction_parts import ROW_SUMS
+from .contraction_prefetch import Prefetch, find_prefetch
 from .contraction_tiles import (
     IN_HALVES,
     MOVED,
@@ -53,6 +54,7 @@ class ContractionPlan:
 
     `tiling` says how. `groups` tiles of `vectors` vectors of `lanes` columns cover them; `columns` are
     written with padding, `size` without. `pack`: what is multiplied at once, by one instruction if `is_dot`.
+    `prefetch`: what tiles ask for ahead.
     """
 
     contraction: Contraction
@@ -67,6 +69,7 @@ class ContractionPlan:
     size: int
     pack: Pack | None = None
     is_dot: bool = False
+    prefetch: Prefetch = field(default_factory=Prefetch)
 
     @property
     def loops(self) -> tuple[ContractionLoop, ...]:
@@ -245,7 +248,16 @@ def _with_tiles(
         pack=pack,
         is_dot=is_dot,
     )
-    return replace(plan, unroll=_unroll(plan, cost.operations * cost.parts))
+    # The tiles of the next columns follow where nothing but rows is inside of them.
+    loaded = [
+        plan.column_offset(SECOND, i * lanes) + part for i in range(shape[1]) for part in contraction.parts
+    ]
+    inside = tiling.count if at == len(ordered) else 0
+    return replace(
+        plan,
+        unroll=_unroll(plan, cost.operations * cost.parts),
+        prefetch=find_prefetch(contraction, machine, row, inside, loaded),
+    )
 
 
 def _padded_size(contraction: Contraction, size: int) -> int:
