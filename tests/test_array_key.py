@@ -11,8 +11,8 @@ import pytest
 
 import restride as rs
 from restride import arrays, shuffles
+from restride.concat_and_sum import _ArraysCall
 from restride.frontend.array_key import read_from, write_to
-from restride.joining import _JoiningCall
 
 CPU = rs.Engine("cpu")
 DIMS = (2, 19, 3, 5)
@@ -44,7 +44,7 @@ def by_recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], 
         with monkeypatch.context() as patch:
             patch.setattr(arrays, "_general", shut)
             patch.setattr(shuffles, "_general", shut)
-            patch.setattr(_JoiningCall, "__init__", shut)
+            patch.setattr(_ArraysCall, "__init__", shut)
             return work()
 
     return call

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.cli.main import main
 from restride.files import tiles
-from restride.files.reading import contents_of
 from restride.files.report import ConversionProgress
 from support.descriptors import shapes, tags
+from support.file_contents import contents_of
 
 _SHAPE = (48, 20, 3, 3)
 
@@ -392,6 +392,14 @@ def test_links_out_of_the_folder_are_followed_only_when_told() -> None:
     rs.convert("in", "out", follow_links=True)
     assert not Path("out/a.safetensors").is_symlink()
     assert Path("out/b.safetensors").read_bytes() == Path("a.safetensors").read_bytes()
+
+
+def test_a_link_to_itself_is_refused_by_its_name() -> None:
+    Path("in").mkdir()
+    Path("in/loop").symlink_to("loop")
+    with pytest.raises(rs.RuntimeFailure, match="cannot read in/loop"):
+        rs.convert("in", "out")
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("dst", ["in", "in/out", "in/sub", "."])

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files.reading import contents_of
 from restride.files.sources import open_source
+from support.file_contents import contents_of
 
 # The longest that a small file may take, on a machine that is busy.
 _LONGEST_S = 5.0

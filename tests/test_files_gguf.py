@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files.elements import GGML_KINDS
+from restride.files.element_kinds import GGML_KINDS
 from restride.files.gguf import GgufValue
-from restride.files.reading import contents_of
+from support.file_contents import contents_of
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files.reading import contents_of
+from support.file_contents import contents_of
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.files import npz_compressed
-from restride.files.reading import contents_of
 from support.descriptors import shapes, strided, tags
+from support.file_contents import contents_of
 
 _FORMATS = ("npy", "npz", "safetensors", "gguf")
 _TYPES = tuple(t for t in rs.DataType if t is not rs.undef)

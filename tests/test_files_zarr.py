@@ -15,7 +15,7 @@ import pytest
 
 import restride as rs
 from restride.files import tiles
-from restride.files.moves import MoveStep
+from restride.files.move_steps import MoveStep
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("default")]

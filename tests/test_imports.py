@@ -42,7 +42,7 @@ _OURS = (
     "frontend.listed",
     "frontend.openvino_ir",
     "jax",
-    "joining",
+    "concat_and_sum",
     "openvino",
     "plan.compensation",
     "plan.concat",
@@ -138,15 +138,15 @@ def test_a_kernel_from_the_store_is_run_without_what_writes_kernels(tmp_path: Pa
 @pytest.mark.parametrize(
     ("use", "module"),
     [
-        ("rs.concat", "joining"),
+        ("rs.concat", "concat_and_sum"),
         ("rs.Concat", "primitives.concat"),
         ("rs.shuffle", "shuffles"),
         ("rs.plan", "planned"),
         ("rs.quantize", "quantising"),
         ("rs.openvino.read_ir", "openvino"),
-        ("rs.load", "files.saving"),
+        ("rs.load", "files.load"),
         ("rs.sycl_interop.make_engine", "sycl_interop"),
-        ("from restride import add_n", "joining"),
+        ("from restride import add_n", "concat_and_sum"),
         ("import restride.openvino", "openvino"),
     ],
 )

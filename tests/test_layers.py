@@ -52,7 +52,7 @@ _ROWS = (
     ("primitives",),
     (
         "arrays",
-        "joining",
+        "concat_and_sum",
         "planned",
         "block_scales",
         "grouped",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.cli.main import main
 from restride.files import npy
-from restride.files.stored import array_of
+from restride.files.stored_tensors import array_of
 from support.descriptors import shapes, tags
 
 _SHAPE = (2, 17, 3, 5)

@@ -216,9 +216,9 @@ def test_a_rechunk_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pyt
         if count[0] > 1:
             raise KeyboardInterrupt
 
-    from restride.files import work
+    from restride.files import tile_threads
 
-    monkeypatch.setattr(work, "_WATCH_S", 0.001)
+    monkeypatch.setattr(tile_threads, "_WATCH_S", 0.001)
     with pytest.raises(KeyboardInterrupt):
         rs.rechunk(source, target, memory=1 << 20, progress=stop)
     rs.rechunk(source, tmp_path / "b", memory=1 << 20, resume=True)

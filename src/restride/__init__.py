@@ -103,11 +103,12 @@ if _typing.TYPE_CHECKING:
     from .array_pools import pool
     from .array_products import convolution, matmul, pack_weights
     from .block_scales import QuantizedTensor
+    from .concat_and_sum import add_n, concat
     from .files.convert import convert
+    from .files.load import load
     from .files.rechunk import rechunk
-    from .files.saving import load, save
+    from .files.save import save
     from .graph.network import Network
-    from .joining import add_n, concat
     from .pixels import normalize
     from .planned import Measured, Plan, Prediction, plan
     from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
@@ -379,11 +380,11 @@ _LATER = {
     "convert": "files.convert",
     "dask": "dask",
     "rechunk": "files.rechunk",
-    "load": "files.saving",
-    "save": "files.saving",
+    "load": "files.load",
+    "save": "files.save",
     "normalize": "pixels",
-    "add_n": "joining",
-    "concat": "joining",
+    "add_n": "concat_and_sum",
+    "concat": "concat_and_sum",
     "Measured": "planned",
     "Plan": "planned",
     "Prediction": "planned",

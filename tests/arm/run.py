@@ -35,7 +35,7 @@ _GROUPS = {
     "targets": "cpu_target isa jit objects",
     "reorder": "reorder_primitive reorder_fuzz arrays flushed_reorder",
     "shuffle": "shuffle_primitive shuffles shuffle_fuzz",
-    "concat": "concat joining",
+    "concat": "concat concat_and_sum",
     "sum": "sum several ordered_sums",
     "numerics": "eltwise compute arithmetic same_bits",
     "attributes": "attributes attribute_kernels attributed attributes_fuzz post_ops groups factors",

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files import draft, tiles, work
-from restride.files.moves import MoveStep
+from restride.files import draft, tile_threads, tiles
+from restride.files.move_steps import MoveStep
 
 _OLD = b"the old content"
 _RULES = ["a=ba,s8,axis=0,scale=absmax", "b=BA16a4b"]
@@ -30,10 +30,10 @@ _RULES = ["a=ba,s8,axis=0,scale=absmax", "b=BA16a4b"]
 _SLOW = """
 import sys, time
 import restride as rs
-from restride.files import tiles, work
+from restride.files import tiles, tile_threads
 from restride.files.convert import _Run
 
-tiles._LEAST_BYTES, tiles._LONG_RUN, work._NOTE_S, work._SAFE_S = 2000, 1, 0.004, 0.3
+tiles._LEAST_BYTES, tiles._LONG_RUN, tile_threads._NOTE_S, tile_threads._SAFE_S = 2000, 1, 0.004, 0.3
 do = _Run.tile
 
 def slowly(run, number, space):
@@ -341,6 +341,14 @@ def test_a_full_disk_leaves_nothing_of_a_folder(small_disk: Path, rules: list[st
     assert os.listdir(small_disk) == []
 
 
+def test_a_draft_that_finds_no_room_is_not_kept_for_who_resumes(small_disk: Path) -> None:
+    sharded()
+    for source, dst in (("in", "out"), ("a.safetensors", "b.safetensors")):
+        with pytest.raises(rs.RuntimeFailure, match="No space left"):
+            rs.convert(source, small_disk / dst, ["[ab]=ba"], resume=True)
+    assert os.listdir(small_disk) == []
+
+
 def test_a_disk_that_cannot_be_written_keeps_what_it_has(small_disk: Path) -> None:
     (small_disk / "b.safetensors").write_bytes(_OLD)
     remount = ["mount", "-o", "remount,ro", str(small_disk)]
@@ -513,7 +521,7 @@ def test_work_that_fails_ends_all_threads() -> None:
         return 1
 
     with pytest.raises(ValueError, match="mine"):
-        work.do_tiles(100, 0, 4, fail, lambda done, safe: None)
+        tile_threads.do_tiles(100, 0, 4, fail, lambda done, safe: None)
     assert threading.active_count() == before
 
 
@@ -526,7 +534,7 @@ def test_tiles_are_done_once_and_counted_in_order() -> None:
         return 2
 
     weights: list[int] = []
-    work.do_tiles(
+    tile_threads.do_tiles(
         50, 7, 3, run, lambda done, safe: notes.append(done), lambda tally: weights.append(tally.weight)
     )
     assert sorted(seen) == list(range(7, 50))

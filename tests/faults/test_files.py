@@ -17,14 +17,14 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
-from restride.files import convert, tiles, whole
-from restride.files.whole import Replacement
+from restride.files import convert, replacement, tiles
+from restride.files.replacement import Replacement
 
 _OLD = b"the old content"
 # Writes a part of an output, says so, and waits to be interrupted or killed.
 _STALLED = """
 import signal, sys, time
-from restride.cli.converting import Watcher
+from restride.cli.conversion_progress import Watcher
 from restride.cli.main import main
 
 def stall(watcher, progress):
@@ -205,7 +205,7 @@ def test_any_failing_step_leaves_the_old_file_whole(
         raise OSError(code, os.strerror(code))
 
     Path("out.npy").write_bytes(_OLD)
-    monkeypatch.setattr(whole.os, step, fail, raising=False)
+    monkeypatch.setattr(replacement.os, step, fail, raising=False)
     assert os.strerror(code) in refused(capsys, "a.npy", "out.npy", "--dst", "ba")
     assert Path("out.npy").read_bytes() == _OLD
     assert names() == ["a.npy", "out.npy"]
@@ -215,7 +215,7 @@ def test_disks_that_cannot_reserve_are_written_all_the_same(monkeypatch: pytest.
     def refuse(*_: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "no")
 
-    monkeypatch.setattr(whole.os, "posix_fallocate", refuse, raising=False)
+    monkeypatch.setattr(replacement.os, "posix_fallocate", refuse, raising=False)
     assert main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]) == 0
     assert np.load("out.npy").shape == (4, 3)
 

@@ -26,13 +26,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ..files.convert import run_conversion
-from ..files.kinds import FILE_ENDS
+from ..files.file_formats import FILE_ENDS
+from ..files.replacement import shown
 from ..files.report import ConversionReport, ConvertedTensor
 from ..files.rules import parse_rules
-from ..files.whole import shown
 from ..view.names import aligned, counted
 from ..view.units import data_size, duration
-from .converting import Watcher
+from .conversion_progress import Watcher
 from .named_files import add_force, check_output
 from .output import Answer
 from .usage import Parser, typed

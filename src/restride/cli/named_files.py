@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, TextIO
 
 from ..errors import RuntimeFailure
-from ..files.whole import Replacement, shown
+from ..files.replacement import Replacement, shown
 from .output import drop_stdout
 from .usage import Parser, wrong_usage
 

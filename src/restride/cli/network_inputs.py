@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import RuntimeFailure
-from ..files.whole import shown
+from ..files.replacement import shown
 from ..graph.build import GraphBuilder
 from ..graph.network import Network, NetworkInput
 from ..graph.operations import Dims, ResamplingOperation

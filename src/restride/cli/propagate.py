@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from .. import onnx
-from ..files.whole import shown
+from ..files.replacement import shown
 from ..graph.fusions import FUSIONS
 from ..graph.network import Network
 from ..graph.network_plan import NetworkPlan

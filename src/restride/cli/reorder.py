@@ -22,13 +22,13 @@ import argparse
 from ..desc.memory_desc import MemoryDesc
 from ..files.convert import run_conversion
 from ..files.npy import Meaning, read_desc
+from ..files.replacement import shown
 from ..files.report import ConversionReport
 from ..files.rules import ConversionRule
-from ..files.whole import shown
 from ..frontend.formats import target_desc
 from ..view.names import aligned, counted
 from ..view.units import duration
-from .converting import Watcher
+from .conversion_progress import Watcher
 from .named_files import PIPE, add_force, check_output, input_file, output_file
 from .output import Answer, tell
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage

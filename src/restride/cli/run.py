@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from .. import onnx
-from ..files.whole import shown
+from ..files.replacement import shown
 from ..graph.network import Network
 from ..graph.network_plan import NetworkPlan, NetworkStep
 from ..graph.propagation import RULES

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from ..runtime.alloc import Array
-from .opening import bad_file
-from .places import Workspace
+from .places import Workspace, write_at
+from .plain_file import bad_file
+from .replacement import cannot_write, system_error
 from .tiles import Ints
-from .whole import cannot_write, system_error
 
 _AGAIN = "it was cut off or changed: get it again"
 
@@ -226,8 +226,6 @@ def _within(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
 def _write_new(path: str, content: Array) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        at = 0
-        while at < content.size:
-            at += os.write(handle, content.data[at:])
+        write_at(handle, 0, content.data)
     finally:
         os.close(handle)

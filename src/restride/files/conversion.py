@@ -13,15 +13,16 @@ from typing import Any
 
 from ..errors import InvalidArguments
 from .draft import DraftFile, Origin
-from .gguf import gguf_image, metadata_as_text, plain_metadata
-from .image import FileImage
-from .kinds import MakeImage, image_maker, is_file_name, is_zarr_name
-from .parts import Image
+from .draft_parts import Image
+from .file_formats import MakeImage, image_maker, is_file_name, is_zarr_name
+from .file_image import FileImage
+from .gguf import gguf_image
+from .gguf_values import metadata_as_text, plain_metadata
+from .replacement import shown
 from .rules import ConversionRule, rule_for
 from .sources import ConversionSource, SourceFile, raw_image
 from .steps import ConversionStep, plan_step
-from .stored import StoredArray
-from .whole import shown
+from .stored_tensors import StoredArray
 from .zarr_arrays import ZarrFolder
 from .zarr_image import zarr_image
 

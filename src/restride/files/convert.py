@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,23 +13,24 @@ from ..errors import InvalidArguments, RuntimeFailure
 from ..runtime.pool import get_num_threads
 from .conversion import Conversion, PlacedStep, plan_conversion
 from .draft import Draft
-from .expected import SamplePlaces, expected_seconds
+from .memory_size import parse_memory
 from .npy import Meaning, npy_image
 from .places import TensorPlace, Workspace
+from .plain_file import path_text
+from .replacement import shown
 from .report import ConversionProgress, ConversionReport, report_of
 from .rules import parse_rules
 from .sources import ConversionSource, open_source
-from .whole import shown
-from .work import Tally, do_tiles
+from .tile_threads import Tally, do_tiles
+from .time_estimate import SamplePlaces, expected_seconds
 
 __all__ = ["convert"]
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", "t"), 1)}
 # What a process takes that has loaded the compiler: no tiles come from this.
 _PROCESS_BYTES = 256 << 20
 _LEAST_MEMORY = 64 << 20
 _MOST_JOBS = 256
+_PASS_TEXT = 'rs.convert("a.safetensors", "b.safetensors", rules)'
 
 
 def convert(
@@ -78,8 +78,8 @@ def convert(
     (32,)
     """
     return run_conversion(
-        _path("src", src),
-        _path("dst", dst),
+        path_text(src, "convert: src", _PASS_TEXT),
+        path_text(dst, "convert: dst", _PASS_TEXT),
         rules,
         memory=memory,
         dry_run=parse_bool("convert: dry_run", dry_run),
@@ -108,7 +108,7 @@ def run_conversion(
     """As `convert`; with a `meaning` both files are .npy, and it says of the source what that cannot say."""
     checked = parse_rules(rules)
     workers = _jobs(jobs)
-    most = _tile_memory(_bytes(memory), workers)
+    most = _tile_memory(parse_memory(memory, "convert: memory"), workers)
     started = time.perf_counter()
     spare = os.path.dirname(os.path.abspath(dst))
     source = open_source(src, meaning, follow_links=follow_links, spare=spare)
@@ -246,37 +246,6 @@ def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
     with suppress(Exception):
         return source.changed() is not None
     return True
-
-
-def _path(name: str, value: object) -> str:
-    try:
-        found = os.fspath(value)  # type: ignore[call-overload]
-    except Exception:  # a foreign __fspath__ may raise anything
-        found = None
-    if isinstance(found, str):
-        return found
-    raise InvalidArguments(
-        f"convert: {name} is no name of a file",
-        code="RS-V08",
-        where=short_repr(value),
-        why=f"it is {type(value).__name__}",
-        hint='pass text: rs.convert("a.safetensors", "b.safetensors", rules)',
-    )
-
-
-def _bytes(memory: object) -> int:
-    """Bytes as a number, or as text with a unit."""
-    if isinstance(memory, str):
-        found = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower())
-        if found:
-            return int(found[1]) * _UNITS[found[2] or ""]
-        raise InvalidArguments(
-            f"convert: memory is {short_repr(memory)}",
-            code="RS-V08",
-            why="it is a whole number of bytes, with or without a unit",
-            hint='for example "1GiB" or "512MiB"',
-        )
-    return parse_int(memory, "convert: memory")
 
 
 def _tile_memory(memory: int, jobs: int) -> int:

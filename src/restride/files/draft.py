@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..errors import InvalidArguments, RuntimeFailure
-from .parts import DraftPart, Image, check_owner, create_part, open_part
+from .draft_parts import DraftPart, Image, check_owner, create_part, open_part
 from .places import TensorPlace
-from .whole import Replacement, cannot_write, shown, sync_folder
+from .replacement import Replacement, cannot_write, shown, sync_folder
 
 _VERSION = 1
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -135,7 +135,8 @@ class Draft:
     def abandon(self, *, keep: bool) -> None:
         """Leave without a result; `keep` what is done for the next time."""
         self._close()
-        if not keep:
+        # A journal has its first line when all files are there: a draft that found no room is not kept.
+        if not keep or not os.fstat(self._lock).st_size:
             self._remove_part()
             with contextlib.suppress(OSError):
                 os.unlink(self._journal)

@@ -10,18 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Any, BinaryIO
 
-from ..errors import InvalidArguments, Unimplemented
-from .elements import BYTES, GGML_KINDS, KINDS, ElementKind
-from .image import FileImage, packed_starts
-from .opening import bad_file, read_at, state_of
-from .safetensors import parse_object
-from .stored import (
+from ..errors import Unimplemented
+from .element_kinds import BYTES, GGML_KINDS, KINDS, ElementKind
+from .file_image import FileImage, packed_starts
+from .gguf_values import TEXT, UINT32, GgufReader, GgufValue, encode_text, text_value, value_of
+from .plain_file import bad_file, read_at, state_of
+from .stored_tensors import (
     KEY,
     VERSION,
     Contents,
@@ -31,45 +31,28 @@ from .stored import (
     array_of,
     as_bytes,
     note_of,
+    parse_notes,
     plain_array,
 )
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
-_MOST_HEADER = 256 << 20
-_FIRST_READ = 1 << 20
 _ALIGNMENT = "general.alignment"
 _USUAL_ALIGNMENT = 32
 _MOST_ALIGNMENT = 1 << 20
 _MOST_AXES = 4
 _AGAIN = "it was cut off or changed: get it again"
 
-_TEXT, _ARRAY, _UINT32 = 8, 9, 4
-# Types of values: how struct reads them.
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TYPES = {number: KINDS[word] for number, word in ((0, "F32"), (1, "F16"), (24, "I8"), (25, "I16"))}
 _TYPES |= {number: KINDS[word] for number, word in ((26, "I32"), (27, "I64"), (28, "F64"), (30, "BF16"))}
 _TYPES |= GGML_KINDS
 _NUMBERS = {kind: number for number, kind in _TYPES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class GgufValue:
-    """A value of the metadata: its type, and its bytes as the file has them."""
-
-    type: int
-    content: bytes
-
-    def as_text(self) -> str:
-        """The value for formats whose metadata are text: itself, or as JSON."""
-        found = _GgufReader.over(self.content).value(self.type, is_read=True)
-        return found if isinstance(found, str) else json.dumps(found)
-
-
 def read_gguf(file: BinaryIO, path: str) -> Contents:
     """The tensors of an open file, in the order of its header. Raises InvalidArguments for a damaged one."""
     size = state_of(file).nbytes
-    cursor = _GgufReader(path, size, lambda start, count: read_at(file, path, start, count))
+    cursor = GgufReader(path, size, lambda start, count: read_at(file, path, start, count))
     cursor.take(len(MAGIC))
     version, tensors, values = cursor.number("I"), cursor.number("Q"), cursor.number("Q")
     if version not in _VERSIONS:
@@ -90,7 +73,8 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
         raise cursor.damaged("two of its tensors overlap")
     if any(begin % align or (end > begin and start + end > size) for begin, end in places):
         raise cursor.damaged("a tensor does not lie in the file, at a multiple of the alignment")
-    notes = _notes(path, metadata.pop(KEY, None))
+    told = metadata.pop(KEY, None)
+    notes = {} if told is None else parse_notes(path, told.content[8:] if told.type == TEXT else b"{}")
     found = tuple(
         StoredTensor(_described(path, entry, notes.get(entry.name), names), path, start + entry.offset)
         for entry in entries
@@ -106,40 +90,22 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
     written = tuple(_gguf_form(array) for array in arrays)
     # As text it is that of another file, which went through a third format.
     kept = {key: value for key, value in metadata.items() if key != _ALIGNMENT or not isinstance(value, str)}
-    values = {key: _value_of(value) for key, value in kept.items()}
+    values = {key: value_of(value) for key, value in kept.items()}
     notes = {array.name: note for array in written if (note := _gguf_note(array))}
     if notes:
-        values[KEY] = _text_value(json.dumps({"version": VERSION, "tensors": notes}))
+        values[KEY] = text_value(json.dumps({"version": VERSION, "tensors": notes}))
     align = _alignment("", values)
     head = MAGIC + struct.pack("<IQQ", _VERSIONS[-1], len(written), len(values))
     for key, value in values.items():
-        head += _text(key) + struct.pack("<I", value.type) + value.content
+        head += encode_text(key) + struct.pack("<I", value.type) + value.content
     *offsets, end = packed_starts(written, 0, align)
     for array, offset in zip(written, offsets, strict=True):
         dims = _dims_of(array)[::-1]
-        head += _text(array.name) + struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
+        head += encode_text(array.name) + struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
         head += struct.pack("<IQ", _NUMBERS[array.kind], offset)
     head += bytes(-len(head) % align)
     starts = tuple(len(head) + offset for offset in offsets)
     return FileImage(written, starts, ((0, head),), len(head) + -(-end // align) * align)
-
-
-def metadata_as_text(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Metadata of any file as text by name."""
-    return {key: _as_text(value) for key, value in metadata.items()}
-
-
-def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of any file for formats that hold any plain values; those of GGUF as text."""
-    return {
-        key: value.as_text() if isinstance(value, GgufValue) else value for key, value in metadata.items()
-    }
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, GgufValue):
-        return value.as_text()
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +119,7 @@ class _Entry:
     nbytes: int
 
     @classmethod
-    def read(cls, cursor: _GgufReader) -> _Entry:
+    def read(cls, cursor: GgufReader) -> _Entry:
         name = cursor.text()
         count = cursor.number("I")
         if count > _MOST_AXES:
@@ -170,107 +136,14 @@ class _Entry:
         return cls(name, shape, kind, offset, kind.nbytes(shape))
 
 
-class _GgufReader:
-    """Reads a header from its start, as much of the file as it needs."""
-
-    def __init__(self, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
-        self.path, self.at = path, 0
-        self._size, self._read = size, read
-        self._held = b""
-
-    @classmethod
-    def over(cls, content: bytes) -> _GgufReader:
-        """Over bytes that were read before."""
-        return cls("", len(content), lambda start, count: content[start : start + count])
-
-    def before(self) -> bytes:
-        """All that was read."""
-        return self._held[: self.at]
-
-    def damaged(self, why: str) -> InvalidArguments:
-        """The error for this file."""
-        return bad_file(self.path, why, _AGAIN)
-
-    def take(self, count: int) -> bytes:
-        """So many bytes."""
-        end = self.at + count
-        if end > min(self._size, _MOST_HEADER):
-            raise self.damaged(f"its header ends behind byte {min(self._size, _MOST_HEADER)}")
-        if end > len(self._held):
-            whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, _MOST_HEADER)
-            self._held += self._read(len(self._held), whole - len(self._held))
-        found = self._held[self.at : end]
-        self.at = end
-        return found
-
-    def number(self, form: str) -> int:
-        """An integer, little endian."""
-        found: int = struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0]
-        return found
-
-    def text(self) -> str:
-        """A text of a given length."""
-        content = self.take(self.number("Q"))
-        try:
-            return content.decode()
-        except UnicodeDecodeError:
-            raise self.damaged("a text in its header is no UTF-8") from None
-
-    def metadata(self, count: int) -> dict[str, GgufValue]:
-        """Keys with their values, unread."""
-        found: dict[str, GgufValue] = {}
-        for _ in range(count):
-            key, type = self.text(), self.number("I")
-            if key in found:
-                raise self.damaged(f"the key {key[:60]!r} stands there twice")
-            first = self.at
-            self.value(type)
-            found[key] = GgufValue(type, self._held[first : self.at])
-        return found
-
-    def value(self, type: int, *, is_read: bool = False) -> Any:
-        """A value of a type, passed over unless it `is_read`."""
-        if type in _SCALARS:
-            form = f"<{_SCALARS[type]}"
-            content = self.take(struct.calcsize(form))
-            return struct.unpack(form, content)[0] if is_read else None
-        if type == _TEXT:
-            content = self.take(self.number("Q"))
-            return content.decode("utf-8", "replace") if is_read else None
-        if type != _ARRAY:
-            raise self.damaged(f"a value of type {type} is not known")
-        inner, count = self.number("I"), self.number("Q")
-        if inner in _SCALARS:
-            width = struct.calcsize(f"<{_SCALARS[inner]}")
-            content = self.take(count * width)
-            return list(struct.unpack(f"<{count}{_SCALARS[inner]}", content)) if is_read else None
-        if inner != _TEXT:
-            raise self.damaged(f"an array of values of type {inner} is not known")
-        if count * 8 > self._size:
-            raise self.damaged(f"an array of {count} texts")
-        found = [self.value(_TEXT, is_read=is_read) for _ in range(count)]
-        return found if is_read else None
-
-
 def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
     found = metadata.get(_ALIGNMENT)
     if found is None:
         return _USUAL_ALIGNMENT
-    align = int.from_bytes(found.content, "little") if found.type == _UINT32 else 0
+    align = int.from_bytes(found.content, "little") if found.type == UINT32 else 0
     if 0 < align <= _MOST_ALIGNMENT and not align & (align - 1):
         return align
     raise bad_file(path, "its alignment is no power of two", _AGAIN)
-
-
-def _notes(path: str, value: GgufValue | None) -> dict[str, Any]:
-    """What restride wrote of the tensors, by name."""
-    if value is None:
-        return {}
-    found = parse_object(path, value.content[8:]) if value.type == _TEXT else {}
-    notes = found.get("tensors")
-    if found.get("version") != VERSION or not isinstance(notes, dict):
-        raise bad_file(path, "what it says of layouts is of a version that is not known", "update restride")
-    return notes
 
 
 def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
@@ -321,16 +194,3 @@ def _dims_of(array: StoredArray) -> tuple[int, ...]:
     shape = array.shape or (1,)
     extra = len(shape) - _MOST_AXES
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
-
-
-def _value_of(value: object) -> GgufValue:
-    return value if isinstance(value, GgufValue) else _text_value(_as_text(value))
-
-
-def _text_value(text: str) -> GgufValue:
-    return GgufValue(_TEXT, _text(text))
-
-
-def _text(text: str) -> bytes:
-    content = text.encode()
-    return len(content).to_bytes(8, "little") + content

@@ -26,11 +26,11 @@ from ..desc.tags import MAX_NDIMS, GenericTag, Tag, parse_tag
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, Unimplemented
 from ..runtime.describe import describe
-from .elements import ElementKind, kind_of_dtype
-from .image import FileImage
+from .element_kinds import ElementKind, kind_of_dtype
+from .file_image import FileImage
 from .npy_header import NpyHeader, encode_header, parse_header, typed
-from .opening import about_file, bad_file, opened, read_at
-from .stored import Contents, StoredArray, StoredTensor, annotated, as_bytes, plain_array
+from .plain_file import about_file, bad_file, opened, read_at
+from .stored_tensors import Contents, StoredArray, StoredTensor, annotated, as_bytes, plain_array
 
 _WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
-from .opening import bad_file
-from .safetensors import parse_object
-from .stored import StoredArray, note_of
+from .json_object import parse_object
+from .plain_file import bad_file
+from .stored_tensors import StoredArray, note_of
 
 _MAGIC = b"\x93NUMPY"
 _MARK = "# restride: "

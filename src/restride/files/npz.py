@@ -16,12 +16,12 @@ from itertools import pairwise
 from typing import Any, BinaryIO
 
 from ..errors import InvalidArguments
-from .image import PIECE, FileImage
+from .file_image import PIECE, FileImage
 from .npy import npy_form, tensor_array
 from .npy_header import encode_header, parse_header
 from .npz_compressed import expanded, is_compressed
-from .opening import bad_file, read_at, state_of
-from .stored import Contents, StoredArray, StoredTensor, annotated
+from .plain_file import bad_file, read_at, state_of
+from .stored_tensors import Contents, StoredArray, StoredTensor, annotated
 
 _ALIGN = 64
 _LOCAL = struct.Struct("<4s5H3L2H")

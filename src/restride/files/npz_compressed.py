@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import IO, BinaryIO
 
 from ..errors import Error, RuntimeFailure
-from .image import PIECE
-from .opening import bad_file
-from .whole import shown, system_error
+from .file_image import PIECE
+from .plain_file import bad_file
+from .replacement import shown, system_error
 
 # Not LZMA: a small file may ask for a dictionary of gigabytes.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)

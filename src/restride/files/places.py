@@ -13,13 +13,16 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.alloc import Array
+from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
-from .image import PIECE
-from .opening import bad_file
+from .file_image import PIECE
+from .plain_file import bad_file
+from .replacement import cannot_write, system_error
 from .tiles import Ints, Runs, runs_of
-from .whole import cannot_write, system_error
 
 # Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.
 _LONG_RUN = 1 << 20
@@ -69,6 +72,14 @@ class FilePlace(NamedTuple):
             _write(self, at, view[i * runs.nbytes : (i + 1) * runs.nbytes])
 
 
+def bytes_of(memory: Memory) -> Array:
+    """All bytes of a memory, which has some, as an array."""
+    data = memory.data
+    assert data is not None
+    found: Array = data.view(np.uint8)[: memory.desc.size]
+    return found
+
+
 class Workspace:
     """Memory of one thread for its tiles, used again for each."""
 
@@ -108,14 +119,19 @@ def _read(place: FilePlace, start: int, into: memoryview) -> None:
 
 
 def _write(place: FilePlace, start: int, content: memoryview) -> None:
+    try:
+        write_at(place.handle, start, content)
+    except OSError as error:
+        raise cannot_write(place.path, error) from None
+
+
+def write_at(handle: int, start: int, content: memoryview) -> None:
+    """Put bytes to a file from byte `start` on. System errors are raised as they come."""
     at = 0
     while at < len(content):
-        try:
-            count = os.pwrite(place.handle, content[at : at + PIECE], start + at)
-        except OSError as error:
-            raise cannot_write(place.path, error) from None
+        count = os.pwrite(handle, content[at : at + PIECE], start + at)
         if count >= _LONG_RUN:
-            begin_writing(place.handle, start + at, count)
+            begin_writing(handle, start + at, count)
         at += count
 
 

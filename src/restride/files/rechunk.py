@@ -13,11 +13,12 @@ from ..desc.parse import parse_bool, short_repr
 from ..errors import InvalidArguments
 from ..runtime.pool import get_num_threads
 from .chunk_files import ChunkMover, chunk_files
-from .convert import _bytes
+from .memory_size import parse_memory
 from .places import Workspace
 from .report import ConversionProgress
+from .tile_threads import Tally, do_tiles
 from .tiles import Ints, TileGrid
-from .work import Tally, do_tiles
+from .zarr_arrays import zarr_library
 
 __all__ = ["rechunk"]
 
@@ -152,7 +153,7 @@ def _done(target: Any, plan: str) -> int:
 
 def _memory(memory: str | int, is_direct: bool, held: int) -> int:
     """The bytes that a box may have; `held` are taken besides by who reads chunks directly."""
-    found = _bytes(memory)
+    found = parse_memory(memory, "rechunk: memory")
     if found >= _LEAST_MEMORY:
         # By the library: a box as it is read, and as its chunks are encoded.
         return max(found - held, 1) if is_direct else found // 3
@@ -165,15 +166,7 @@ def _memory(memory: str | int, is_direct: bool, held: int) -> int:
 
 
 def _opened(value: Any, name: str, mode: str) -> Any:
-    try:
-        import zarr
-    except ImportError:
-        raise InvalidArguments(
-            "rechunk: there is no Zarr",
-            code="RS-C04",
-            why="arrays of Zarr are read by its own library",
-            hint="pip install 'restride[zarr]'",
-        ) from None
+    zarr = zarr_library("rechunk")
     if isinstance(value, zarr.Array):
         return value
     try:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from ..errors import InvalidArguments, Unimplemented
-from .elements import KINDS
-from .image import FileImage, packed_starts
-from .opening import bad_file, read_at, state_of
-from .stored import (
+from .element_kinds import KINDS
+from .file_image import FileImage, packed_starts
+from .json_object import damaged, parse_object
+from .plain_file import read_at, state_of
+from .stored_tensors import (
     KEY,
     VERSION,
     Contents,
@@ -24,17 +26,15 @@ from .stored import (
     StoredTensor,
     annotated,
     note_of,
+    parse_notes,
     plain_array,
 )
 
 _LENGTH_BYTES = 8
 _MOST_HEADER = 100_000_000
-# An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
-_BYTES_PER_BRACKET = 8
 _MOST_AXES = 64
 _METADATA = "__metadata__"
 _FIELDS = frozenset(("dtype", "shape", "data_offsets"))
-_AGAIN = "it was cut off or changed: get it again"
 
 
 def read_safetensors(file: BinaryIO, path: str) -> Contents:
@@ -44,13 +44,14 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
     length = int.from_bytes(lead, "little")
     start = _LENGTH_BYTES + length
     if size < _LENGTH_BYTES or length > _MOST_HEADER or start > size:
-        raise _damaged(path, f"a header of {length} bytes in a file of {size}")
+        raise damaged(path, f"a header of {length} bytes in a file of {size}")
     text = read_at(file, path, _LENGTH_BYTES, length)
     entries = parse_object(path, text)
     metadata = _metadata(path, entries.pop(_METADATA, {}))
     tensors = [_tensor(path, name, entry, start, size) for name, entry in entries.items()]
     _check_places(path, tensors, start, size)
-    notes = _notes(path, metadata.pop(KEY, None))
+    text_of_notes = metadata.pop(KEY, None)
+    notes = {} if text_of_notes is None else parse_notes(path, text_of_notes.encode())
     names = frozenset(tensor.array.name for tensor in tensors)
     described = tuple(_described(path, tensor, notes, names) for tensor in tensors)
     return Contents(described, metadata, ((path, hashlib.sha256(text).hexdigest()),))
@@ -100,45 +101,10 @@ def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]
     )
 
 
-def parse_object(path: str, text: bytes) -> dict[str, Any]:
-    """A JSON object in which no key stands twice. Raises InvalidArguments, naming the file."""
-    if (text.count(b"{") + text.count(b"[")) * _BYTES_PER_BRACKET > len(text) + 1024:
-        raise _damaged(path, "its header is nested, or full of empty lists")
-    try:
-        found = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
-        if b"\\ud" in text or b"\\uD" in text:
-            # Halves of characters, which no file can be written with.
-            json.dumps(found, ensure_ascii=False).encode()
-    except _TwiceError as error:
-        raise _damaged(path, f"the name {str(error)[:60]!r} stands in it twice") from None
-    except (ValueError, RecursionError):
-        raise _damaged(path, "its header is no JSON") from None
-    if not isinstance(found, dict):
-        raise _damaged(path, "its header is no JSON object")
-    return found
-
-
-class _TwiceError(Exception):
-    """A key of a JSON object stands there twice."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _TwiceError(name)
-        found[name] = value
-    return found
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(text)
-
-
 def _metadata(path: str, found: object) -> dict[str, Any]:
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         return dict(found)
-    raise _damaged(path, "its metadata are no strings by name")
+    raise damaged(path, "its metadata are no strings by name")
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> None:
@@ -160,18 +126,18 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
 def _tensor(path: str, name: str, entry: object, start: int, size: int) -> StoredTensor:
     """The tensor of one entry of the header."""
     if not isinstance(entry, dict) or any(key not in entry for key in _FIELDS):
-        raise _damaged(path, f"tensor {name[:60]!r} lacks a type, a shape or a place")
+        raise damaged(path, f"tensor {name[:60]!r} lacks a type, a shape or a place")
     word, shape, ends = entry["dtype"], entry["shape"], entry["data_offsets"]
     kind = KINDS.get(word) if isinstance(word, str) else None
     if kind is None:
-        raise _damaged(path, f"tensor {name[:60]!r} is of no known type: {str(word)[:20]}")
+        raise damaged(path, f"tensor {name[:60]!r} is of no known type: {str(word)[:20]}")
     if not _are_counts(shape) or len(shape) > _MOST_AXES:
-        raise _damaged(path, f"tensor {name[:60]!r} has no shape")
+        raise damaged(path, f"tensor {name[:60]!r} has no shape")
     array = plain_array_of(path, name, kind.word, tuple(shape))
     if not _are_counts(ends) or len(ends) != 2 or ends[1] - ends[0] != array.nbytes or start + ends[1] > size:
-        raise _damaged(path, f"tensor {name[:60]!r} of {array.nbytes} bytes does not lie at {str(ends)[:60]}")
+        raise damaged(path, f"tensor {name[:60]!r} of {array.nbytes} bytes does not lie at {str(ends)[:60]}")
     unknown = {key: value for key, value in entry.items() if key not in _FIELDS}
-    return StoredTensor(_with_unknown(array, unknown), path, start + ends[0])
+    return StoredTensor(replace(array, unknown=unknown), path, start + ends[0])
 
 
 def plain_array_of(path: str, name: str, word: str, shape: tuple[int, ...]) -> StoredArray:
@@ -181,16 +147,10 @@ def plain_array_of(path: str, name: str, word: str, shape: tuple[int, ...]) -> S
     for n in shape:
         whole *= n
         if whole >= 2**63:
-            raise _damaged(path, f"tensor {name[:60]!r} has a shape of 2**63 elements or more")
+            raise damaged(path, f"tensor {name[:60]!r} has a shape of 2**63 elements or more")
     if whole * kind.bits % 8:
-        raise _damaged(path, f"tensor {name[:60]!r} ends inside a byte")
+        raise damaged(path, f"tensor {name[:60]!r} ends inside a byte")
     return plain_array(name, kind, shape)
-
-
-def _with_unknown(array: StoredArray, unknown: dict[str, object]) -> StoredArray:
-    if not unknown:
-        return array
-    return StoredArray(array.name, array.kind, array.shape, array.nbytes, array.desc, array.scaling, unknown)
 
 
 def _are_counts(values: object) -> bool:
@@ -201,28 +161,13 @@ def _check_places(path: str, tensors: list[StoredTensor], start: int, size: int)
     """The tensors fill what is behind the header, one behind the other."""
     ends = sorted((t.start, t.start + t.array.nbytes) for t in tensors)
     if any(end > begin for (_, end), (begin, _) in pairwise(ends)):
-        raise _damaged(path, "two of its tensors overlap")
+        raise damaged(path, "two of its tensors overlap")
     if sum(end - begin for begin, end in ends) != size - start:
-        raise _damaged(path, f"its tensors do not fill the {size - start} bytes behind the header")
-
-
-def _notes(path: str, text: object) -> dict[str, Any]:
-    """What restride wrote of the tensors, by name."""
-    if text is None:
-        return {}
-    found = parse_object(path, str(text).encode())
-    notes = found.get("tensors")
-    if found.get("version") != VERSION or not isinstance(notes, dict):
-        raise bad_file(path, "what it says of layouts is of a version that is not known", "update restride")
-    return notes
+        raise damaged(path, f"its tensors do not fill the {size - start} bytes behind the header")
 
 
 def _described(path: str, tensor: StoredTensor, notes: dict[str, Any], names: frozenset[str]) -> StoredTensor:
     name = tensor.array.name
     if name not in notes:
         return tensor
-    return StoredTensor(annotated(path, tensor.array, notes[name], names), path, tensor.start)
-
-
-def _damaged(path: str, why: str) -> InvalidArguments:
-    return bad_file(path, why, _AGAIN)
+    return replace(tensor, array=annotated(path, tensor.array, notes[name], names))

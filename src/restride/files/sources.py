@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from ..errors import InvalidArguments
-from .elements import BYTES
-from .image import FileImage
+from .element_kinds import BYTES
+from .file_image import FileImage
+from .json_object import parse_object
 from .npy import Meaning, read_npy
-from .opening import FileState, bad_file, opened, read_at, state_of
 from .places import FilePlace
-from .reading import TensorFile, tensor_file
-from .safetensors import parse_object
-from .stored import Contents, StoredArray, StoredTensor
-from .whole import shown
+from .plain_file import FileState, bad_file, check_link, opened, read_at, state_of
+from .replacement import shown
+from .stored_tensors import Contents, StoredArray, StoredTensor
+from .tensor_file import TensorFile, tensor_file
 from .zarr_arrays import ZarrFolder, is_zarr, open_zarr
 
 INDEX_END = ".safetensors.index.json"
@@ -149,23 +149,13 @@ def _names(folder: str, below: str, follow_links: bool) -> Iterator[str]:
     for entry in entries:
         name = os.path.join(below, entry.name)
         if entry.is_symlink() and not follow_links:
-            _check_link(folder, name)
+            check_link(folder, entry.path)
         if entry.is_dir(follow_symlinks=False):
             yield from _names(folder, name, follow_links)
-        elif entry.is_dir():
-            why = "a link to a folder is not followed"
-            raise bad_file(os.path.join(folder, name), why, "convert that folder itself")
+        elif os.path.isdir(entry.path):
+            raise bad_file(entry.path, "a link to a folder is not followed", "convert that folder itself")
         else:
             yield name
-
-
-def _check_link(folder: str, name: str) -> None:
-    """Refuse a link that leads out of the folder."""
-    root, target = os.path.realpath(folder), os.path.realpath(os.path.join(folder, name))
-    if os.path.commonpath((root, target)) != root:
-        why = f"it is a link to {shown(target)[:200]}, which is not in the folder"
-        hint = "follow links with --follow-links (follow_links=True), or copy the file"
-        raise bad_file(os.path.join(folder, name), why, hint)
 
 
 def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:

@@ -16,13 +16,13 @@ from ..errors import Error, InvalidArguments, OutOfMemory
 from ..frontend.formats import target_desc
 from ..grouped import group_extents
 from ..quantising import quantize
-from .moves import CopyStep, MoveStep
+from .move_steps import CopyStep, MoveStep
+from .physical_boxes import box_units, is_cut_in_boxes
 from .places import TensorPlace, Workspace
+from .quantise_steps import GroupedStep, QuantiseStep
 from .rules import ConversionRule
-from .scaled import GroupedStep, QuantiseStep
-from .stored import Scaling, StoredArray, StoredTensor, array_of, is_dense
+from .stored_tensors import Scaling, StoredArray, StoredTensor, array_of, is_dense
 from .tiles import TileGrid, box_bytes, plan_tiles
-from .zarr_arrays import box_units, is_cut_in_boxes
 
 _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..desc.text_forms import order_tag
 from ..runtime.alloc import Array
-from .stored import is_dense
+from .stored_tensors import is_dense
 
 Ints = tuple[int, ...]
 

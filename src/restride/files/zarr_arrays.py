@@ -21,20 +21,20 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error, InvalidArguments
 from ..runtime.alloc import Array
-from .elements import KINDS, ElementKind, kind_of_dtype
-from .opening import bad_file
-from .stored import (
+from .element_kinds import KINDS, ElementKind, kind_of_dtype
+from .physical_boxes import physical_box
+from .plain_file import bad_file, check_link
+from .replacement import cannot_write, shown, system_error
+from .stored_tensors import (
     KEY,
     VERSION,
     Contents,
     StoredArray,
     StoredTensor,
     annotated,
-    is_row_major,
     plain_array,
 )
 from .tiles import Ints
-from .whole import cannot_write, shown, system_error
 
 _HEADS = ("zarr.json", ".zarray", ".zgroup")
 _MOST_ARRAYS = 1 << 20
@@ -109,48 +109,6 @@ class ZarrPlace:
         return (*(slice(*part) for part in outer), slice(last[0] // shared, -(-last[1] // shared)))
 
 
-def physical_box(
-    desc: MemoryDesc, shape: Ints, start: Ints, size: Ints
-) -> tuple[tuple[int, int], ...] | None:
-    """First and last places, along each axis of an array of `shape`, of a box of the tensor that it holds.
-
-    None where the array is not the tensor's physical one, or has no axes: it is read as a whole.
-    """
-    if not shape:
-        return None
-    if shape == desc.dims and is_row_major(desc):
-        return tuple((at, at + n) for at, n in zip(start, size, strict=True))
-    if shape != desc.physical_shape:
-        return None
-    layout = desc.layout
-    blocks = layout.blocks
-    outer = [(start[d] // blocks[d], -(-(start[d] + size[d]) // blocks[d])) for d in layout.outer_order]
-    return (*outer, *((0, n) for n in layout.inner_blks))
-
-
-def is_cut_in_boxes(array: StoredArray, desc: MemoryDesc) -> bool:
-    """True where boxes of the tensor are boxes of the array that holds it."""
-    return physical_box(desc, array.shape, (0,) * desc.ndims, desc.dims) is not None
-
-
-def box_shape(array: StoredArray, desc: MemoryDesc, size: Ints) -> Ints:
-    """The extents of the part of an array that holds a box of `size` from the start."""
-    found = physical_box(desc, array.shape, (0,) * desc.ndims, size)
-    return array.shape if found is None else tuple(last for _, last in found)
-
-
-def box_units(tensor: StoredTensor, desc: MemoryDesc) -> Ints:
-    """Multiples that boxes keep along each axis, so that each of the tensor's chunks is in one of them."""
-    layout, chunks = desc.layout, tensor.chunks
-    if is_row_major(desc) and len(chunks) == desc.ndims:
-        return tuple(max(n, 1) for n in chunks)
-    units = [1] * desc.ndims
-    if tensor.array.shape == desc.physical_shape:
-        for d, n in zip(layout.outer_order, chunks, strict=False):
-            units[d] = max(n, 1) * layout.blocks[d]
-    return tuple(units)
-
-
 # --- reading ---------------------------------------------------------------------------------------------
 
 
@@ -213,17 +171,10 @@ def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def check_links(folder: str) -> None:
     """Refuse links that lead out of the folder. Raises InvalidArguments that names one."""
-    root = os.path.realpath(folder)
     for here, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = os.path.join(here, name)
-            if not os.path.islink(path):
-                continue
-            target = os.path.realpath(path)
-            if os.path.commonpath((root, target)) != root:
-                why = f"it is a link to {shown(target)[:200]}, which is not in the folder"
-                hint = "follow links with --follow-links (follow_links=True), or copy the file"
-                raise bad_file(path, why, hint)
+        for path in (os.path.join(here, name) for name in (*folders, *files)):
+            if os.path.islink(path):
+                check_link(folder, path)
 
 
 def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:

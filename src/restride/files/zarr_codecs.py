@@ -26,10 +26,10 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..frontend.carriers import carried
 from ..grouped import group_extents
-from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
+from .places import bytes_of
 
 __all__ = ["ReorderTransposeCodec", "RestrideCodec"]
 
@@ -114,8 +114,8 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
             reorder(x, None, out=values)
         else:
             found = quantize_in_groups(Memory.from_numpy(np.ascontiguousarray(x)), plan.scaling, self.format)
-            made[: plan.scale_bytes] = _bytes_of(found.scale)
-            made[plan.scale_bytes :] = _bytes_of(found.values)
+            made[: plan.scale_bytes] = bytes_of(found.scale)
+            made[plan.scale_bytes :] = bytes_of(found.values)
         return chunk_spec.prototype.buffer.from_array_like(made)
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
@@ -180,13 +180,6 @@ def _row_major(chunk: Any, order: tuple[int, ...], spec: Any) -> Any:
     made = allocate(view.nbytes).bytes()[: view.nbytes].view(x.dtype).reshape(view.shape)
     reorder(view.view(carrier) if carrier != x.dtype else view, None, out=made.view(carrier))
     return spec.prototype.nd_buffer.from_numpy_array(made)
-
-
-def _bytes_of(memory: Memory) -> Array:
-    data = memory.data
-    assert data is not None
-    found: Array = data.view(np.uint8)[: memory.desc.size]
-    return found
 
 
 register_codec("transpose", ReorderTransposeCodec)

@@ -12,9 +12,9 @@ from typing import Any
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..runtime.alloc import Array
-from .stored import KEY, VERSION, StoredArray, note_of
+from .replacement import cannot_write, shown, sync_folder
+from .stored_tensors import KEY, VERSION, StoredArray, note_of
 from .tiles import Ints
-from .whole import cannot_write, shown, sync_folder
 from .zarr_arrays import ZarrPlace, attributes_of, stored_dtype, stored_shape, zarr_library
 
 ZARR_END = ".zarr"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
-from ..files.whole import Replacement
+from ..files.replacement import Replacement
 from ..runtime.memory import Memory
 from ..runtime.pool import get_num_threads
 from ..targets.isa import host_caches, host_isa

@@ -24,8 +24,8 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, OutOfMemory
-from ..files.opening import bad_file, opened, read_at
-from ..files.whole import shown, system_error
+from ..files.plain_file import bad_file, opened, read_at
+from ..files.replacement import shown, system_error
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .fusions import FusedGraph

@@ -7,9 +7,9 @@ from typing import BinaryIO, NamedTuple
 from .gguf import MAGIC, read_gguf
 from .npy import read_npy
 from .npz import plain_archive, read_npz
-from .opening import FileState, opened, read_at, state_of
+from .plain_file import FileState, opened, read_at, state_of
 from .safetensors import read_safetensors
-from .stored import Contents
+from .stored_tensors import Contents
 
 _LEAD = 6
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -25,19 +25,12 @@ class TensorFile(NamedTuple):
     state: FileState
 
 
-def contents_of(path: str) -> Contents:
-    """The tensors in the file at `path`.
+def tensor_file(path: str, folder: str | None = None) -> TensorFile:
+    """The file of tensors at `path`, to be closed. `folder`: where a compressed one is expanded.
 
     Raises InvalidArguments for a file that is none of .npy, .npz, .safetensors, .gguf, or is damaged,
     RuntimeFailure where the system refuses.
     """
-    found = tensor_file(path)
-    found.file.close()
-    return found.contents
-
-
-def tensor_file(path: str, folder: str | None = None) -> TensorFile:
-    """The file of tensors at `path`, to be closed. `folder`: where a compressed one is expanded."""
     file = opened(path)
     try:
         state = state_of(file)
@@ -48,13 +41,13 @@ def tensor_file(path: str, folder: str | None = None) -> TensorFile:
     if plain is not file:
         file.close()
     try:
-        return TensorFile(plain, contents_of_file(plain, path), state)
+        return TensorFile(plain, _contents_of(plain, path), state)
     except BaseException:
         plain.close()
         raise
 
 
-def contents_of_file(file: BinaryIO, path: str) -> Contents:
+def _contents_of(file: BinaryIO, path: str) -> Contents:
     """The tensors in an open file; `path` is what errors call it. No data are read."""
     lead = _lead(file, path)
     if lead == b"\x93NUMPY" or not lead:

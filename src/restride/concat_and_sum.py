@@ -154,7 +154,7 @@ def concat(
     if is_done:
         return made
     try:
-        call = _JoiningCall("concat", arrays, dst, dtype, out)
+        call = _ArraysCall("concat", arrays, dst, dtype, out)
         number = call.axis_of(parse_int(axis, "concat: axis"))
         problem = _concat_problem(call.descs, number, call.dst, call.dtype, call.names)
         return call.run(find_concat(problem, call.engine), concat_in_place, describe_concat, signed)
@@ -208,7 +208,7 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
     if is_done:
         return made
     try:
-        call = _JoiningCall("add_n", arrays, None, dtype, out)
+        call = _ArraysCall("add_n", arrays, None, dtype, out)
         factors = np.array(parse_scales("add_n", scales, len(call.descs)), "<f4").tobytes()
         problem = _sum_problem(call.descs, factors, call.dst, call.dtype, call.names)
         return call.run(find_sum(problem, call.engine), sum_in_place, describe_sum, signed)
@@ -326,7 +326,7 @@ def _described(call: str, dims: tuple[int, ...], dtype: DataType, dst: Any) -> M
 # --- the general path: any arrays and memories, any engine --------------------------------------------------
 
 
-class _JoiningCall:
+class _ArraysCall:
     """The arguments of a call: memories of all arrays on one engine, and what the result is to be."""
 
     def __init__(self, call: str, arrays: Any, dst: Any, dtype: Any, out: Any) -> None:

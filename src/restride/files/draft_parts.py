@@ -8,9 +8,9 @@ import stat
 from typing import Protocol
 
 from ..errors import RuntimeFailure
-from .image import FileImage
-from .places import FilePlace, TensorPlace
-from .whole import reserve, shown
+from .file_image import FileImage
+from .places import FilePlace, TensorPlace, write_at
+from .replacement import reserve, shown
 from .zarr_image import ZarrImage, ZarrPart
 
 Image = FileImage | ZarrImage
@@ -67,7 +67,7 @@ class FilePart:
             reserve(handle, image.nbytes)
             os.ftruncate(handle, image.nbytes)
             for start, piece in image.pieces:
-                os.pwrite(handle, piece, start)
+                write_at(handle, start, memoryview(piece))
             os.fdatasync(handle)
         except BaseException:
             part.close()

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArguments
+from .file_image import FileImage
 from .gguf import gguf_image
-from .image import FileImage
 from .npy import npy_image
 from .npz import npz_image
+from .replacement import shown
 from .safetensors import safetensors_image
-from .stored import StoredArray
-from .whole import shown
+from .stored_tensors import StoredArray
 from .zarr_image import ZARR_END
 
 MakeImage = Callable[[Sequence[StoredArray], Mapping[str, Any]], FileImage]

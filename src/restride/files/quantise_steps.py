@@ -19,12 +19,12 @@ from ..quantising import quantize
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .moves import share_of
-from .places import TensorPlace, Workspace
+from .move_steps import share_of
+from .physical_boxes import box_shape
+from .places import TensorPlace, Workspace, bytes_of
 from .rules import ConversionRule
-from .stored import StoredArray, StoredTensor
+from .stored_tensors import StoredArray, StoredTensor
 from .tiles import TileGrid, box_bytes, compact
-from .zarr_arrays import box_shape
 
 _CPU = Engine("cpu")
 # Of f32 arithmetic, in units of half a step.
@@ -130,10 +130,11 @@ class QuantiseStep(_ScaledStep):
     axis: int | None
 
     def _made(self, read: Memory, dst: MemoryDesc) -> tuple[Array, ...]:
-        found = quantize(read, dst.data_type, self.axis, self.rule.scale == "absmax", dst)
-        parts = zip(found[1:], (np.float32, np.int32), self.results[1:], strict=False)
+        made, *scales_made = quantize(read, dst.data_type, self.axis, self.rule.scale == "absmax", dst)
+        parts = zip(scales_made, (np.float32, np.int32), self.results[1:], strict=False)
         scales = (np.atleast_1d(np.asarray(part, kind)) for part, kind, _ in parts)
-        return (_bytes_of(found[0]), *(np.ascontiguousarray(part).view(np.uint8) for part in scales))
+        values = made if isinstance(made, Memory) else Memory.from_numpy(made)
+        return (bytes_of(values), *(np.ascontiguousarray(part).view(np.uint8) for part in scales))
 
     def _box_of(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
         return ((0,), (1,)) if self.axis is None else ((start[self.axis],), (size[self.axis],))
@@ -165,8 +166,8 @@ class GroupedStep(_ScaledStep):
             assert part is not None
             assert desc is not None
             is_same = part.desc.data_type is desc.data_type
-            parts.append(_bytes_of(part if is_same else part.to(None, desc.data_type)))
-        return (_bytes_of(values), *parts)
+            parts.append(bytes_of(part if is_same else part.to(None, desc.data_type)))
+        return (bytes_of(values), *parts)
 
     def _box_of(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
         if set(part.dims) == {1}:
@@ -181,15 +182,6 @@ class GroupedStep(_ScaledStep):
         for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
             part = part if m == 1 else part.repeat(n // m, axis)
         return part
-
-
-def _bytes_of(made: Memory | Array) -> Array:
-    """The bytes of a result, which is dense."""
-    memory = made if isinstance(made, Memory) else Memory.from_numpy(made)
-    data = memory.data
-    assert data is not None
-    found: Array = data.view(np.uint8)[: memory.desc.size]
-    return found
 
 
 def within_half_a_step(

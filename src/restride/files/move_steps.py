@@ -19,12 +19,12 @@ from ..dtypes import DataType
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .image import PIECE
+from .file_image import PIECE
+from .physical_boxes import box_shape
 from .places import FilePlace, TensorPlace, Workspace, copy_bytes
 from .rules import ConversionRule
-from .stored import StoredArray, StoredTensor, is_dense
+from .stored_tensors import StoredArray, StoredTensor, is_dense
 from .tiles import TileGrid, box_bytes, compact
-from .zarr_arrays import box_shape
 
 _CPU = Engine("cpu")
 _CHUNK = 32 << 20

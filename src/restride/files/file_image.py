@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .stored import StoredArray
+from .stored_tensors import StoredArray
 
 PIECE = 8 << 20
 """Bytes that are read or written in one call: Python sees Ctrl-C between pieces."""

@@ -16,8 +16,8 @@ from ..errors import RuntimeFailure
 from ..runtime.alloc import Array
 from .conversion import Conversion, PlacedStep
 from .places import FilePlace, Workspace
+from .tile_threads import do_tiles
 from .tiles import Ints, Runs, runs_of
-from .work import do_tiles
 
 # A kind is tried for so long, by some tiles of each job at a time; no other kind is begun after all of it.
 _TILES_PER_JOB = 2

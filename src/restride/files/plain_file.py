@@ -1,4 +1,4 @@
-"""Files opened to be read: only plain ones, of which it is known whether they change meanwhile."""
+"""Names of files, and files opened to be read: only plain ones, of which it is known whether they change."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import stat
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 
+from ..desc.parse import short_repr
 from ..errors import Error, InvalidArguments
-from .whole import shown, system_error
+from .replacement import shown, system_error
 
 
 class FileState(NamedTuple):
@@ -23,6 +24,32 @@ class FileState(NamedTuple):
 def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "RS-F01") -> InvalidArguments:
     """The error for a file that is not what it should be."""
     return InvalidArguments(f"cannot read {shown(path)}", code=code, where=where, why=why, hint=hint)
+
+
+def path_text(path: object, what: str, hint: str) -> str:
+    """The name of a file that a caller passes; `what` says which, for the error if it is none."""
+    try:
+        found = os.fspath(path)  # type: ignore[call-overload]
+    except Exception:  # a foreign __fspath__ may raise anything
+        found = None
+    if isinstance(found, str):
+        return found
+    raise InvalidArguments(
+        f"{what} is no name of a file",
+        code="RS-V08",
+        where=short_repr(path),
+        why=f"it is {type(path).__name__}",
+        hint=f"pass text: {hint}",
+    )
+
+
+def check_link(folder: str, path: str) -> None:
+    """Refuse a link that leads out of the folder. Raises InvalidArguments that names it."""
+    root, target = os.path.realpath(folder), os.path.realpath(path)
+    if os.path.commonpath((root, target)) != root:
+        why = f"it is a link to {shown(target)[:200]}, which is not in the folder"
+        hint = "follow links with --follow-links (follow_links=True), or copy the file"
+        raise bad_file(path, why, hint)
 
 
 def about_file(path: str, function: Callable[..., Any], *args: Any, hint: str = "") -> Any:

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS
+from ..dtypes import DataType
 from ..errors import Error
 from ..runtime.alloc import extent
-from .elements import BYTES, ElementKind, kind_of_type
-from .opening import about_file, bad_file
+from .element_kinds import BYTES, ElementKind, kind_of_type
+from .json_object import parse_object
+from .plain_file import about_file, bad_file
 
 VERSION = 1
 KEY = "restride"
@@ -69,6 +71,11 @@ class StoredArray:
         if self.desc is not None or carrier is None or not 0 < len(self.shape) <= MAX_NDIMS:
             return self.desc
         return MemoryDesc(self.shape, carrier)
+
+    @property
+    def whole_desc(self) -> MemoryDesc:
+        """By which all of the array is read or written at once."""
+        return self.moved_as or MemoryDesc((self.nbytes,), DataType.u8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,15 @@ def note_of(array: StoredArray) -> dict[str, Any]:
         words = array.scaling._asdict()
         note["scaling"] = {name: value for name, value in words.items() if value not in ("", None, ())}
     return note
+
+
+def parse_notes(path: str, text: bytes) -> dict[str, Any]:
+    """The notes of all tensors by name, from what a file's metadata hold under the key."""
+    found = parse_object(path, text)
+    notes = found.get("tensors")
+    if found.get("version") != VERSION or not isinstance(notes, dict):
+        raise bad_file(path, "what it says of layouts is of a version that is not known", "update restride")
+    return notes
 
 
 def annotated(path: str, array: StoredArray, note: object, names: frozenset[str]) -> StoredArray:

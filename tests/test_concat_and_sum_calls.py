@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride import joining
+from restride import concat_and_sum
+from restride.frontend.binder import BoundCall
 from restride.runtime.cache import calls
 from restride.runtime.executable import CpuExecutable
 from support.errors import refused
@@ -25,7 +26,7 @@ def only_known(monkeypatch: pytest.MonkeyPatch):
     def check(*args: object) -> None:
         raise AssertionError("the arguments were checked in full")
 
-    return lambda: monkeypatch.setattr(joining, "_JoiningCall", check)
+    return lambda: monkeypatch.setattr(concat_and_sum, "_ArraysCall", check)
 
 
 def _views(seed: int) -> list[np.ndarray]:
@@ -66,7 +67,7 @@ def test_a_call_outlives_other_calls_of_its_executable() -> None:
     # Sources of two types are two launches. What is bound to them holds the address of their list alone.
     x, y = numbers(5, 7), numbers(5, 3, dtype=np.int8)
     rs.concat([x, y], 1, dtype="f32")
-    found = [call.impl.executable for call in calls._calls.values()]
+    found = [call.impl.executable for call in calls._calls.values() if isinstance(call, BoundCall)]
     lists = [each._lists.get((True, 0)) for each in found if isinstance(each, CpuExecutable)]
     tables = [weakref.ref(each._table) for each in lists if each]
     assert tables
@@ -149,12 +150,12 @@ def test_a_known_kind_still_has_its_verbose_lines(capfd) -> None:
     ],
 )
 def test_what_is_not_plain_is_of_no_kind(arrays: object, layout: object, dtype: object) -> None:
-    assert joining._signed(("concat", 0), arrays, layout, dtype, None) is None
+    assert concat_and_sum._signed(("concat", 0), arrays, layout, dtype, None) is None
 
 
 @pytest.mark.parametrize("scales", [3.0, [True], ["1"], [2**24 + 1], [np.float32(1)], np.ones(2)])
 def test_scales_that_are_no_plain_numbers_are_of_no_kind(scales: object) -> None:
-    assert joining._scales_key(scales) is None
+    assert concat_and_sum._scales_key(scales) is None
 
 
 def test_no_more_kinds_are_kept_than_primitives() -> None:

@@ -1,0 +1,113 @@
+"""`rs.load`: tensors of files, mapped, with their layouts, types and scales."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+from ..block_scales import QuantizedTensor
+from ..dtypes import DataType
+from ..runtime.alloc import Array
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from .plain_file import bad_file, path_text
+from .replacement import system_error
+from .stored_tensors import StoredTensor
+from .tensor_file import tensor_file
+from .zarr_arrays import is_zarr, open_zarr
+
+__all__ = ["load"]
+
+_CPU = Engine("cpu")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
+    are read as a whole, compressed .npz files are expanded into a temporary file without a name.
+
+    A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantised in
+    groups. What restride has no data type for, or has no axes, is an array of NumPy. The file must not be
+    changed or cut while it is mapped. Raises InvalidArguments for a damaged file, RuntimeFailure where the
+    system refuses.
+
+    >>> import numpy as np, restride as rs, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
+    >>> rs.save(rs.Memory.from_numpy(np.ones((1, 3, 2, 2), "f4")).to("nChw16c"), path)
+    >>> rs.load(path).desc.padded_dims
+    (1, 16, 2, 2)
+    """
+    name = path_text(path, "load: path", 'rs.load("x.safetensors")')
+    if is_zarr(name):
+        return _load_zarr(name)
+    stored = tensor_file(name)
+    with stored.file as file:
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise system_error("map", name, error) from None
+    whole = np.frombuffer(mapped, np.uint8)
+    found = _with_scales({tensor.array.name: (tensor, whole) for tensor in stored.contents.tensors}, name)
+    is_single = len(found) == 1 and name.lower().endswith(".npy")
+    return next(iter(found.values())) if is_single else found
+
+
+def _load_zarr(path: str) -> Any:
+    """The arrays in a folder, read whole: chunks are no tensors as they lie."""
+    folder = open_zarr(path)
+    tensors: dict[str, tuple[StoredTensor, Array]] = {}
+    for tensor in folder.tensors:
+        content = np.empty(tensor.array.nbytes, np.uint8)
+        if content.size:
+            desc = tensor.array.whole_desc
+            folder.place(tensor).read(desc, (0,) * desc.ndims, desc.dims, content)
+        content.flags.writeable = False
+        tensors[tensor.array.name] = (tensor, content)
+    found = _with_scales(tensors, path)
+    return next(iter(found.values())) if folder.is_one_array else found
+
+
+def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> dict[str, Any]:
+    """All tensors over their bytes; those that are quantised in groups together with their scales."""
+    found: dict[str, Any] = {name: tensor_over(*one) for name, one in tensors.items()}
+    for name, (tensor, _) in tensors.items():
+        told = tensor.array.scaling
+        if told is None or not told.groups:
+            continue
+        values, scale = found[name], found.get(told.scale)
+        zero, minimum = (None if not part else found.get(part) for part in (told.zero_point, told.minimum))
+        whole = 1.0 if not told.tensor_scale else _one_number(path, found.get(told.tensor_scale))
+        if not isinstance(values, Memory) or not isinstance(scale, Memory):
+            raise bad_file(path, f"the scales of {name[:60]!r} are no scales", "write the file again")
+        extents = tuple(n // group for n, group in zip(values.desc.dims, told.groups, strict=False))
+        is_misfit = not all(part is None or isinstance(part, Memory) for part in (zero, minimum))
+        if scale.desc.dims != extents or is_misfit:
+            raise bad_file(path, f"the scales of {name[:60]!r} are of other groups", "write the file again")
+        if minimum is not None and minimum.desc.dims != extents:
+            raise bad_file(path, f"the minima of {name[:60]!r} are of other groups", "write the file again")
+        found[name] = QuantizedTensor(values, scale, zero, whole, minimum)
+    told_parts = (tensor.array.scaling for tensor, _ in tensors.values())
+    absorbed = {part for told in told_parts if told is not None and told.groups for part in told.parts}
+    return {name: one for name, one in found.items() if name not in absorbed}
+
+
+def _one_number(path: str, found: object) -> float:
+    if isinstance(found, Memory) and found.desc.nelems == 1 and found.desc.data_type is DataType.f32:
+        return float(found.to_numpy().reshape(-1)[0])
+    raise bad_file(path, "the scale of a whole tensor is no number", "write the file again")
+
+
+def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | Array:
+    """A stored tensor over the bytes of its file."""
+    array = tensor.array
+    content = whole[tensor.start : tensor.start + array.nbytes]
+    if array.desc is not None and array.kind.data_type is not None:
+        return Memory(array.desc, _CPU, content)
+    if array.kind.numpy is None:
+        return content
+    if array.desc is not None:
+        # In logical order: nothing of NumPy's says how blocks lie.
+        return Memory(array.desc, _CPU, content).to_numpy().view(array.kind.numpy)
+    return content.view(array.kind.numpy).reshape(array.shape)
