@@ -151,3 +151,26 @@ def test_what_cannot_be_run_is_refused(
     np.save("other.npy", np.ones((1, 3, 5, 7), np.float32))
     assert word in refused(capsys, *words)
     assert rs.load("x.npy") is not None
+
+
+def test_a_saved_network_runs_without_its_model(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = rs.onnx.load("mix.onnx")
+    net.save("mix.net", (1, 3, 5, 6))
+    Path("mix.onnx").unlink()
+    wanted = np.broadcast_to(WEIGHTS.sum((1, 2, 3)).reshape(1, 4, 1, 1), (1, 4, 5, 6))
+    text = said(capsys, "mix.net", "--input", "x.npy", "--output", "y.npy", "--profile")
+    assert "convolution" in text
+    assert np.allclose(np.load("y.npy"), wanted, atol=1e-6)
+    assert said(capsys, "mix.net").startswith("y: float32 1x4x5x6\n")
+    assert "saved for 1x3x5x6" in refused(capsys, "mix.net", "--dims", "x=1x3x7x6")
+    assert "the inputs are x" in refused(capsys, "mix.net", "--dims", "z=1x3x7x6")
+    assert "for models" in refused(capsys, "mix.net", "--rule", "plain")
+    assert "for models" in refused(capsys, "mix.net", "--value", "x=1")
+
+
+def test_a_damaged_network_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rs.onnx.load("mix.onnx").save("mix.net", (1, 3, 5, 6))
+    whole = Path("mix.net").read_bytes()
+    for content in (whole[:40], whole[:-64], whole[:60] + b"x" + whole[61:]):
+        Path("cut.net").write_bytes(content)
+        assert "cut.net" in refused(capsys, "cut.net")

@@ -1,16 +1,19 @@
-"""Run an ONNX model on arrays, a picture or random numbers; tell what it gives, and how long it takes.
+"""Run an ONNX model, or a saved network; tell what it gives, and how long it takes.
 
-With --profile a row for each step tells its time, what it reaches, the formats that it reads and writes, and
-the kernel. A reorder that propagation put in is marked by *.
+Inputs are arrays, pictures or random numbers. With --profile a row for each step tells its time, what it
+reaches, the formats that it reads and writes, and the kernel. A reorder that propagation put in is marked
+by *.
 
   restride run squeezenet.onnx
   restride run squeezenet.onnx --input photo.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
   restride run detector.onnx --dims x=1x3x640x640 --repeat 20 --profile
   restride run silero_vad.onnx --value sr=16000 --dims input=1x576 --dims state=2x1x128
   restride run model.onnx --input a=a.npy --input b=b.npy --output result.npy
+  restride run resnet50.net --profile
 
-The package onnx reads the model. Pictures are read by scikit-image, and brought to the size that the model
-fixes.
+The package onnx reads models. A file that Network.save wrote needs it not; it has formats of its own, and
+the first dims that it was saved for, where --dims names no others. Pictures are read by scikit-image, and
+brought to the size that the model fixes.
 """
 
 from __future__ import annotations
@@ -29,8 +32,10 @@ from .. import onnx
 from ..files.replacement import shown
 from ..graph.network import Network
 from ..graph.network_plan import NetworkPlan, NetworkStep
+from ..graph.operations import Dims
 from ..graph.propagation import RULES
 from ..graph.running import StepTime
+from ..graph.saved_network import is_saved_network, read_network
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_output, write_output
 from .network_inputs import Array, named_dims, named_value, random_input, read_input
@@ -44,7 +49,7 @@ _SHOWN = 5
 
 def add_arguments(parser: Parser) -> None:
     """MODEL, what goes in, how formats are chosen, how often it runs, what is told and written."""
-    parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model")
+    parser.add_argument("model", metavar="MODEL", help="an ONNX model, or a saved network")
     parser.add_argument(
         "--input",
         action="append",
@@ -74,7 +79,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--std", type=checked(_numbers), default=[1.0], metavar="N,...", help="of pictures, by channel"
     )
-    parser.add_argument("--rule", choices=RULES, default="optimal", help="how formats are chosen")
+    parser.add_argument("--rule", choices=RULES, help="how formats of a model are chosen")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run so often, and tell the best")
     parser.add_argument("--profile", action="store_true", help="tell the time of each step")
     parser.add_argument("--output", metavar="FILE.npy", help="write the only output")
@@ -87,8 +92,8 @@ def run(options: argparse.Namespace) -> Answer:
         raise wrong_usage(f"--repeat {options.repeat}", hint="a number from 1 on")
     if options.output is not None:
         check_output("restride run", options.output, (".npy",), options.force)
-    net = onnx.load(options.model, dims=dict(options.dims), values=dict(options.value), rule=options.rule)
-    inputs = _inputs(net, options)
+    net, dims = _network(options)
+    inputs = _inputs(net, dims, options)
     start = time.perf_counter()
     results = _named(net, net(inputs))
     first = time.perf_counter() - start
@@ -119,14 +124,38 @@ def _numbers(text: str) -> list[float]:
         raise wrong_usage(f"{text!r} is no list of numbers", hint="write 0.485,0.456,0.406") from None
 
 
-def _inputs(net: Network, options: argparse.Namespace) -> dict[str, Array]:
+def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
+    """The network of a model or of a saved one, and the dims of inputs that no file brings."""
+    dims = dict(options.dims)
+    if not is_saved_network(options.model):
+        rule = options.rule or "optimal"
+        return onnx.load(options.model, dims=dims, values=dict(options.value), rule=rule), {}
+    for name in ("rule", "value"):
+        if getattr(options, name):
+            raise wrong_usage(
+                f"--{name} is for models",
+                why="a saved network has its formats and constants",
+                hint="leave it out, or run the model that the network was saved from",
+            )
+    stored = read_network(options.model)
+    names = [each.name for each in stored.inputs]
+    saved = dict(zip(names, next(iter(stored.dims), ()), strict=False))
+    unknown = next((name for name in dims if name not in names), None)
+    if unknown is not None:
+        raise wrong_usage(
+            f"--dims names {unknown!r}", why=f"the inputs are {', '.join(names)}", hint="name one of them"
+        )
+    return Network.load(options.model), saved | dims
+
+
+def _inputs(net: Network, extents: Mapping[str, Dims], options: argparse.Namespace) -> dict[str, Array]:
     files = dict(_named_file(text, net) for text in options.input)
     rng, made = np.random.default_rng(0), {}
     for each in net.inputs:
         if each.name in files:
             made[each.name] = read_input(files[each.name], each, options.mean, options.std)
             continue
-        dims = each.dims
+        dims = extents.get(each.name, each.dims)
         if dims is None or None in dims:
             raise wrong_usage(
                 f"input {each.name!r} has extents that a run brings",

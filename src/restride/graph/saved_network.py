@@ -39,12 +39,18 @@ from .operations import Dims, by
 from .propagation import RULES
 from .stored_graph import graph_of_values, type_of_values
 
-__all__ = ["SavedNetwork", "read_network"]
+__all__ = ["SavedNetwork", "is_saved_network", "read_network"]
 
 _MOST_HEADER = 1 << 28
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
 _AGAIN = "save the network again"
 _T = TypeVar("_T")
+
+
+def is_saved_network(path: str) -> bool:
+    """True for a file that begins as one that `Network.save` wrote. Raises RuntimeFailure as reading does."""
+    with opened(path, "a model, or a file that Network.save wrote") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def read_network(path: str) -> SavedNetwork:
