@@ -89,7 +89,7 @@ class Relation:
 
     def outer(self, *axes: TreeAxis) -> tuple[TreeAxis, ...]:
         """Axes without those of one group, and channels of which there is one."""
-        return tuple(axis for axis in axes if axis.extent > 1 or axis.name not in ("g", "i", "j"))
+        return tuple(axis for axis in axes if axis.extent != 1 or axis.name not in ("g", "i", "j"))
 
 
 def _channel(g: TreeAxis, channel: TreeAxis) -> Affine | TreeAxis:
