@@ -115,6 +115,13 @@ def test_what_it_is_no_part_of_is_refused():
     attr.set_scales(DW | rs.ARG_WEIGHTS, 3, np.ones(7))
     with refused("wrong number of scales"):
         _described(attr)
+    ops = rs.PostOps()
+    ops.append_sum(1.0)
+    ops.append_dw("f32", "undef", "f32", 3, 1, 1)
+    attr = rs.PrimitiveAttr()
+    attr.set_post_ops(ops)
+    with refused("a sum in front of a depthwise post-op", kind=rs.Unimplemented):
+        _described(attr)
 
 
 def test_a_chain_says_what_it_holds():

@@ -77,6 +77,9 @@ _LINES = (
     "--lnorm --inplace=true --attr-post-ops=sum+add:f32:per_oc 6x30",
     "--conv --dt=bf16 --attr-post-ops=prelu:per_oc+relu g2ic4oc6_ih5kh3ph1",
     "--pool --alg=avg_p --attr-post-ops=prelu:per_tensor mb2ic5_iw9kw3",
+    "--conv --dt=bf16 --dtag=axb --attr-post-ops=relu+dw:k3s2p1:f32+add:f32:per_oc+sum:0.5 ic5oc17_ih7kh1",
+    "--conv --dt=u8:s8:u8 --attr-scales=src:common:0.25+dst:common:2+attr_post_op_dw_wei:per_oc "
+    "--attr-zero-points=dst:common:3 --attr-post-ops=dw:k3s1p1:s8 g2ic4oc6_ih5kh1",
     "--ip --dt=s8:s8:s8 --attr-scales=wei:per_oc+dst:common:0.25 mb3ic7ih5oc9",
     "--ip --dir=BWD_D --dtag=axb mb4ic17oc9",
     "--ip --dir=BWD_WB --mb=5 --dt=bf16 ic3ih5oc8",
@@ -133,6 +136,11 @@ _INVALID = {
     "--rnn --alg=VANILLA_AUGRU t1mb2_sic8": "--alg=VANILLA_AUGRU",
     "--rnn --cfg=u8u8u8u8 --prop=FWD_D t1mb2_sic8": "bytes are for inference",
     "--rnn --cfg=s8s8s8s8 --prop=FWD_I t1mb2_sic8": "bytes of a source are u8",
+    "--conv --dir=BWD_D --attr-post-ops=dw:k3s1p1 ic4oc4_ih5kh1": "dw:k3s1p1 of a gradient",
+    "--conv --attr-post-ops=dw:k3s1p1 ic4oc4_iw5kw1": "there is one in two spatial dims",
+    "--conv --attr-post-ops=sum+dw:k3s1p1 ic4oc4_ih5kh1": "a sum in front of dw:k3s1p1",
+    "--deconv --attr-post-ops=dw:k3s1p1 ic4oc4_ih5kh1": "of other than a convolution",
+    "--matmul --attr-post-ops=dw:k3s1p1 2x3:3x4": "of other than a convolution",
 }
 _SMOKE = (
     "concat",

@@ -72,6 +72,7 @@ _OURS = (
     "shuffles",
     "sycl_interop",
     "targets.cpu_kernels",
+    "targets.ptx",
     "targets.spirv",
     "torch",
     "view",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..desc.arguments import ARG_ATTR_POST_OP_DW, ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import DepthwiseOp
+from ..desc.post_ops import DepthwiseOp, SumOp
 from ..errors import Unimplemented
 from ..plan.convolution_problem import ConvolutionProblem
 from ..plan.depthwise_fusion import AttrParts, DepthwiseFusion
@@ -23,9 +23,17 @@ def fused_with_depthwise(
 ) -> DepthwiseFusion:
     """A convolution and the depthwise one behind it. `is_open`: its result may have any format.
 
-    Raises Unimplemented for a convolution of other than two spatial dims.
+    Raises Unimplemented for a convolution of other than two spatial dims, and for a sum in front of it.
     """
     attr, op = parts.second, parts.op
+    if any(isinstance(each, SumOp) for each in parts.first.post_ops):
+        raise Unimplemented(
+            f"{what}: a sum in front of a depthwise post-op",
+            code="RS-P06",
+            where=f"dst {first.dst}",
+            why="it adds to what is between the two convolutions, and nothing was there before",
+            hint="append the sum behind it: it adds to the destination",
+        )
     first = _into_scratch(first)
     between = first.dst
     if between.ndims != 2 + _SPATIAL:

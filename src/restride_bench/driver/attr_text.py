@@ -14,13 +14,14 @@ from restride.desc.post_ops import BINARY, ELTWISE
 
 from .type_names import TYPES
 
-_ARG = re.compile(r"(src|dst|wei|bia|src[0-9]+|msrc[0-9]+|attr_post_op_[0-9]+)\Z")
+_ARG = re.compile(r"(src|dst|wei|bia|src[0-9]+|msrc[0-9]+|attr_post_op_dw_(wei|dst))\Z")
 _POLICY = re.compile(r"(common|host_scalar|per_tensor|per_oc|per_ocic|per_dim_[0-9]+|[0-9]+)\Z")
 _ONE_VALUE = ("common", "host_scalar")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _GROUPS = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*\Z")
 _ABSENT_ELTWISE = ("eltwise_undef", "exp_dst", "logistic_dst", "sqrt_dst", "tanh_dst", "elu_dst", "relu_dst")
-_ABSENT = (*_ABSENT_ELTWISE, "clip_v2_dst", "dw", "select")
+_ABSENT = (*_ABSENT_ELTWISE, "clip_v2_dst", "select")
+_WINDOW = re.compile(r"k([1-9][0-9]{0,3})s([1-9][0-9]{0,3})p([0-9]{1,4})\Z")
 
 
 def number_text(value: float) -> str:
@@ -139,8 +140,8 @@ class PostOpText:
 
     @property
     def kind(self) -> str:
-        """`sum`, `eltwise`, `binary`, `prelu`, or the empty string for what restride does not have."""
-        if self.name in ("sum", "prelu"):
+        """`sum`, `eltwise`, `binary`, `prelu`, `dw`, or the empty string for what restride does not have."""
+        if self.name in ("sum", "prelu", "dw"):
             return self.name
         kinds = (("eltwise", ELTWISE), ("binary", BINARY))
         return next((kind for kind, names in kinds if self.name in names), "")
@@ -150,6 +151,19 @@ class PostOpText:
         """Along which dims the operand of a binary operation or of a prelu has values of its own."""
         place = 0 if self.kind == "prelu" else 1
         return self.fields[place].lower() if len(self.fields) > place else "common"
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """Kernel, stride and padding of a depthwise convolution."""
+        found = _WINDOW.match(self.fields[0])
+        assert found is not None
+        kernel, stride, padding = map(int, found.groups())
+        return kernel, stride, padding
+
+    @property
+    def result_type(self) -> str:
+        """The type of the result of a depthwise convolution."""
+        return self.fields[1] if len(self.fields) > 1 else "f32"
 
     def number(self, index: int, default: float) -> float:
         """Field `index` as a number; `default` where it is left out."""
@@ -166,15 +180,16 @@ def parse_post_ops(text: str) -> PostOpTexts:
 
 
 def _parse_post_op(text: str) -> PostOpText:
-    name, *fields = text.split(":")
+    name, *fields = text.replace("dw_k", "dw:k", 1).split(":")
     op = PostOpText(name, tuple(fields))
-    if not op.kind and name not in _ABSENT and not re.match(r"dw_?k[0-9]+s[0-9]+p[0-9]+\Z", name):
+    if not op.kind and name not in _ABSENT:
         raise wrong("--attr-post-ops", text, f"there is no post-op {name!r}", "sum, relu, add:f32, …")
     checks = {
         "sum": _check_sum,
         "eltwise": _check_eltwise,
         "binary": _check_binary,
         "prelu": _check_prelu,
+        "dw": _check_depthwise,
     }
     if op.kind:
         checks[op.kind](op)
@@ -206,6 +221,13 @@ def _check_binary(op: PostOpText) -> None:
 def _check_prelu(op: PostOpText) -> None:
     if len(op.fields) > 1 or not _POLICY.match(op.policy):
         raise wrong("--attr-post-ops", str(op), "it is prelu[:MASK_OR_POLICY]", "")
+
+
+def _check_depthwise(op: PostOpText) -> None:
+    is_right = 1 <= len(op.fields) <= 2 and _WINDOW.match(op.fields[0])
+    if not is_right or (op.fields[1:] and op.fields[1] not in TYPES[: TYPES.index("undef")]):
+        hint = "its scales are --attr-scales=attr_post_op_dw_wei:per_oc+attr_post_op_dw_dst:common:2"
+        raise wrong("--attr-post-ops", str(op), "it is dw:kKERNELsSTRIDEpPADDING[:TYPE]", hint)
 
 
 def _check_numbers(op: PostOpText, fields: tuple[str, ...]) -> None:

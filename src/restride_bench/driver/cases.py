@@ -26,6 +26,8 @@ class Case:
     """What all cases have: dims, a name that means nothing, attributes, and which implementations will do."""
 
     driver: ClassVar[str] = ""
+    # True for what may have a depthwise convolution as a post-op.
+    takes_depthwise: ClassVar[bool] = False
 
     dims: tuple[int, ...]
     name: str = ""
@@ -81,6 +83,10 @@ class Case:
     def attr_mask(self, factor: FactorText) -> int:
         """Bit i where dim i of that tensor has values of its own."""
         return factor.mask(len(self.attr_dims(factor.arg)))
+
+    def post_op_dims(self, index: int) -> tuple[int, ...]:
+        """The dims of what a post-op is done to."""
+        return self.dims
 
     def attr_words(self) -> str:
         """The knobs of attributes, for the token %attr%."""

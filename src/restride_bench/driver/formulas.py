@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -12,7 +12,7 @@ import restride as rs
 from .attr_text import FactorText, PostOpText
 from .cases import Case
 from .fill import Array
-from .work import Values, factor_extents
+from .work import ARGS, Values, factor_extents
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 """The error function."""
@@ -159,14 +159,6 @@ def eltwise_gradient(alg: str, s: Array, alpha: float, beta: float) -> Array:
         return GRADIENTS[alg](s, alpha, beta)
 
 
-_ARGS = {
-    "src": rs.ARG_SRC,
-    "src1": rs.ARG_SRC_1,
-    "wei": rs.ARG_WEIGHTS,
-    "dst": rs.ARG_DST,
-}
-
-
 def scale_of(case: Case, arg: str, values: Values) -> Array | float:
     """The scales of an argument, ready to be multiplied with it; 1 for none."""
     factor = next((factor for factor in case.attr_scales if factor.arg == arg), None)
@@ -183,7 +175,7 @@ def _spread(kind: int, factor: FactorText, case: Case, values: Values) -> Array 
     """One value for all, or values in the shape of their tensor, with 1 where they are repeated."""
     if factor.value is not None:
         return factor.value
-    found = values[kind | _ARGS[factor.arg]].reshape(factor_extents(case, factor))
+    found = values[kind | ARGS[factor.arg]].reshape(factor_extents(case, factor))
     for back, group in enumerate(reversed(factor.groups), 1):
         if found.shape[-back] > 1:
             found = np.repeat(found, group, axis=-back)
@@ -192,17 +184,27 @@ def _spread(kind: int, factor: FactorText, case: Case, values: Values) -> Array 
 
 def finished(case: Case, t: Array, values: Values, dst: int = rs.ARG_DST) -> Array:
     """A result after the post-ops, and the scales and zero points of the destination."""
+    t = after_post_ops(case, t, values, range(len(case.attr_post_ops)), dst)
     with np.errstate(all="ignore"):
-        for index, op in enumerate(case.attr_post_ops):
+        return np.asarray(t / scale_of(case, "dst", values) + zero_point_of(case, "dst", values))
+
+
+def after_post_ops(
+    case: Case, t: Array, values: Values, places: Iterable[int], dst: int = rs.ARG_DST
+) -> Array:
+    """A result after the post-ops at these places."""
+    with np.errstate(all="ignore"):
+        for index in places:
+            op = case.attr_post_ops[index]
             apply = _prelu if op.kind == "prelu" else _post_op
             t = apply(case, op, index, t, values, dst)
-        return np.asarray(t / scale_of(case, "dst", values) + zero_point_of(case, "dst", values))
+    return t
 
 
 def _prelu(case: Case, op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:
     mask = case.attr_mask(FactorText("dst", op.policy))
     weights = values[rs.arg_attr_multiple_post_op(index) | rs.ARG_WEIGHTS]
-    shape = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
+    shape = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.post_op_dims(index)))
     return np.where(t > 0, t, t * weights.reshape(shape))
 
 

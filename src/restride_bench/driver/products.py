@@ -21,15 +21,19 @@ from .fill import Array, rounded, whole_numbers
 from .formulas import finished, scale_of, zero_point_of
 from .knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type, several
 from .spatial import SpatialCase
-from .work import CaseOperand, CaseWork, Formula, Values, attributes
+from .work import AppendDepthwise, CaseOperand, CaseWork, Formula, Values, attributes
+
+Finish = Callable[[Any, Array, Values], Array]
+"""What makes a result of sums, given the case and what is read."""
 
 F32_THRICE = Several(("f32", "f32", "f32"))
 """The types of source, weights and result by default."""
 
-# Sums below it are exact as f32, whatever their order.
-_MOST_EXACT = 1 << 24
-_LARGEST = {"f64": 32, "f32": 32, "u8": 8, "s8": 5}
-_MOST_USUAL = 4
+EXACT = 1 << 24
+"""Sums below it are exact as f32, whatever their order."""
+_LARGEST_OF = {"f64": 32, "f32": 32, "u8": 8, "s8": 5}
+LARGEST = 4
+"""The largest factor of most types."""
 _READ = {
     "forward": ("src", "weights", "bias"),
     "backward_data": ("weights", "dst"),
@@ -39,7 +43,7 @@ _READ = {
 
 def numbers(data_type: DataType, dims: Sequence[int], terms: int, seed: int) -> Array:
     """Whole numbers for one of two tensors of which so many products are summed."""
-    most = min(_LARGEST.get(data_type.name, _MOST_USUAL), int((_MOST_EXACT / max(terms, 1)) ** 0.5))
+    most = min(_LARGEST_OF.get(data_type.name, LARGEST), int((EXACT / max(terms, 1)) ** 0.5))
     found = whole_numbers(dims, 0 if data_type.kind == "uint" else -max(most, 1), max(most, 1), seed)
     # Of one value that were zero, all sums would be.
     found.reshape(-1)[:1] = 1
@@ -52,7 +56,11 @@ def operand(arg: int, md: rs.MemoryDesc, tag: str, terms: int, seed: int) -> Cas
 
 
 def result_of(
-    case: Case, values: Values, product: Callable[[Array, Array], Array], bias: Array | float
+    case: Case,
+    values: Values,
+    product: Callable[[Array, Array], Array],
+    bias: Array | float,
+    finish: Finish = finished,
 ) -> Values:
     """What forward writes: sums of products of what scales and zero points make of the factors, the bias,
     the post-ops, and scales and zero points of the result.
@@ -61,7 +69,7 @@ def result_of(
         (values[arg] - zero_point_of(case, name, values)) * scale_of(case, name, values)
         for name, arg in (("src", rs.ARG_SRC), ("wei", rs.ARG_WEIGHTS))
     )
-    return {rs.ARG_DST: finished(case, np.asarray(product(src, weights) + bias), values)}
+    return {rs.ARG_DST: finish(case, np.asarray(product(src, weights) + bias), values)}
 
 
 def tolerance(case: Case, zeros: float = 70.0) -> Tolerance:
@@ -140,6 +148,11 @@ class ProductCase(SpatialCase):
             found["bias"] = rs.MemoryDesc(self.dims[1:2], self.bias_type, "a")
         return found
 
+    @property
+    def written(self) -> rs.MemoryDesc:
+        """What forward writes."""
+        return self.mds["dst"]
+
     def attr_dims(self, arg: str) -> tuple[int, ...]:
         """The dims of the tensor that scales and zero points of an argument are of."""
         return {"src": self.src_dims, "wei": self.weight_dims}.get(arg, self.dims)
@@ -147,7 +160,7 @@ class ProductCase(SpatialCase):
     def attr_mask(self, factor: FactorText) -> int:
         """Bit i where dim i has values of its own; outputs are the first dims of weights."""
         ndims = len(self.attr_dims(factor.arg))
-        if factor.arg != "wei" or factor.policy not in ("per_oc", "per_ocic"):
+        if not factor.arg.endswith("wei") or factor.policy not in ("per_oc", "per_ocic"):
             return factor.mask(ndims)
         outputs = 2 if ndims > len(self.src_dims) else 1
         return (1 << outputs + (factor.policy == "per_ocic")) - 1
@@ -191,9 +204,13 @@ def product_work(
     create: Callable[[rs.Engine, rs.PrimitiveAttr], Any],
     primitive: Callable[[Any], Any],
     products: Products,
+    finish: Finish = finished,
+    depthwise: AppendDepthwise | None = None,
 ) -> CaseWork:
-    """The work of a case, whose primitive descriptor `create` makes."""
-    attr, inputs = attributes(case)
+    """The work of a case, whose primitive descriptor `create` makes; `finish` is what becomes of sums, and
+    `depthwise` appends a depthwise convolution to post-ops.
+    """
+    attr, inputs = attributes(case, depthwise)
     found, direction = _operands(case), case.direction
     reads = [found[name] for name in _READ[direction] if name in found]
     written = found[_WRITTEN[direction]]
@@ -207,7 +224,7 @@ def product_work(
         (found["bias"],) if has_sums else (),
         sums=any(op.kind == "sum" for op in case.attr_post_ops),
         formula=Formula(
-            partial(_formula, case, products),
+            partial(_formula, case, products, finish),
             {written.arg: tolerance(case, case.zeros), rs.ARG_DIFF_BIAS: tolerance(case)},
         ),
     )
@@ -215,18 +232,21 @@ def product_work(
 
 def _operands(case: ProductCase) -> dict[str, CaseOperand]:
     args, tags = _ARGS[case.direction], {"src": case.stag, "weights": case.wtag, "dst": case.dtag}
+    mds = case.mds
+    if case.direction == "forward":
+        mds["dst"] = case.written
     return {
         name: operand(args[name], md, tags.get(name, "a"), case.terms, seed)
-        for seed, (name, md) in enumerate(case.mds.items(), 1)
+        for seed, (name, md) in enumerate(mds.items(), 1)
     }
 
 
-def _formula(case: ProductCase, products: Products, values: Values) -> Values:
+def _formula(case: ProductCase, products: Products, finish: Finish, values: Values) -> Values:
     product, direction = products[case.direction], case.direction
     if direction == "forward":
         bias = values.get(rs.ARG_BIAS)
         spread = 0.0 if bias is None else bias.reshape(-1, *[1] * (len(case.dims) - 2))
-        return result_of(case, values, product, spread)
+        return result_of(case, values, product, spread, finish)
     gradient = values[rs.ARG_DIFF_DST]
     if direction == "backward_data":
         return {rs.ARG_DIFF_SRC: product(gradient, values[rs.ARG_WEIGHTS])}

@@ -75,6 +75,8 @@ def _of_case(case: Case) -> Iterator[str]:
     for op in case.attr_post_ops:
         if not op.kind:
             yield _no(f"post-op {op.name}")
+        if op.kind == "dw" and not case.takes_depthwise:
+            yield _no(f"post-op {op} of other than a convolution")
         has_mask = op.kind in ("binary", "prelu") and op.policy.isdigit()
         if has_mask and int(op.policy) >> len(case.dims):
             yield f"Invalid case: the mask of {op} names dims that are not there"

@@ -20,7 +20,16 @@ from .cases import Case
 from .compare import Tolerance
 from .fill import Array, Bytes, rounded
 
-_ARGS = {"src": rs.ARG_SRC, "dst": rs.ARG_DST, "wei": rs.ARG_WEIGHTS, "bia": rs.ARG_BIAS}
+ARGS = {
+    "src": rs.ARG_SRC,
+    "src1": rs.ARG_SRC_1,
+    "dst": rs.ARG_DST,
+    "wei": rs.ARG_WEIGHTS,
+    "bia": rs.ARG_BIAS,
+    "attr_post_op_dw_wei": rs.ARG_ATTR_POST_OP_DW | rs.ARG_WEIGHTS,
+    "attr_post_op_dw_dst": rs.ARG_ATTR_POST_OP_DW | rs.ARG_DST,
+}
+"""The arguments of attributes by their names; others have a number in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +154,13 @@ def why_not_in_place(src: tuple[str, str], dst: tuple[str, str]) -> Iterator[str
 # --- attributes --------------------------------------------------------------------------------------------
 
 
-def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
+AppendDepthwise = Callable[[rs.PostOps, PostOpText], list[CaseOperand]]
+"""What appends a depthwise convolution to post-ops, and gives the operands that it reads."""
+
+
+def attributes(
+    case: Case, depthwise: AppendDepthwise | None = None
+) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
     """The attributes of a case, and the memories that an execution is passed for them."""
     attr, inputs = rs.PrimitiveAttr(), list[CaseOperand]()
     attr.set_scratchpad_mode(case.attr_scratchpad)
@@ -155,7 +170,7 @@ def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
         inputs += _set_zero_points(attr, factor, case)
     post_ops = rs.PostOps()
     for index, op in enumerate(case.attr_post_ops):
-        inputs += _append(post_ops, index, op, case)
+        inputs += _append(post_ops, index, op, case, depthwise)
     attr.set_post_ops(post_ops)
     return attr, inputs
 
@@ -201,15 +216,15 @@ def factor_extents(case: Case, factor: FactorText) -> tuple[int, ...]:
 
 def _arg(factor: FactorText) -> int:
     """The number of an argument; restride says itself which of them a reorder has."""
-    if factor.arg in _ARGS:
-        return _ARGS[factor.arg]
-    number = int(factor.arg.lstrip("abcdefghijklmnopqrstuvwxyz_"))
-    if factor.arg.startswith("msrc"):
-        return rs.ARG_MULTIPLE_SRC + number
-    return rs.ARG_SRC + number if factor.arg.startswith("src") else rs.ARG_ATTR_POST_OP_DW + number
+    if factor.arg in ARGS:
+        return ARGS[factor.arg]
+    first = rs.ARG_MULTIPLE_SRC if factor.arg.startswith("msrc") else rs.ARG_SRC
+    return first + int(factor.arg.lstrip("msrc"))
 
 
-def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> list[CaseOperand]:
+def _append(
+    post_ops: rs.PostOps, index: int, op: PostOpText, case: Case, depthwise: AppendDepthwise | None
+) -> list[CaseOperand]:
     """Append one post-op; the operand that it reads, if any."""
     if op.kind == "sum":
         data_type = op.fields[2] if len(op.fields) > 2 else None
@@ -218,8 +233,11 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
     if op.kind == "eltwise":
         post_ops.append_eltwise(op.name, op.number(0, 0.0), op.number(1, 0.0), op.number(2, 1.0))
         return []
+    if op.kind == "dw":
+        assert depthwise is not None
+        return depthwise(post_ops, op)
     mask, arg = case.attr_mask(FactorText("dst", op.policy)), rs.arg_attr_multiple_post_op(index)
-    dims = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.dims))
+    dims = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.post_op_dims(index)))
     if op.kind == "prelu":
         weights = rs.MemoryDesc((prod(dims),), "f32", "a")
         post_ops.append_prelu(mask)

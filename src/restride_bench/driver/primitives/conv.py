@@ -4,183 +4,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 import restride as rs
 
-from ..attr_text import wrong
-from ..cases import ATTR_KNOB_NAMES
+from ..attr_text import PostOpText
+from ..convolution_case import ConvCase, DeconvCase, parse_convolution, parse_deconvolution
 from ..driver import Driver
-from ..fill import Array
+from ..fill import Array, rounded
+from ..formulas import after_post_ops, finished, scale_of, zero_point_of
 from ..knobs import caseless
-from ..products import PRODUCT_KNOBS, ProductCase, invalid_product, product_work
-from ..spatial import LetteredProblem, parse_lettered
-from ..work import CaseWork
+from ..products import (
+    EXACT,
+    LARGEST,
+    PRODUCT_KNOBS,
+    invalid_product,
+    operand,
+    product_work,
+)
+from ..work import CaseOperand, CaseWork, Values
 
-_LETTERS = ("g", "mb", "ic", "oc", *(f"{kind}{dim}" for kind in "iokspd" for dim in "dhw"))
-Sizes = tuple[int, ...]
 Slices = tuple[slice, ...]
 Tap = tuple[slice | int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvCase(ProductCase):
-    """A convolution. `source` are the spatial dims of the source; `groups` is 0 where none are written."""
-
-    driver: ClassVar[str] = "conv"
-    prefix: ClassVar[str] = "convolution"
-
-    alg: str = "direct"
-    channels: int = 0
-    groups: int = 0
-    source: Sizes = ()
-    kernel: Sizes = ()
-    strides: Sizes = ()
-    dilation: Sizes = ()
-    padding: Sizes = ()
-
-    @classmethod
-    def order(cls) -> tuple[str, ...]:
-        """Names of the knobs as a reproducer line has them."""
-        return ("dir", "dt", "stag", "wtag", "dtag", "alg", "mb", *ATTR_KNOB_NAMES)
-
-    @property
-    def src_dims(self) -> Sizes:
-        """The dims of the source."""
-        return (self.dims[0], self.channels, *self.source)
-
-    @property
-    def weight_dims(self) -> Sizes:
-        """The dims of the weights."""
-        count = max(self.groups, 1)
-        dims = (self.dims[1] // count, self.channels // count, *self.kernel)
-        return (self.groups, *dims) if self.groups else dims
-
-    @property
-    def terms(self) -> int:
-        """How many products a sum has, at most."""
-        if self.direction == "backward_weights":
-            return self.dims[0] * prod(self.dims[2:])
-        channels = self.channels if self.direction == "forward" else self.dims[1]
-        return channels // max(self.groups, 1) * prod(self.kernel)
-
-    @property
-    def zeros(self) -> float:
-        """How many percent of a result may be zero: where windows leave gaps, much of what is under them."""
-        return 100 - 30 / prod(self.strides)
-
-    @property
-    def window_sizes(self) -> Sizes:
-        """The spatial dims of the tensor that windows slide over."""
-        return self.source
-
-    @property
-    def point_sizes(self) -> Sizes:
-        """The spatial dims of the tensor with a point for each window."""
-        return self.dims[2:]
-
-    @property
-    def windows(self) -> tuple[Sizes, ...]:
-        """The numbers that a descriptor takes, in its order."""
-        parts = zip(
-            *(self.window_sizes, self.point_sizes, self.kernel),
-            *(self.strides, self.dilation, self.padding),
-            strict=True,
-        )
-        behind = tuple((o - 1) * s - i + (k - 1) * (d + 1) + 1 - p for i, o, k, s, d, p in parts)
-        return self.strides, self.dilation, self.padding, behind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeconvCase(ConvCase):
-    """A deconvolution: windows slide over its result."""
-
-    driver: ClassVar[str] = "deconv"
-    prefix: ClassVar[str] = "deconvolution"
-
-    @property
-    def window_sizes(self) -> Sizes:
-        """The spatial dims of the result."""
-        return self.dims[2:]
-
-    @property
-    def point_sizes(self) -> Sizes:
-        """The spatial dims of the source."""
-        return self.source
-
-    @property
-    def terms(self) -> int:
-        """How many products a sum has, at most."""
-        if self.direction == "backward_weights":
-            return self.dims[0] * prod(self.source)
-        channels = self.channels if self.direction == "forward" else self.dims[1]
-        return channels // max(self.groups, 1) * prod(self.kernel)
-
-
-# --- problems -----------------------------------------------------------------------------------------------
-
-
-def _parse(text: str) -> dict[str, Any]:
-    return _parsed(text, is_transposed=False)
-
-
-def _parse_transposed(text: str) -> dict[str, Any]:
-    return _parsed(text, is_transposed=True)
-
-
-def _parsed(text: str, *, is_transposed: bool) -> dict[str, Any]:
-    found = parse_lettered(text, _LETTERS)
-    source, kernel, ndims = found.each("i"), found.each("k"), found.ndims
-    inputs, outputs, groups = (found.whole(key) for key in ("ic", "oc", "g"))
-    if not inputs or not outputs or not ndims or len(source) != ndims or len(kernel) != ndims:
-        raise wrong("the problem", text, "ic, oc, a source and a kernel are needed", "ic16oc32_ih14kh3ph1")
-    if ("g" in found.numbers and not groups) or (groups and (inputs % groups or outputs % groups)):
-        raise wrong("the problem", text, f"{groups} groups of {inputs} and {outputs} channels", "")
-    spatial = _spatial(text, found, is_transposed=is_transposed)
-    result = spatial.pop("result")
-    dims = (found.whole("mb", 2), outputs, *result)
-    return {
-        "problem": found.text,
-        "name": found.name,
-        "dims": dims,
-        "channels": inputs,
-        "groups": groups,
-        **spatial,
-    }
-
-
-def _spatial(text: str, found: LetteredProblem, *, is_transposed: bool) -> dict[str, Sizes]:
-    """The spatial numbers; the result or the padding follow from the others where they are left out."""
-    source, kernel, result = found.each("i"), found.each("k"), found.each("o")
-    strides, dilation, padding = found.each("s", 1), found.each("d", 0), found.each("p")
-    if not all(strides):
-        raise wrong("the problem", text, "a stride of 0", "strides count from 1")
-    reach = [(k - 1) * (d + 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    if not result:
-        padding = padding or (0,) * len(source)
-        parts = zip(source, reach, strides, padding, strict=True)
-        result = tuple(
-            (i - 1) * s + span - 2 * p if is_transposed else (i - span + 2 * p) // s + 1
-            for i, span, s, p in parts
-        )
-    elif not padding:
-        points, windows = (source, result) if is_transposed else (result, source)
-        parts = zip(points, windows, reach, strides, strict=True)
-        padding = tuple(int(((o - 1) * s - i + span) / 2) for o, i, span, s in parts)
-    return {
-        "source": source,
-        "kernel": kernel,
-        "result": result,
-        "strides": strides,
-        "dilation": dilation,
-        "padding": padding,
-    }
-
 
 _KNOBS = {**PRODUCT_KNOBS, "alg": caseless("alg", "direct", "auto", "wino")}
 
@@ -219,7 +67,25 @@ def _work(case: ConvCase) -> CaseWork:
         alg = f"{case.prefix}_{case.alg}"
         return kind.PrimitiveDesc(engine, alg, *tensors, *case.windows, hint_pd=hint, attr=attr)
 
-    return product_work(case, create, kind, _products(case))
+    return product_work(case, create, kind, _products(case), _finished, partial(_append_depthwise, case))
+
+
+_DEPTHWISE = {"weights": rs.ARG_WEIGHTS, "bias": rs.ARG_BIAS}
+
+
+def _append_depthwise(case: ConvCase, post_ops: rs.PostOps, op: PostOpText) -> list[CaseOperand]:
+    """Append a depthwise convolution of the result; its weights, and its bias where there is one."""
+    behind = case.fused
+    assert behind is not None
+    mds = behind.mds
+    bias_type = behind.bias_type if "bias" in mds else "undef"
+    post_ops.append_dw(behind.dt[1], bias_type, behind.dt[2], *op.window)
+    terms = (EXACT - 1) // LARGEST**2
+    return [
+        operand(rs.ARG_ATTR_POST_OP_DW | arg, mds[name], "a", terms, seed)
+        for seed, (name, arg) in enumerate(_DEPTHWISE.items(), 7)
+        if name in mds
+    ]
 
 
 # --- the formula --------------------------------------------------------------------------------------------
@@ -237,6 +103,23 @@ def _products(case: ConvCase) -> dict[str, Any]:
         "backward_data": lambda dst, weights: _points(case, dst, _turned(_grouped(case, weights))),
         "backward_weights": lambda src, dst: _turned(_weights(case, dst, src)).reshape(case.weight_dims),
     }
+
+
+def _finished(case: ConvCase, total: Array, values: Values) -> Array:
+    """What becomes of sums: with a depthwise convolution among the post-ops, those of two convolutions."""
+    behind, place = case.fused, case.fused_place
+    if behind is None:
+        return finished(case, total, values)
+    held = after_post_ops(case, total, values, range(place))
+    scale, zero = scale_of(case, "dst", values), zero_point_of(case, "dst", values)
+    held = rounded(held / scale + zero, rs.DataType.parse(case.dt[2])).astype(np.float64)
+    weights, bias = (values.get(rs.ARG_ATTR_POST_OP_DW | arg) for arg in _DEPTHWISE.values())
+    assert weights is not None
+    weights = weights * scale_of(case, "attr_post_op_dw_wei", values)
+    sums = _points(behind, (held - zero) * scale, weights)
+    sums += 0.0 if bias is None else bias.reshape(-1, 1, 1)
+    made = after_post_ops(case, sums, values, range(place + 1, len(case.attr_post_ops)))
+    return np.asarray(made / scale_of(case, "attr_post_op_dw_dst", values))
 
 
 def _grouped(case: ConvCase, weights: Array) -> Array:
@@ -308,11 +191,23 @@ def _weights(case: ConvCase, x: Array, y: Array) -> Array:
 
 def _invalid(case: ConvCase) -> Iterator[str]:
     yield from invalid_product(case)
+    if case.fused is not None:
+        yield from _invalid_depthwise(case, case.fused_place)
     if case.alg == "wino":
         yield "Case not supported: --alg=wino, there is direct"
 
 
+def _invalid_depthwise(case: ConvCase, place: int) -> Iterator[str]:
+    op, *behind = case.attr_post_ops[place:]
+    if case.direction != "forward":
+        yield f"Invalid case: {op} of a gradient"
+    if len(case.dims) != 2 + len("hw") or any(other.kind == "dw" for other in behind):
+        yield f"Case not supported: {op}, there is one in two spatial dims"
+    if any(other.kind == "sum" for other in case.attr_post_ops[:place]):
+        yield f"Invalid case: a sum in front of {op}, of a result that nobody has"
+
+
 _TEMPLATE = "%dir%,%dt%,%stag%,%dtag%,%alg%,%DESC%"
 _MAKE = partial(Driver, types=lambda case: tuple(case.dt), template=_TEMPLATE, invalid=_invalid)
-CONV = _MAKE(ConvCase, _KNOBS, _work, parse=_parse)
-DECONV = _MAKE(DeconvCase, _KNOBS, _work, parse=_parse_transposed)
+CONV = _MAKE(ConvCase, _KNOBS, _work, parse=parse_convolution)
+DECONV = _MAKE(DeconvCase, _KNOBS, _work, parse=parse_deconvolution)
