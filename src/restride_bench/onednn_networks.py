@@ -6,10 +6,11 @@ import ctypes
 from collections.abc import Mapping
 
 from .onednn import OneDNN, OneDNNDesc, OneDNNPrimitive
+from .onednn_attr import OneDNNAttributes
 
 __all__ = ["OneDNNNetworks"]
 
-_INFERENCE, _LEFT_TO_RIGHT, _TANH, _ANY, _NO_FLAGS = 96, 1, 0x21, 1, 0
+_INFERENCE, _LEFT_TO_RIGHT, _TANH, _NO_FLAGS = 96, 1, 0x21, 0
 _QUERY_WEIGHTS = 131
 _STATES = ("src_layer", "src_iter")
 _OTHERS = ("weights_layer", "weights_iter", "bias", "dst_layer", "dst_iter")
@@ -18,15 +19,22 @@ _OTHERS = ("weights_layer", "weights_iter", "bias", "dst_layer", "dst_iter")
 class OneDNNNetworks(OneDNN):
     """The library, with primitives of recurrent networks."""
 
-    def any_desc(self, dims: tuple[int, ...]) -> OneDNNDesc:
-        """A descriptor of f32 whose format the primitive chooses."""
-        new = ctypes.c_void_p()
-        numbers = (ctypes.c_int64 * len(dims))(*dims)
-        self._check("dnnl_memory_desc_create_with_tag", ctypes.byref(new), len(dims), numbers, 3, _ANY)
-        return OneDNNDesc(self.library, "memory_desc", new)
+    def quantised(self, scale: float, shift: float, weights_scale: float) -> OneDNNAttributes:
+        """Attributes of a network of bytes: how data and weights were quantised."""
+        made = OneDNNAttributes.new(self)
+        self._check(
+            "dnnl_primitive_attr_set_rnn_data_qparams",
+            made.pointer,
+            ctypes.c_float(scale),
+            ctypes.c_float(shift),
+        )
+        scales = (ctypes.c_float * 1)(weights_scale)
+        count = ctypes.c_int64(1)
+        self._check("dnnl_primitive_attr_set_rnn_weights_qparams", made.pointer, count, 0, scales)
+        return made
 
     def recurrent(
-        self, cell: str, descs: Mapping[str, OneDNNDesc]
+        self, cell: str, descs: Mapping[str, OneDNNDesc], attr: OneDNNAttributes | None = None
     ) -> tuple[OneDNNPrimitive, dict[str, OneDNNDesc]]:
         """A network of one direction, and the formats that it has chosen for weights.
 
@@ -41,7 +49,13 @@ class OneDNNNetworks(OneDNN):
         call = f"dnnl_{cell.replace('vanilla_lstm', 'lstm').replace('vanilla_gru', 'gru')}_forward"
         how = (_INFERENCE, *function, _LEFT_TO_RIGHT)
         chosen = self._chosen(
-            f"{call}_primitive_desc_create", self.engine, *how, *pointers, _NO_FLAGS, *slopes, None
+            f"{call}_primitive_desc_create",
+            self.engine,
+            *how,
+            *pointers,
+            _NO_FLAGS,
+            *slopes,
+            attr and attr.pointer,
         )
         query = self.library.dnnl.dnnl_primitive_desc_query_md
         query.restype = ctypes.c_void_p

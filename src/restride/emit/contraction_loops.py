@@ -56,6 +56,9 @@ class SumLoops:
         element = "i32" if self.contraction.is_integral else "float"
         return Value(vector(element, self.plan.lanes), "zeroinitializer")
 
+    def _turn(self, counter: Value) -> None:
+        """What is done beside in a turn of the innermost loop."""
+
     def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """One more term of the sums of some rows, or `count` of them."""
         raise NotImplementedError
@@ -80,6 +83,8 @@ class SumLoops:
             inside,
         ):
             self.counters[loop] = counter
+            if is_last:
+                self._turn(counter)
             first = self._behind(at, loop, counter, unroll)
             for i in range(unroll):
                 inside[:] = self._level(level + 1, self._ahead(first, loop, i), rows, inside, count)

@@ -59,10 +59,13 @@ class ProductSums(SumLoops):
         """How many vectors of sums a row has."""
         return self.tile.vectors * len(self.contraction.parts)
 
+    def _turn(self, counter: Value) -> None:
+        """Ask for the next columns meanwhile."""
+        prefetch_columns(self.b, self.plan, self.tile, counter)
+
     def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
         found, parts = list(sums), self.contraction.parts
-        prefetch_columns(self.b, self.plan, self.tile, at[SECOND])
         columns = [
             self.products.column(*self._vector(at, SECOND, i, part), count)
             for i in range(self.tile.vectors)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..plan.contraction import SECOND
 from ..plan.contraction_schedule import ContractionPlan
+from ..plan.machine import LINE
 from .builder import Builder, Value
 from .contraction_loops import ContractionTile
 
@@ -16,24 +17,22 @@ _FIRST_CACHE, _SECOND_CACHE = 3, 2
 def prefetch_operands(b: Builder, plan: ContractionPlan, tile: ContractionTile) -> None:
     """Ask for what the results of a tile are made of beside the sums, into the first cache."""
     for access in plan.prefetch.operands:
+        bits = plan.contraction.accesses[access].tensor.data_type.bits
         for row in range(tile.kind.rows):
             for number in range(tile.vectors):
                 offset = plan.row.strides[access] * row + plan.column_offset(access, number * plan.lanes)
-                place = b.advance(tile.pointers[access], offset * _bits(plan, access) // 8)
-                b.prefetch(place, _FIRST_CACHE)
+                b.prefetch(b.advance(tile.pointers[access], offset * bits // 8), _FIRST_CACHE)
 
 
-def prefetch_columns(b: Builder, plan: ContractionPlan, tile: ContractionTile, columns: Value) -> None:
-    """Ask for this row of tiles' share of the next columns of a step, into the second cache."""
-    wanted = plan.prefetch
-    if not wanted.lines:
+def prefetch_columns(b: Builder, plan: ContractionPlan, tile: ContractionTile, turn: Value) -> None:
+    """Ask for some lines of the next columns, into the second cache; `turn` of the summed loop."""
+    lines = plan.prefetch.lines
+    if not lines:
         return
-    stride = wanted.stride * _bits(plan, SECOND) // 8
-    following = plan.column_offset(SECOND, plan.vectors * plan.lanes) * _bits(plan, SECOND) // 8
-    place = b.step(b.advance(columns, following), tile.number, wanted.lines * stride)
-    for line in range(wanted.lines):
-        b.prefetch(b.advance(place, line * stride), _SECOND_CACHE)
-
-
-def _bits(plan: ContractionPlan, access: int) -> int:
-    return plan.contraction.accesses[access].tensor.data_type.bits
+    bits = plan.contraction.accesses[SECOND].tensor.data_type.bits
+    run = plan.column_offset(SECOND, plan.vectors * plan.lanes) * bits // 8
+    turns = plan.loops[-1].extent // plan.unroll
+    place = b.advance(tile.pointers[SECOND], run)
+    place = b.step(b.step(place, tile.number, turns * lines * LINE), turn, lines * LINE)
+    for line in range(lines):
+        b.prefetch(b.advance(place, line * LINE), _SECOND_CACHE)

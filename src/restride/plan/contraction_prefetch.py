@@ -5,15 +5,13 @@ Processors read ahead along one stream, within a page. They do not see
 - what is read beside the sums, where the rows of a tile are a page or more apart: each tile asks for its own
   before it sums, and finds it in the first cache behind;
 - the next columns, where those of one tile are left for the next row of tiles: all columns are larger than
-  the second cache, so that they come from further away each time, while few rows of tiles, which find them
-  near, give time. Each row of tiles asks for its share of the next columns, line by line as it sums.
+  the second cache, so that they come from further away each time, while rows of tiles, which find them near,
+  give time. Each row of tiles asks for its share of the next columns, line by line as it sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 
 from .contraction import DESTINATION, SECOND, Contraction, ContractionLoop
@@ -22,26 +20,27 @@ from .machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """The `operands` of a tile, by their numbers among the accesses; and in each step of a tile so many
-    `lines` of the next columns, which are `stride` elements apart.
+    """The `operands` of a tile, by their numbers among the accesses; and in each turn of the summed loop so
+    many `lines` of the next columns.
     """
 
     operands: tuple[int, ...] = ()
     lines: int = 0
-    stride: int = 0
 
 
 def find_prefetch(
-    contraction: Contraction, machine: Machine, row: ContractionLoop, tiles: int, loaded: Sequence[int]
+    contraction: Contraction, machine: Machine, row: ContractionLoop, turns: int, run: int
 ) -> Prefetch:
-    """What tiles ask for: `tiles` rows of them, which read vectors of columns at the offsets `loaded`."""
+    """What tiles ask for. `turns`: of the summed loops of all rows of tiles, before the next columns follow;
+    0 where they do not. `run`: bytes of the columns of a tile, one behind the other; 0 where they are not.
+    """
     operands = _far_operands(contraction, machine, row)
     tensor = contraction.accesses[SECOND].tensor
     is_near = tensor.data_type.nbytes(prod(tensor.padded)) <= machine.l2
-    strides = {second - first for first, second in pairwise(loaded)}
-    if is_near or not 1 < tiles <= len(loaded) or len(strides) > 1:
+    # With turns enough to ask for more than twice as much, hardly anything waits for columns.
+    if is_near or not 0 < turns <= 2 * run // machine.line:
         return Prefetch(operands)
-    return Prefetch(operands, -(-len(loaded) // tiles), *strides)
+    return Prefetch(operands, -(-run // (machine.line * turns)))
 
 
 def _far_operands(contraction: Contraction, machine: Machine, row: ContractionLoop) -> tuple[int, ...]:

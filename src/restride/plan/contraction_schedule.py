@@ -248,16 +248,23 @@ def _with_tiles(
         pack=pack,
         is_dot=is_dot,
     )
-    # The tiles of the next columns follow where nothing but rows is inside of them.
-    loaded = [
-        plan.column_offset(SECOND, i * lanes) + part for i in range(shape[1]) for part in contraction.parts
-    ]
-    inside = tiling.count if at == len(ordered) else 0
-    return replace(
-        plan,
-        unroll=_unroll(plan, cost.operations * cost.parts),
-        prefetch=find_prefetch(contraction, machine, row, inside, loaded),
-    )
+    plan = replace(plan, unroll=_unroll(plan, cost.operations * cost.parts))
+    return replace(plan, prefetch=find_prefetch(contraction, machine, row, *_next_columns(plan)))
+
+
+def _next_columns(plan: ContractionPlan) -> tuple[int, int]:
+    """The turns of the summed loop before the columns of the next tiles are read, and the bytes of those, one
+    behind the other. Zeros where other loops come between, or there is one row of tiles, which reads them as
+    one stream.
+    """
+    loop = plan.loops[-1] if len(plan.loops) == 1 else None
+    if loop is None or plan.columns_at < len(plan.grid) or plan.tiling.count < 2:
+        return 0, 0
+    weights = plan.contraction.accesses[SECOND].tensor.data_type
+    step = plan.vectors * len(plan.contraction.parts) * plan.lanes * (plan.pack.count if plan.pack else 1)
+    distance = plan.column_offset(SECOND, plan.vectors * plan.lanes)
+    run = weights.nbytes(distance) if distance == loop.extent * step else 0
+    return plan.tiling.count * (loop.extent // plan.unroll), run
 
 
 def _padded_size(contraction: Contraction, size: int) -> int:
