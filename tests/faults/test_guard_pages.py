@@ -16,7 +16,17 @@ from support.kernels import isa_id, runnable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 _TESTS = Path(__file__).parent.parent
-_levels = pytest.mark.parametrize("level", [isa_id(isa) for isa in runnable()])
+_LEVELS = [isa_id(isa) for isa in runnable()]
+_levels = pytest.mark.parametrize("level", _LEVELS)
+# Where the steps are the same at every level, the least and the greatest tell the most.
+_outer_levels = pytest.mark.parametrize(
+    "level",
+    [
+        _LEVELS[0],
+        *(pytest.param(level, marks=pytest.mark.slow) for level in _LEVELS[1:-1]),
+        *_LEVELS[1:][-1:],
+    ],
+)
 _FAMILIES = ("copies", "rows", "transposes", "channels", "channels_last", "blocks", "plain", "strides")
 
 
@@ -42,7 +52,7 @@ def test_shuffles_stay_within_their_buffers(level: str) -> None:
     _check("shuffles", level)
 
 
-@_levels
+@_outer_levels
 def test_work_in_stages_stays_within_its_buffers(level: str) -> None:
     _check("staged", level)
 
