@@ -72,7 +72,6 @@ _OURS = (
     "shuffles",
     "sycl_interop",
     "targets.cpu_kernels",
-    "targets.ptx",
     "targets.spirv",
     "torch",
     "view",

@@ -18,7 +18,7 @@ from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.plan.work_trees import TreePlan, move_rows, plan_trees
 from restride.runtime.alloc import Buffer, address_of
 from restride.runtime.arguments import Arguments
-from restride.targets import ptx, spirv
+from restride.targets import spirv
 from support.sycl import sycl_engine
 from support.trees import flat_of, pointwise_trees, reduction_trees, softmax_tree, window_tree
 
@@ -167,13 +167,12 @@ def test_short_rows_stay(facts):
 
 @DEVICES
 @pytest.mark.parametrize("case", TREES)
-def test_trees_become_spirv_and_ptx(case, facts):
+def test_trees_become_spirv(case, facts):
     for step in move_rows(program_of(TREES[case]()[0]), facts).steps:
         for plan in plan_trees(step.tree, facts):
             code = spirv.spirv_code(spirv.LoweredSpirv(plan))
             assert code[:4].hex() == "03022307"
             assert spirv.has_unique_numbers(code)
-            assert ".entry restride" in ptx.ptx_text(ptx.LoweredPtx(plan))
 
 
 # --- on a device --------------------------------------------------------------------------------------------

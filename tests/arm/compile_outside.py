@@ -10,13 +10,16 @@ import functools
 import importlib.machinery
 import os
 import socket
+import struct
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 _MODULE = "restride.targets.jit"
 _COMPILER = "ARM_COMPILER"
+_OWN = threading.local()
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -60,19 +63,48 @@ def _ask(compiler: str, kind: bytes, ir_text: str, isa: Any) -> bytes | None:
     from restride.targets import compile_server as protocol
 
     message = protocol.packed(isa, ir_text)
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(compiler)
+    # One that had no work for a minute has ended: a new one is asked then.
+    for connect in (_connection, _new_connection):
+        try:
+            connection = connect(compiler)
             connection.sendall(protocol.HEADER.pack(kind, len(message)) + message)
-            with connection.makefile("rb") as file:
-                for wanted in (protocol.READY, protocol.DONE):
-                    status, size = protocol.HEADER.unpack(file.read(protocol.HEADER.size))
-                    answer = file.read(size)
-                    if status != wanted or len(answer) != size:
-                        return None
-                return answer
-    except (OSError, protocol.struct.error):
-        return None
+            status, answer = _receive(connection)
+            return answer if status == protocol.DONE else None
+        except (OSError, struct.error):
+            vars(_OWN).clear()
+    return None
+
+
+def _connection(compiler: str) -> socket.socket:
+    """The connection of this thread: a compiler that has worked before is twice as fast."""
+    own: socket.socket | None = vars(_OWN).get(str(os.getpid()))
+    return _new_connection(compiler) if own is None else own
+
+
+def _new_connection(compiler: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    vars(_OWN)[str(os.getpid())] = connection
+    connection.connect(compiler)
+    _receive(connection)
+    return connection
+
+
+def _receive(connection: socket.socket) -> tuple[bytes, bytes]:
+    from restride.targets import compile_server as protocol
+
+    status, size = protocol.HEADER.unpack(_read(connection, protocol.HEADER.size))
+    return status, _read(connection, size)
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    parts = []
+    while size:
+        part = connection.recv(size)
+        if not part:
+            raise ConnectionError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 sys.meta_path.insert(0, _Finder)

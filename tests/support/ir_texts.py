@@ -40,7 +40,6 @@ from restride.runtime.sycl_executable import SyclExecutable
 from restride.targets import isa as isa_module
 from restride.targets import jit, objects
 from restride.targets.isa import CacheSizes, Isa, host_isa
-from restride.targets.ptx import LoweredPtx
 from restride.targets.spirv import LoweredSpirv
 from support.ir_problem import Problem
 from support.ir_problems import ON_CPU, ON_DEVICE
@@ -51,11 +50,10 @@ Texts = tuple[str, ...]
 _LEVELS = ("avx512", "avx2", "sse41", "generic", "neon")
 _TABLES = "avx512+vbmi"
 _GPU = DeviceFacts(group=256, sub_group=32, local_bytes=1 << 16)
-_DEVICES: dict[str, tuple[DeviceFacts, type[LoweredPtx] | type[LoweredSpirv]]] = {
-    "ptx": (_GPU, LoweredPtx),
-    "spirv": (_GPU, LoweredSpirv),
-    "spirv:wave64": (DeviceFacts(group=256, sub_group=64), LoweredSpirv),
-    "spirv:cpu": (DeviceFacts(group=1, sub_group=1, vector_bytes=16), LoweredSpirv),
+_DEVICES = {
+    "spirv": _GPU,
+    "spirv:wave64": DeviceFacts(group=256, sub_group=64),
+    "spirv:cpu": DeviceFacts(group=1, sub_group=1, vector_bytes=16),
 }
 _TRIPLES = (
     "x86_64-unknown-linux-gnu",
@@ -233,8 +231,8 @@ class _NoDevice:
 
     name, kind, index, is_default, is_host, has_double = "sycl:none", "any", 0, True, False, True
 
-    def __init__(self, facts: DeviceFacts, form: type[LoweredPtx] | type[LoweredSpirv]) -> None:
-        self.facts, self._form = facts, form
+    def __init__(self, facts: DeviceFacts) -> None:
+        self.facts = facts
         self.texts: set[str] = set()
 
     def compile(self, program: Program) -> SyclExecutable:
@@ -243,7 +241,7 @@ class _NoDevice:
 
     def kernel(self, plan: Any) -> None:
         """Where a device would compile."""
-        self.texts.add(self._form(plan).ir())
+        self.texts.add(LoweredSpirv(plan).ir())
 
     def constant(self, values: Buffer) -> Buffer:
         """Where a device would keep values."""
@@ -252,7 +250,7 @@ class _NoDevice:
 
 @functools.cache
 def _device(target: str) -> _NoDevice:
-    return _NoDevice(*_DEVICES[target])
+    return _NoDevice(_DEVICES[target])
 
 
 # --- what runs kernels --------------------------------------------------------------------------------------
