@@ -53,7 +53,7 @@ _ROWS = (
     (
         "arrays",
         "concat_and_sum",
-        "planned",
+        "reorder_plan",
         "block_scales",
         "grouped",
         "quantising",

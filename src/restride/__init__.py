@@ -110,7 +110,6 @@ if _typing.TYPE_CHECKING:
     from .files.save import save
     from .graph.network import Network
     from .pixels import normalize
-    from .planned import Measured, Plan, Prediction, plan
     from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
     from .primitives.binary import Binary
     from .primitives.concat import Concat
@@ -151,6 +150,7 @@ if _typing.TYPE_CHECKING:
     from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
     from .quantising import dequantize, quantize
+    from .reorder_plan import Measured, Plan, Prediction, plan
     from .shuffles import channel_shuffle, shuffle, shuffle_channels
 
 __version__ = version.VERSION
@@ -385,10 +385,10 @@ _LATER = {
     "normalize": "pixels",
     "add_n": "concat_and_sum",
     "concat": "concat_and_sum",
-    "Measured": "planned",
-    "Plan": "planned",
-    "Prediction": "planned",
-    "plan": "planned",
+    "Measured": "reorder_plan",
+    "Plan": "reorder_plan",
+    "Prediction": "reorder_plan",
+    "plan": "reorder_plan",
     "Binary": "primitives.binary",
     "Concat": "primitives.concat",
     "EltwiseBackward": "primitives.eltwise",

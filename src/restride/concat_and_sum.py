@@ -16,6 +16,7 @@ from .desc.parse import parse_int, renamed, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frontend.array_key import read_from, write_to
+from .frontend.array_lists import array_list, on_engine
 from .frontend.binder import BoundCall, SignedCall, find_call, keep_call
 from .frontend.carriers import (
     NumpyType,
@@ -28,7 +29,6 @@ from .frontend.carriers import (
     unnamed_type,
 )
 from .frontend.formats import format_key, type_key
-from .frontend.listed import listed, on_engine
 from .frontend.nibbles import as_bytes, is_nibbles
 from .frontend.results import maker_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
@@ -332,7 +332,7 @@ class _ArraysCall:
     def __init__(self, call: str, arrays: Any, dst: Any, dtype: Any, out: Any) -> None:
         self.call, self.out = call, out
         self.names = Names(call, "array", "dst" if out is None else "out")
-        found = listed(call, arrays)
+        found = array_list(call, arrays)
         if dtype is None and out is None and found and all(map(is_nibbles, found)):
             dtype = found[0].dtype
         self.first = found[0]

@@ -28,9 +28,9 @@ from ..plan.matmul_problem import MatmulProblem
 from ..plan.nest import Compute
 from ..plan.product_problem import ProductProblem
 from ..plan.reorder import reorder_nest
-from ..planned import plan
 from ..primitives.any_format import resolved, resolved_operand
 from ..primitives.convolution_shapes import kernel_block, kernel_pack
+from ..reorder_plan import plan
 from ..runtime.engine import Engine
 from ..runtime.pool import get_num_threads
 from ..targets.cpu import machine_of

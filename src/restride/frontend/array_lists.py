@@ -16,7 +16,7 @@ from .jax_arrays import is_jax
 from .tensors import is_torch
 
 
-def listed(call: str, arrays: Any) -> list[Any]:
+def array_list(call: str, arrays: Any) -> list[Any]:
     """The arrays of a call. One array is no list of its rows."""
     if isinstance(arrays, np.ndarray | Memory | str | bytes) or not isinstance(arrays, Iterable):
         is_array = isinstance(arrays, np.ndarray | Memory)
