@@ -45,6 +45,7 @@ from .runtime.engine import Engine
 from .runtime.group_quantization import GroupAddresses, GroupProgram, group_program
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
+from .runtime.transfer import from_host
 
 _NUMPY = NumpyArithmetic()
 # Bytes of a source that stay in the caches between two passes of all threads.
@@ -136,12 +137,15 @@ class QuantizedTensor:
     def dequantize(self, dtype: Any = "f32", dst: Any = None, out: Memory | None = None) -> Memory:
         """The real numbers that this stands for, as a `Memory`; `out` is written and returned."""
         engine = self.values.engine
-        desc = dst if isinstance(dst, MemoryDesc) else MemoryDesc(self.dims, dtype, dst)
-        made = _new(desc, engine) if out is None else out
+        made = out
+        if made is None:
+            made = _new(dst if isinstance(dst, MemoryDesc) else MemoryDesc(self.dims, dtype, dst), engine)
         steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
         steps.append(GroupStep("mul", self.scale))
         if self.tensor_scale != 1.0:
-            steps.append(GroupStep("linear", numbers=(self.tensor_scale, 0.0)))
+            one = MemoryDesc((1,) * len(self.dims), DataType.f32)
+            whole = from_host(one, engine, np.array([self.tensor_scale], np.float32))
+            steps.append(GroupStep("mul", whole))
         if self.minimum is not None:
             steps.append(GroupStep("add", self.minimum))
         reorder_in_groups(self.values, made, steps)

@@ -73,6 +73,7 @@ class Builder:
         self.defined: dict[str, str] = {}
         self.constants: list[str] = []
         self.cuts: list[str] = []
+        self.has_seldom = False
 
     def fresh(self) -> str:
         """A name that is not taken."""
@@ -328,6 +329,20 @@ class Builder:
         yield
         self.line(f"br label %{after}")
         self.start(after)
+
+    def one_of(self, condition: Value, usual: Callable[[], Value], seldom: Callable[[], Value]) -> Value:
+        """What `usual` writes where the condition holds, as it mostly does; else what `seldom` writes."""
+        names = [self.fresh() for _ in range(3)]
+        self.has_seldom = True
+        self.line(f"br {condition}, label %{names[0]}, label %{names[1]}, !prof !1")
+        found: list[tuple[Value, str]] = []
+        for name, write in zip(names, (usual, seldom), strict=False):
+            self.start(name)
+            found.append((write(), self.block))
+            self.line(f"br label %{names[2]}")
+        self.start(names[2])
+        kind = found[0][0].type
+        return self.value(kind, f"phi {kind} " + ", ".join(f"[ {v.ref}, %{block} ]" for v, block in found))
 
     def _branch(self, name: str, a: Value, b: Value, yes: str, no: str) -> None:
         condition = self.value("i1", f"icmp {name} {a}, {b.ref}")

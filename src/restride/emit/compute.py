@@ -13,7 +13,7 @@ from ..plan.eltwise import apply as eltwise
 from ..plan.nest import SCALAR, Compute, Step
 from .access import load_run
 from .builder import Builder, Value, element_of, lanes_of, vector
-from .convert import Abilities, bits_type, canonical_nan, from_real, real_type, to_real
+from .convert import Abilities, bits_type, from_real, real_type, to_real
 from .network import NOTHING, Lanes
 
 # --- arithmetic --------------------------------------------------------------
@@ -143,18 +143,33 @@ class Tensors:
         self._b, self._pointers, self._types, self._offsets = b, pointers, types, offsets
         self._present, self._real, self._can = present, real, can
         self._known: dict[tuple[int, tuple[int, ...]], Value] = {}
+        self._all = tuple(_distinct(places, present) for places in offsets)
 
     def lanes(self, index: int, lanes: Lanes) -> Value:
         """Real values of operand `index` for the elements in `lanes`; anything where there is none."""
         offsets = self._offsets[index]
         wanted = [offsets[e] if e != NOTHING and self._present[e] else None for e in lanes]
         distinct = tuple(sorted({offset for offset in wanted if offset is not None}))
+        if self._are_of_groups(index, distinct, len(lanes)):
+            distinct = self._all[index]
         values = self._values(index, distinct)
         place = {offset: lane for lane, offset in enumerate(distinct)}
         mask = [0 if offset is None else place[offset] for offset in wanted]
         if mask == list(range(lanes_of(values))):
             return values
         return self._b.shuffle(values, values, mask)
+
+    def offsets(self, lanes: Lanes) -> list[tuple[int, ...]]:
+        """The offsets of all operands for the elements in `lanes`."""
+        return [tuple(offsets[e] for offsets in self._offsets) for e in lanes]
+
+    def _are_of_groups(self, index: int, distinct: tuple[int, ...], lanes: int) -> bool:
+        """True where many lanes share what is converted, and one short load has all of the tile."""
+        if self._types[index] is DataType.f32:
+            return False
+        every = self._all[index]
+        is_short = 1 < len(every) <= _CONVERTED_AT_ONCE and len(_runs(every)) == 1
+        return is_short and len(distinct) * _SHARED_BY <= lanes
 
     def _values(self, index: int, distinct: tuple[int, ...]) -> Value:
         key = index, distinct
@@ -179,6 +194,14 @@ class Tensors:
         address = self._b.advance(self._pointers[index], run[0] * data_type.bits // 8)
         full = vector(bits_type(data_type), len(run))
         return self._b.value(full, f"load {full}, {address}, align 1")
+
+
+# Elements of an operand that are converted at once where so many lanes share each of them.
+_CONVERTED_AT_ONCE, _SHARED_BY = 16, 8
+
+
+def _distinct(offsets: tuple[int, ...], present: tuple[bool, ...]) -> tuple[int, ...]:
+    return tuple(sorted({offset for offset, is_there in zip(offsets, present, strict=True) if is_there}))
 
 
 def _runs(offsets: tuple[int, ...]) -> list[list[int]]:
@@ -247,9 +270,7 @@ def run_steps(
 ) -> Value:
     """Source bits to destination bits through every step; a NaN result is the one quiet NaN."""
     value = real_steps(b, v, types, compute, inputs, can)
-    if types[1].kind == "float":
-        value = canonical_nan(b, value)
-    return from_real(b, value, types[1], can, is_quiet=True)
+    return from_real(b, value, types[1], can, is_result=True)
 
 
 def real_steps(

@@ -11,7 +11,6 @@ Vectors carry bits: the element type of every value here is an integer as wide a
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,10 +31,12 @@ from . import neon
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .neon import narrow, nearest_integers
 from .small_float import (
+    can_round_at_once,
     can_widen,
     exponent_to_float,
     float_to_bfloat,
     float_to_small,
+    floats_to_bfloat_at_once,
     leading_half,
     narrow_to_odd,
     quiet_float_to_bfloat,
@@ -105,66 +106,50 @@ def _in_four(b: Builder, v: Value, codes: tuple[int, ...]) -> Value:
     return b.select(b.compare("icmp slt", v, Value(v.type, "zeroinitializer")), upper, lower)
 
 
-# Floats of 4 bits by a table of 64: the exponents from 2**-3 to 2**4, two bits of the mantissa, and whether
-# anything is behind them. No tie lies between two of these places.
-_LEAST_WORD, _MOST_WORD, _INFINITE_WORD, _NAN_PLACE = 0x3E00, 0x4180, 0x7F80, 57
-_PERMUTE_BYTES = "llvm.x86.avx512.permvar.qi.512"
+def _look_up_reals(b: Builder, v: Value, src: DataType) -> Value:
+    """Registers of floats of 8 bits as floats by tables of 128: both bytes of a bf16, which holds them all.
 
-
-def nibble_codes(b: Builder, reals: Sequence[Value], dst: DataType) -> Value:
-    """A register of codes of 4 bits, a byte each with its sign in bit 3, from four of floats (N4).
-
-    In lanes of 16 bits, whose last bit says whether anything was cut off: a quarter of the instructions that
-    rounding each float takes. A NaN is what the one quiet NaN becomes.
+    The sign is put back, then bytes become words and words floats within each 16 bytes: so the source is
+    first put in the order in which that leaves them in theirs.
     """
-    low, high = (_leading_halves(b, reals[i], reals[i + 1]) for i in (0, 2))
-    places = b.join([b.cast("trunc", _nibble_places(b, words), "i8") for words in (low, high)])
-    codes = b.call(
-        places.type,
-        _PERMUTE_BYTES,
-        f"{_constant(_nibble_table(dst))}, {places}",
-        f"{places.type}, {places.type}",
+    pieces = [b.lanes(v, first, _PERMUTED) for first in range(0, lanes_of(v), _PERMUTED)]
+    return b.join([_reals_of_register(b, piece, src) for piece in pieces])
+
+
+def _reals_of_register(b: Builder, v: Value, src: DataType) -> Value:
+    kinds = ", ".join([v.type] * 3)
+    v = _transposed_words(b, v)
+    low, high = (
+        b.call(v.type, _PERMUTE, f"{_constant(half[:_PERMUTED])}, {v}, {_constant(half[_PERMUTED:])}", kinds)
+        for half in _bfloat_bytes(src)
     )
-    sign = b.op("and", b.op("lshr", places, splat(b, places, "i8", 4)), splat(b, places, "i8", 8))
-    return b.op("xor", codes, sign)
+    high = b.op("or", high, b.op("and", v, splat(b, v, "i8", 0x80)))
+    words = [b.shuffle(low, high, _interleaved(_PERMUTED, 16, upper)) for upper in (0, 1)]
+    wide = [b.value("<32 x i16>", f"bitcast {each} to <32 x i16>") for each in words]
+    zero = Value("<32 x i16>", "zeroinitializer")
+    found = [b.shuffle(zero, each, _interleaved(32, 8, upper)) for each in wide for upper in (0, 1)]
+    return b.join([b.value("<16 x float>", f"bitcast {each} to <16 x float>") for each in found])
 
 
-def _leading_halves(b: Builder, one: Value, other: Value) -> Value:
-    """The upper halves of two registers of floats, odd where the lower ones are not zero."""
-    words = []
-    for value in (one, other):
-        bits = b.bitcast(value, "i32")
-        rest = b.op("and", bits, splat(b, bits, "i32", 0xFFFF))
-        is_cut = b.compare("icmp ne", rest, Value(bits.type, "zeroinitializer"))
-        odd = b.select(is_cut, b.op("or", bits, splat(b, bits, "i32", 0x10000)), bits)
-        kind = vector("i16", 2 * lanes_of(odd))
-        words.append(b.value(kind, f"bitcast {odd} to {kind}"))
-    return b.shuffle(words[0], words[1], range(1, 2 * lanes_of(words[0]), 2))
+def _transposed_words(b: Builder, v: Value) -> Value:
+    """The 4 by 4 words of 32 bits of a register, transposed."""
+    words = b.value("<16 x i32>", f"bitcast {v} to <16 x i32>")
+    moved = b.shuffle(words, words, [4 * (i % 4) + i // 4 for i in range(16)])
+    return b.value(v.type, f"bitcast {moved} to {v.type}")
 
 
-def _nibble_places(b: Builder, words: Value) -> Value:
-    """Where the table has the code of each magnitude, and bit 7 for a sign."""
-
-    def constant(number: int) -> Value:
-        return splat(b, words, "i16", number)
-
-    magnitude = b.op("and", words, constant(0x7FFF))
-    is_nan = b.compare("icmp ugt", magnitude, constant(_INFINITE_WORD))
-    near = b.intrinsic("umax", b.intrinsic("umin", magnitude, constant(_MOST_WORD)), constant(_LEAST_WORD))
-    is_between = b.compare("icmp ne", b.op("and", near, constant(15)), constant(0))
-    place = b.op("lshr", b.op("sub", near, constant(_LEAST_WORD)), constant(4))
-    place = b.select(is_between, b.op("or", place, constant(1)), place)
-    place = b.op("or", place, b.op("and", b.op("lshr", words, constant(8)), constant(0x80)))
-    return b.select(is_nan, constant(_NAN_PLACE), place)
+def _interleaved(lanes: int, group: int, upper: int) -> list[int]:
+    """Lanes of two registers by turns, in each group those of its lower or upper half."""
+    half = group // 2
+    starts = [first + upper * half for first in range(0, lanes, group)]
+    return [start + i + side * lanes for start in starts for i in range(half) for side in (0, 1)]
 
 
 @functools.cache
-def _nibble_table(dst: DataType) -> tuple[int, ...]:
-    """What stands at each place: of even ones the number itself, of odd ones what lies behind it."""
-    words = np.arange(_PERMUTED, dtype=np.uint32) * 16 + _LEAST_WORD
-    words[_NAN_PLACE] = 0x7FC0
-    found = convert_codes(words << np.uint32(16), (DataType.f32, dst), _MOVE, Inputs())
-    return tuple(int(code) for code in found)
+def _bfloat_bytes(src: DataType) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The lower and the upper bytes of what codes without a sign stand for, as bf16."""
+    found = convert_codes(np.arange(128, dtype=np.uint8), (src, DataType.bf16), _MOVE, Inputs())
+    return tuple(int(word) & 255 for word in found), tuple(int(word) >> 8 for word in found)
 
 
 # --- by arithmetic -----------------------------------------------------------
@@ -187,9 +172,10 @@ class Abilities:
     round_even: bool = False
     masks: bool = False
     packs: bool = False
-    # What `neon.py` writes; and floats to bf16.
+    # What `neon.py` writes; and floats to bf16: right always, or but for subnormals.
     neon: bool = False
     bfloat: bool = False
+    bfloat_of_normals: bool = False
     # Bytes of the register in which a byte looks up one of 16; and whether it looks up one of 256.
     shuffled_bytes: int = 0
     has_tables: bool = False
@@ -324,6 +310,8 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
         # Half of the work in lanes of 16 bits.
         wide = b.cast("zext", widen_small(b, v, src, DataType.bf16), "i32")
         return b.bitcast(b.op("shl", wide, splat(b, v, "i32", 16)), "float")
+    if src.bits == 8 and can.masks and can.has_tables and lanes_of(v) % _PERMUTED == 0:
+        return _look_up_reals(b, v, src)
     if src.bits == 8 and can.half:
         return small_to_float_by_half(b, v, src)
     return small_to_float(b, v, src)
@@ -332,11 +320,21 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
 # --- from real ----------------------------------------------------------------------------------------------
 
 
-def from_real(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet: bool = False) -> Value:
+def from_real(b: Builder, value: Value, dst: DataType, can: Abilities, *, is_result: bool = False) -> Value:
     """Real numbers as values of `dst`: saturated, rounded half to even once (N2 to N5).
 
-    `is_quiet`: every NaN among them is the one quiet NaN.
+    `is_result`: of a computation, where every NaN is the one quiet NaN.
     """
+    if dst is DataType.bf16 and can.bfloat_of_normals and can_round_at_once(value):
+        return floats_to_bfloat_at_once(
+            b, value, lambda: _by_arithmetic(b, value, dst, can, is_result), is_nan_exact=not is_result
+        )
+    return _by_arithmetic(b, value, dst, can, is_result)
+
+
+def _by_arithmetic(b: Builder, value: Value, dst: DataType, can: Abilities, is_result: bool) -> Value:
+    if is_result and dst.kind == "float":
+        value = canonical_nan(b, value)
     if dst is DataType.boolean:
         return _is_set(b, value)
     if dst.is_integral:
@@ -346,17 +344,17 @@ def from_real(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet:
     if element_of(value) == "double":
         is_last = dst is DataType.f32
         value = b.cast("fptrunc", value, "float") if is_last else narrow_to_odd(b, value, can_cut=can.masks)
-    return _from_float(b, value, dst, can, is_quiet)
+    return _from_float(b, value, dst, can, is_result)
 
 
-def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities, is_quiet: bool) -> Value:
+def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities, is_result: bool) -> Value:
     if dst is DataType.f32:
         return b.bitcast(value, "i32")
     if dst is DataType.bf16 and can.bfloat:
         return b.bitcast(b.cast("fptrunc", value, "bfloat"), "i16")
     if dst is DataType.bf16:
         bits = b.bitcast(value, "i32")
-        return quiet_float_to_bfloat(b, bits, can.masks) if is_quiet else float_to_bfloat(b, bits)
+        return quiet_float_to_bfloat(b, bits, can.masks) if is_result else float_to_bfloat(b, bits)
     if dst is DataType.f16 and can.half:
         return b.bitcast(b.cast("fptrunc", value, "half"), "i16")
     return float_to_small(b, b.bitcast(value, "i32"), dst)

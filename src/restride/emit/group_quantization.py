@@ -19,11 +19,12 @@ from ..plan.reduction import NOT_FINITE, Op
 from ..plan.reduction_schedule import bias_of
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .compute import StepInputs, VectorArithmetic, real_steps, run_steps
-from .convert import bits_type, canonical_nan, from_real, nibble_codes, to_real
+from .convert import bits_type, canonical_nan, from_real, to_real
 from .fold import Accumulation
 from .kernel import Style, load_pointer, module_text, share_of
 from .pack import GROUP, PARTS, can_pack, integers_of, is_small_float, pack
 from .small_float import small_code
+from .word_codes import LEAST_OVER, codes_of_words, power_of, word_over, words_of_reals, words_over_power
 
 _PARAMS = Value("ptr", "%params")
 
@@ -70,6 +71,15 @@ class _GroupWriter:
         self.size = min(style.vector_bytes, plan.lanes)
         numbers = self.rule.conversion_numbers()
         self.scalars = tuple(Value("float", _float_text(number)) for number in numbers)
+        count = plan.chunk if plan.is_held else 0
+        key = f"i{self.src_type.bits}"
+        self.key_slots = [b.slot(key, count) for _ in range(self.how.op.results if count else 0)]
+        self.operand_slots = [b.slot("float", count) for _ in range(self.rule.operands if count else 0)]
+        is_word = (
+            self.src_type is DataType.bf16 and self.rule.is_power and is_small_float(self.rule.data_type)
+        )
+        is_whole = style.can.has_tables and style.can.masks and self.size == style.vector_bytes
+        self.power_slot = b.slot("i16", count) if count and is_word and is_whole else None
 
     # --- loops
 
@@ -140,15 +150,95 @@ class _GroupWriter:
 
     def _step(self, at: _GroupCursor) -> None:
         """Groups side by side: their scales, then their elements."""
-        tiles = self._tiles()
         if self.plan.is_held:
-            held = [self._load(at, tile) for tile in tiles]
-            keys = self._joined(held) if self.plan.batch > 1 else self._fold(held)
-            operands = self._found([keys], at)
-            for i, (tile, bits) in enumerate(zip(tiles, held, strict=True)):
-                self._write(at, tile, bits, operands[i % len(operands)])
+            self._step_in_passes(at)
             return
+        tiles = self._tiles()
         self._convert_all(at, tiles, self._found(self._search(at, tiles), at))
+
+    def _step_in_passes(self, at: _GroupCursor) -> None:
+        """The largest values of all groups, then all scales, then all elements, which are near still."""
+        with self.b.loop(i64(0), i64(self.plan.batches)) as number:
+            self._find(at, number)
+        powers = self._scale_all(at)
+        if powers is None:
+            with self.b.loop(i64(0), i64(self.plan.batches)) as number:
+                self._convert_batch(at, number, self._write)
+            return
+        for name, write in (("eq", self._write_over_power), ("ne", self._write)):
+            with (
+                self.b.when(name, powers, Value(powers.type, "0")),
+                self.b.loop(i64(0), i64(self.plan.batches)) as number,
+            ):
+                self._convert_batch(at, number, write)
+
+    def _find(self, at: _GroupCursor, number: Value) -> None:
+        """The keys of a batch, into their slots."""
+        b, there = self.b, self._batch(at, number)
+        held = [self._load(there, tile) for tile in self._tiles()]
+        keys = self._joined(held) if self.plan.batch > 1 else self._fold(held)
+        first = b.op("mul", number, i64(self.plan.batch))
+        for slot, key in zip(self.key_slots, keys, strict=True):
+            b.line(
+                f"store {self._lanes_folded(key)}, {b.step(slot, first, self.src_type.bits // 8)}, align 1"
+            )
+
+    def _scale_all(self, at: _GroupCursor) -> Value | None:
+        """Keys to scales, and to the operands of elements. Where elements are divided as words, whether a
+        power is too small for that: 0 if none is.
+        """
+        b, width = self.b, self.plan.scale_lanes
+        kind, nbytes = vector(f"i{self.src_type.bits}", width), self.src_type.bits // 8
+        least = b.splat("i16", width, str(_MOST_WORD))
+        with b.carried_loop(i64(0), i64(self.plan.chunk // width), [least]) as (number, carried):
+            first = b.op("mul", number, i64(width))
+            addresses = [b.step(slot, first, nbytes) for slot in self.key_slots]
+            keys = tuple(b.value(kind, f"load {kind}, {address}, align 1") for address in addresses)
+            operands = self._written(keys, self._moved(at, GroupAxis(0, 0, 0, 1), first))
+            for slot, operand in zip(self.operand_slots, operands, strict=True):
+                b.line(f"store {operand}, {b.step(slot, first, 4)}, align 1")
+            if self.power_slot is not None:
+                over = word_over(b, operands[0])
+                b.line(f"store {over}, {b.step(self.power_slot, first, 2)}, align 1")
+                carried[0] = b.intrinsic("smin", carried[0], over)
+        if self.power_slot is None:
+            return None
+        is_small = b.compare("icmp slt", carried[0], b.splat("i16", width, str(LEAST_OVER)))
+        return b.value(f"i{width}", f"bitcast {is_small} to i{width}")
+
+    def _convert_batch(
+        self, at: _GroupCursor, number: Value, write: Callable[[_GroupCursor, _VectorAt, Value, _Keys], None]
+    ) -> None:
+        b, there = self.b, self._batch(at, number)
+        first = b.op("mul", number, i64(self.plan.batch))
+        if write == self._write_over_power:
+            assert self.power_slot is not None
+            slots, kind = [b.step(self.power_slot, first, 2)], "i16"
+        else:
+            slots, kind = [b.step(slot, first, 4) for slot in self.operand_slots], "float"
+        for tile in self._tiles():
+            write(there, tile, self._load(there, tile), self._operands_of(tile, slots, kind))
+
+    def _batch(self, at: _GroupCursor, number: Value) -> _GroupCursor:
+        """The places of a batch of a step."""
+        if self.plan.walked is None:
+            return at
+        first = self.b.op("mul", number, i64(self.plan.batch))
+        return self._moved(at, self.plan.walked, first)
+
+    def _operands_of(self, tile: _VectorAt, slots: Sequence[Value], kind: str) -> _Keys:
+        """What the lanes of a vector are computed with, from memory: those of a batch lie there."""
+        b, extent, nbytes = self.b, self.plan.run.extent, 4 if kind == "float" else 2
+        same = min(extent & -extent, self.size)
+        groups = [(tile.src + lane) // extent for lane in range(0, self.size, same)]
+        found = []
+        for slot in slots:
+            ones = [
+                b.value(kind, f"load {kind}, {b.advance(slot, nbytes * group)}, align {nbytes}")
+                for group in groups
+            ]
+            found.append(b.join([b.broadcast(one, same) for one in ones]))
+        return tuple(found)
 
     def _tiles(self) -> list[_VectorAt]:
         """The vectors of one row of a step."""
@@ -234,11 +324,7 @@ class _GroupWriter:
             step = GroupAxis(0, 0, 0, self.size)
             return [self._written(key, self._moved(at, step, i64(i))) for i, key in enumerate(keys)]
         found = self._written(tuple(map(self._lanes_folded, keys[0])), at)
-        # Groups of one vector after the other; without a batch all lanes are of one.
-        extent = self.plan.run.extent
-        starts = range(0, extent * self.plan.batch, self.size) if self.plan.batch > 1 else (0,)
-        places = [[(start + lane) // extent for lane in range(self.size)] for start in starts]
-        return [tuple(b.shuffle(x, x, place) for x in found) for place in places]
+        return [tuple(b.shuffle(x, x, (0,) * self.size) for x in found)]
 
     def _lanes_folded(self, key: Value) -> Value:
         """One lane for each group, of vectors of groups side by side."""
@@ -336,10 +422,19 @@ class _GroupWriter:
         else:
             inputs = StepInputs(self.scalars, operands.__getitem__, lambda _: bits)
             made = run_steps(b, bits, types, compute, inputs, self.style.can)
-        if types[1].bits == 4:
-            made = _pairs(b, made)
-        address = b.advance(at.dst, tile.dst * types[1].bits // 8)
-        b.line(f"store {made}, {address}, align 1")
+        self._store(at, tile, made)
+
+    def _store(self, at: _GroupCursor, tile: _VectorAt, made: Value) -> None:
+        b, bits = self.b, self.rule.data_type.bits
+        address = b.advance(at.dst, tile.dst * bits // 8)
+        b.line(f"store {_pairs(b, made) if bits == 4 else made}, {address}, align 1")
+
+    def _write_over_power(self, at: _GroupCursor, tile: _VectorAt, bits: Value, operands: _Keys) -> None:
+        """The same of bf16 over powers of two, without a float of 32 bits."""
+        (over,), kind = operands, self.rule.data_type
+        words = words_over_power(self.b, bits, over)
+        made = codes_of_words(self.b, words, kind, lambda: self._packed(bits, (power_of(self.b, over),)))
+        self._store(at, tile, made)
 
     def _packed(self, bits: Value, operands: _Keys) -> Value:
         """A register of bytes from four parts, each narrowed to 32 bits for itself."""
@@ -350,12 +445,16 @@ class _GroupWriter:
             part = tuple(b.lanes(operand, first, count) for operand in operands)
             inputs = StepInputs(self.scalars, part.__getitem__, lambda _: bits)
             reals.append(real_steps(b, b.lanes(bits, first, count), types, compute, inputs, can))
-        if can.has_tables and kind.kind == "float" and kind.bits == 4:
-            return nibble_codes(b, reals, kind)
+        if is_small_float(kind) and can.has_tables:
+            return codes_of_words(b, words_of_reals(b, reals), kind, lambda: self._packed_codes(reals))
         if is_small_float(kind):
-            parts = [small_code(b, b.bitcast(canonical_nan(b, real), "i32"), kind) for real in reals]
-        else:
-            parts = [integers_of(b, real, kind) for real in reals]
+            return self._packed_codes(reals)
+        return _in_order(b, pack(b, [integers_of(b, real, kind) for real in reals], kind))
+
+    def _packed_codes(self, reals: Sequence[Value]) -> Value:
+        """Small floats of any size."""
+        b, kind = self.b, self.rule.data_type
+        parts = [small_code(b, b.bitcast(canonical_nan(b, real), "i32"), kind) for real in reals]
         return _in_order(b, pack(b, parts, kind))
 
 
@@ -367,6 +466,8 @@ def _in_order(b: Builder, packed: Value) -> Value:
     return b.value(packed.type, f"bitcast {moved} to {packed.type}")
 
 
+# The largest word that has a sign.
+_MOST_WORD = (1 << 15) - 1
 # Vectors of a row that are written one after the other; of more there is a loop.
 _UNROLLED = 4
 

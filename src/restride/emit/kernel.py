@@ -96,7 +96,8 @@ def share_of(b: Builder, total: int) -> tuple[Value, Value]:
 def module_text(b: Builder) -> str:
     """A whole module around the body in `b`."""
     outside = *b.constants, *sorted(b.declared.values()), *b.defined.values()
-    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, *b.block_table(ENTRY), "!0 = !{i32 1}"]
+    notes = ["!0 = !{i32 1}", *(['!1 = !{!"branch_weights", i32 1000, i32 1}'] if b.has_seldom else [])]
+    parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, *b.block_table(ENTRY), *notes]
     return "\n".join(parts) + "\n"
 
 

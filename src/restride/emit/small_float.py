@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..dtypes import DataType
-from .builder import Builder, Value, lanes_of, vector
+from .builder import Builder, Value, element_of, lanes_of, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +316,48 @@ def _round_halves(b: Builder, bits: Value) -> Value:
     words = b.value(f"<{2 * count} x i16>", f"bitcast {bits} to <{2 * count} x i16>")
     low, high = (b.shuffle(words, words, range(half, 2 * count, 2)) for half in (0, 1))
     tie = b.op("sub", splat(b, low, "i16", 0x8000), b.op("and", high, splat(b, high, "i16", 1)))
-    return b.op("add", high, b.cast("zext", b.compare("icmp ugt", low, tie), "i16"))
+    return b.select(b.compare("icmp ugt", low, tie), b.op("add", high, splat(b, high, "i16", 1)), high)
+
+
+# Classes of floats as AVX-512 tells them apart: NaNs of both kinds, and subnormals.
+_CLASSES, _NAN_CLASS, _SUBNORMAL_CLASS = "llvm.x86.avx512.fpclass.ps.512", 0x81, 0x20
+_TO_BFLOAT, _TWO_TO_BFLOAT = "llvm.x86.avx512bf16.cvtneps2bf16.512", "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
+_LANES_512 = 16
+
+
+def can_round_at_once(value: Value) -> bool:
+    """True for whole registers of floats."""
+    return element_of(value) == "float" and lanes_of(value) % _LANES_512 == 0
+
+
+def floats_to_bfloat_at_once(
+    b: Builder, value: Value, exact: Callable[[], Value], *, is_nan_exact: bool
+) -> Value:
+    """Floats as bf16 by an instruction that takes subnormals for zeros: where there is none, else `exact`.
+
+    A NaN keeps its sign and leading payload; it is left to `exact` too unless `is_nan_exact`.
+    """
+    parts = [b.lanes(value, i, _LANES_512) for i in range(0, lanes_of(value), _LANES_512)]
+    wanted = _SUBNORMAL_CLASS if is_nan_exact else _SUBNORMAL_CLASS | _NAN_CLASS
+    flags = vector("i1", _LANES_512)
+    odd = [b.call(flags, _CLASSES, f"{part}, i32 {wanted}", f"{part.type}, i32") for part in parts]
+    while len(odd) > 1:
+        odd = [b.op("or", one, other) for one, other in zip(odd[::2], odd[1::2], strict=True)]
+    bits = b.value(f"i{_LANES_512}", f"bitcast {odd[0]} to i{_LANES_512}")
+    is_plain = b.value("i1", f"icmp eq {bits}, 0")
+
+    def rounded() -> Value:
+        if len(parts) == 1:
+            made = [b.call("<16 x bfloat>", _TO_BFLOAT, str(parts[0]), parts[0].type)]
+        else:
+            # The first operand is the upper half.
+            made = [
+                b.call("<32 x bfloat>", _TWO_TO_BFLOAT, f"{high}, {low}", f"{high.type}, {low.type}")
+                for low, high in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return b.join([b.bitcast(part, "i16") for part in made])
+
+    return b.one_of(is_plain, rounded, exact)
 
 
 def leading_half(b: Builder, bits: Value) -> Value:

@@ -11,6 +11,7 @@ from ..plan.machine import LINE
 from ..plan.nest import Compute
 from .access import Side, load, store
 from .builder import Builder, Value, element_of, lanes_of, vector
+from .code_tables import CodeTables, can_tabulate
 from .compute import StepInputs, Tensors, real_steps, run_steps
 from .convert import Abilities, canonical_nan, carrier_bits, convert, keeps_zeros, real_type, zeros
 from .network import NOTHING, Lanes, RegisterPermutation
@@ -68,6 +69,11 @@ class _TileWriter:
         self.dst = Side(at.dst, spec.dst_type, places.dst, places.written)
         real = real_type(spec.src_type, spec.dst_type, spec.compute)
         self.tensors = Tensors(b, at.more, spec.operand_types, places.more, places.read, real, spec.can)
+        self.tables = (
+            CodeTables(b, self._types, spec.compute, spec.can, self._inputs, self.tensors.offsets)
+            if can_tabulate(*self._types, spec.compute, spec.can)
+            else None
+        )
 
     def emit(self) -> None:
         """Load, permute, store; values are finished where the schedule says."""
@@ -170,6 +176,8 @@ class _TileWriter:
             return convert(self.b, value, *self._types, spec.can)
         if not _any(lanes, self.src.present):
             return zeros(spec.dst_type, len(lanes))
+        if self.tables and all(map(self.src.has, lanes)) and (found := self.tables.look_up(value, lanes)):
+            return found
         value = run_steps(self.b, value, self._types, spec.compute, self._inputs(lanes), spec.can)
         return _zero_where(self.b, value, [not self.src.has(e) for e in lanes])
 

@@ -14,7 +14,7 @@ computed apart, vectors of LLVM in the kernel that does all in one pass.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log2, prod
 
 from ..desc.memory_desc import MemoryDesc
@@ -82,6 +82,11 @@ class ScaleRule:
     def middle(self) -> int:
         """What stands for 0 where that is the same for all groups."""
         return 0 if self.has_zeros else MIDDLE.get(self.data_type, 0)
+
+    @property
+    def operands(self) -> int:
+        """How many numbers of its group an element is computed with."""
+        return 2 if self.has_zeros else 1
 
     def scales(
         self, largest: Term[V], tensor_scale: Term[V] | None, stored: Stored[V]
@@ -236,6 +241,11 @@ def _group_axis(axis: Axis) -> GroupAxis:
 _COLUMN_BYTES = 512
 # Registers of a row of a group that stay where they are between finding the scale and dividing by it.
 _HELD = 4
+# Elements whose scales are computed together: as many as the first cache has room for. The scale of one group
+# takes a long chain of operations, which the next elements would wait for.
+_TOGETHER = 8192
+# Scales that are computed side by side: some registers, since each step of a chain waits for the one before.
+_SCALES = 64
 # Loops of fewer steps than this are shared among threads together with the innermost one.
 _FEWEST_STEPS = 64
 
@@ -246,7 +256,8 @@ class GroupSchedule:
 
     run      the axis along which vectors go: of the elements of a group, or, with `is_across`, of groups
     lanes    elements of a vector along it
-    batch    groups that one step takes side by side: a few vectors, so that their scales are found together
+    batch    groups that lie side by side in a few vectors, so that their largest values are found together
+    batches  how many batches have their scales computed together
     outer    the other loops over groups, the threads' share first; `walked`, if any, is the innermost
     inner    the other loops within a group
     """
@@ -259,11 +270,17 @@ class GroupSchedule:
     walked: GroupAxis | None
     outer: tuple[GroupAxis, ...]
     inner: tuple[GroupAxis, ...]
+    batches: int = 1
 
     @property
     def chunk(self) -> int:
         """Positions of the walked axis that a step takes."""
-        return self.lanes if self.is_across else self.batch
+        return self.lanes if self.is_across else self.batch * self.batches
+
+    @property
+    def scale_lanes(self) -> int:
+        """Scales of a step that are computed side by side."""
+        return min(self.chunk & -self.chunk, _SCALES)
 
     @property
     def turns(self) -> int:
@@ -282,7 +299,7 @@ class GroupSchedule:
 
     @property
     def is_held(self) -> bool:
-        """True where a group is read once, and stays in registers."""
+        """True where a batch fits in registers."""
         return not self.is_across and not self.inner and self.run.extent * self.batch <= _HELD * self.lanes
 
     @property
@@ -312,9 +329,22 @@ def _rows(quantization: GroupQuantization, run: GroupAxis, vector_bytes: int) ->
     if is_batch:
         lanes = min(batch * run.extent, vector_bytes)
     else:
-        walked = quantization.across[-1] if quantization.across else None
+        beside = [axis for axis in quantization.across if axis.scale == 1]
+        walked = next(reversed((*quantization.across, *beside)), None)
     outer = tuple(axis for axis in quantization.across if axis is not walked)
-    return GroupSchedule(quantization, run, False, lanes, batch, walked, outer, inner)
+    found = GroupSchedule(quantization, run, False, lanes, batch, walked, outer, inner)
+    if walked is None or walked.scale != 1 or not found.is_held:
+        return found
+    return replace(found, batches=_batches(walked.extent, batch, run.extent))
+
+
+def _batches(extent: int, batch: int, run: int) -> int:
+    """How many batches a step takes: even steps, whole registers of scales, and no more than there are."""
+    most = max(_TOGETHER // run, batch)
+    even = -(-extent // -(-extent // most))
+    unit = max(batch, min(_SCALES, _floor_power(most)))
+    chunk = -(-even // unit) * unit
+    return (chunk if chunk <= extent else extent) // batch
 
 
 def _columns(quantization: GroupQuantization, run: GroupAxis) -> GroupSchedule | None:

@@ -57,11 +57,24 @@ def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
 def _is_copy(
     nest: LoopNest, along_dst: list[int], along_src: list[int], mid: DataType, machine: Machine
 ) -> bool:
-    """True where one axis is contiguous on both sides, and long enough or all there is."""
+    """True where one axis is contiguous on both sides, and long enough or all there is.
+
+    Elements of 4 bits have a byte in registers. Short rows that lie in one run on both sides, as groups with
+    a scale each do, are as good as long ones.
+    """
     if not along_dst or along_dst[:1] != along_src[:1]:
         return False
-    shared = nest.axes[along_dst[0]].extent * mid.bits // 8
+    shared = _shared_run(nest, along_dst, along_src) * max(mid.bits, 8) // 8
     return shared >= min(32, machine.vector_bytes) or len(along_dst) == len(along_src) == 1
+
+
+def _shared_run(nest: LoopNest, along_dst: list[int], along_src: list[int]) -> int:
+    """Elements in one run on both sides: of an axis, and of the next where rows are a power of two."""
+    run = nest.axes[along_dst[0]].extent
+    is_cut = bool(nest.operands) and run > 1 and _is_power(run)
+    if not is_cut or len(along_dst) == 1 or along_dst[1:2] != along_src[1:2]:
+        return run
+    return run * _floor_power(nest.axes[along_dst[1]].extent)
 
 
 def contiguous(nest: LoopNest, side: str) -> list[int]:
@@ -93,12 +106,32 @@ def _copy_chunks(nest: LoopNest, along: list[int], lanes: int) -> Chunks:
         return tuple(chunks)
     goal = _COPY_REGISTERS * lanes
     extent = nest.axes[along[0]].extent
+    again = _axis_read_again(nest, along[0])
+    if again is not None:
+        chunks[along[0]] = min(lanes, extent)
+        chunks[again] = min(_COPY_REGISTERS, _floor_power(nest.axes[again].extent))
+        return tuple(chunks)
     chunks[along[0]] = min(goal, extent)
     rows = goal // max(extent, 1)
     second = _next_in_destination(nest, along[0])
     if rows > 1 and second is not None and _is_power(extent):
         chunks[second] = min(_floor_power(rows), _floor_power(nest.axes[second].extent))
     return tuple(chunks)
+
+
+def _axis_read_again(nest: LoopNest, index: int) -> int | None:
+    """An axis along which elements have the same operands, which are to be converted and move along `index`:
+    scales of columns. They are converted once for some rows.
+    """
+    moving = [i for i, stride in enumerate(nest.axes[index].more) if stride]
+    if all(nest.operands[i].data_type is DataType.f32 for i in moving):
+        return None
+    rows = [
+        i
+        for i, axis in enumerate(nest.axes)
+        if i != index and axis.is_linear and axis.is_whole and not any(axis.more[k] for k in moving)
+    ]
+    return max(rows, key=lambda i: nest.axes[i].extent, default=None)
 
 
 def _next_in_destination(nest: LoopNest, index: int) -> int | None:

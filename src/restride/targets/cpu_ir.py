@@ -31,6 +31,7 @@ def style_of(isa: Isa) -> Style:
         packs=isa.triple.startswith("x86_64"),
         neon=is_neon,
         bfloat=is_neon and isa.has("bf16"),
+        bfloat_of_normals=is_wide and isa.has("avx512bf16"),
         shuffled_bytes=isa.vector_bytes if isa.name != "generic" else 0,
         has_tables=is_neon or (is_wide and isa.has("avx512vbmi")),
     )

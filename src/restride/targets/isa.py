@@ -27,8 +27,8 @@ from restride.targets.llvm import llvm
 
 _PREFER_FULL_VECTORS = "-prefer-256-bit"
 
-# By level. Nothing is converted to bf16 by +avx512bf16: vcvtneps2bf16 flushes subnormals, so that bits would
-# depend on the instruction set (N3); it is for sums of products. bfcvtn keeps them.
+# By level. vcvtneps2bf16 flushes subnormals, which would make bits depend on the instruction set (N3): it is
+# used where there are none. bfcvtn keeps them.
 _EXTRAS = {
     "avx512": ("avx512vbmi", "avx512vbmi2", "gfni", "avx512vnni", "avx512bf16"),
     "avx2": ("avxvnni",),

@@ -1,0 +1,108 @@
+"""Computations on elements of 4 bits by a table: what each of the 16 codes becomes is computed once for all
+elements that share their operands, as a group with a scale does, and looked up for each of them.
+
+A register of AVX-512 has a table of 16 results of 32 bits, or two of 16 bits, one behind the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..plan.conversion import Inputs
+from ..plan.conversion import convert as convert_codes
+from ..plan.nest import Compute
+from .builder import Builder, Value, lanes_of, vector
+from .compute import StepInputs, run_steps
+from .convert import Abilities, real_type
+from .network import NOTHING, Lanes
+
+_CODES = 16
+_LOOK_UP = {16: "llvm.x86.avx512.permvar.hi.512", 32: "llvm.x86.avx512.permvar.si.512"}
+_REGISTER_BITS = 512
+
+
+def can_tabulate(src: DataType, dst: DataType, compute: Compute, can: Abilities) -> bool:
+    """True where a register looks up what the codes of a source become."""
+    is_known = src.bits == 4 and dst.bits in _LOOK_UP and real_type(src, dst, compute) == "float"
+    return is_known and can.masks and not (compute.is_move or compute.reads_destination)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTables:
+    """The tables of a tile. `inputs` reads the operands of some elements, `operands` says where they lie."""
+
+    b: Builder
+    types: tuple[DataType, DataType]
+    compute: Compute
+    can: Abilities
+    inputs: Callable[[Lanes], StepInputs]
+    operands: Callable[[Lanes], Sequence[tuple[int, ...]]]
+    made: dict[tuple[tuple[int, ...], ...], Value] = field(default_factory=dict)
+
+    def look_up(self, codes: Value, lanes: Lanes) -> Value | None:
+        """The results of a register of codes, a byte each; None where too few elements share operands."""
+        size = _REGISTER_BITS // self.types[1].bits
+        run = self._shared_run(lanes)
+        if not run or len(lanes) < size:
+            return None
+        # With one table all its places are the same 16 again: what stands above the code does not matter.
+        held = size // _CODES
+        spans = min(held, max(len(lanes) // run, 1))
+        if spans > 1:
+            codes = self._numbered(codes, run, spans)
+        places = self.b.cast("zext", codes, f"i{self.types[1].bits}")
+        parts = []
+        for first in range(0, len(lanes), size):
+            start = first // (run * spans) * run * spans
+            firsts = [lanes[start + run * i] for i in range(spans)]
+            parts.append(self._permuted(self._table(firsts, held), self.b.lanes(places, first, size)))
+        return self.b.join(parts)
+
+    def _shared_run(self, lanes: Lanes) -> int:
+        """How many lanes in a row share their operands, at least 16 of them; else 0."""
+        if NOTHING in lanes:
+            return 0
+        counts = [len(list(same)) for _, same in groupby(self.operands(lanes))]
+        run = min(counts)
+        return run if run % _CODES == 0 and run & (run - 1) == 0 and all(n % run == 0 for n in counts) else 0
+
+    def _numbered(self, codes: Value, run: int, spans: int) -> Value:
+        """Codes with the number of their table above them."""
+        b, size = self.b, lanes_of(codes)
+        numbers = [i // run % spans * _CODES for i in range(size)]
+        low = b.op("and", codes, b.splat("i8", size, str(_CODES - 1))) if self._has_sign else codes
+        return b.op("or", low, Value(codes.type, "<" + ", ".join(f"i8 {n}" for n in numbers) + ">"))
+
+    @property
+    def _has_sign(self) -> bool:
+        return self.types[0] is DataType.s4
+
+    def _table(self, firsts: Sequence[int], held: int) -> Value:
+        """The results of all codes with the operands of these elements; one table stands for all."""
+        key = tuple(self.operands(tuple(firsts)))
+        if key not in self.made:
+            elements = tuple(first for first in firsts for _ in range(_CODES))
+            reals = Value(vector("i32", len(elements)), _reals_text(self.types[0], len(firsts)))
+            types = DataType.f32, self.types[1]
+            found = run_steps(self.b, reals, types, self.compute, self.inputs(elements), self.can)
+            count = _CODES * held
+            self.made[key] = self.b.shuffle(found, found, [i % len(elements) for i in range(count)])
+        return self.made[key]
+
+    def _permuted(self, table: Value, places: Value) -> Value:
+        kind = table.type
+        return self.b.call(kind, _LOOK_UP[self.types[1].bits], f"{table}, {places}", f"{kind}, {kind}")
+
+
+@functools.cache
+def _reals_text(src: DataType, times: int) -> str:
+    """The numbers that the codes stand for, as bits of floats."""
+    every = np.arange(_CODES, dtype=np.uint8)
+    bits = convert_codes(every, (src, DataType.f32), Compute(), Inputs()).view(np.uint32)
+    return "<" + ", ".join(f"i32 {int(bits[i % _CODES])}" for i in range(_CODES * times)) + ">"

@@ -1,0 +1,208 @@
+"""Floats of 4 and 8 bits from words: the upper halves of floats of 32 bits, in half the registers.
+
+A word is odd where anything was cut off below it: so far from the last bit that is kept, it rounds as the
+float does (N4). Registers are of AVX-512; a pair of words becomes one register of bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..dtypes import DataType
+from ..plan.conversion import Inputs
+from ..plan.conversion import convert as convert_codes
+from ..plan.nest import Compute
+from .builder import Builder, Value, lanes_of, vector
+
+_MOVE = Compute()
+_LANES = 32
+_INFINITE, _QUIET_NAN = 0x7F80, 0x7FC0
+_MANTISSA, _BIAS = 7, 127
+_ONE = _BIAS << _MANTISSA
+LEAST_OVER = -100 << _MANTISSA
+"""2**-100, as `word_over` has it: the least power by which words are divided."""
+_PERMUTE_TWO = "llvm.x86.avx512.vpermi2var.qi.512"
+_PACK = "llvm.x86.avx512.packuswb.512"
+
+
+class FloatWords(NamedTuple):
+    """32 floats: their words, which have the signs and say what is no number, and their magnitudes.
+
+    A magnitude below the least word of a float is as good as zero: it may be negative.
+    """
+
+    words: Value
+    magnitude: Value
+
+
+def words_of_reals(b: Builder, reals: Sequence[Value]) -> list[FloatWords]:
+    """Floats, 16 to a register, as words."""
+    found = [_leading_halves(b, low, high) for low, high in zip(reals[::2], reals[1::2], strict=True)]
+    return [FloatWords(words, _magnitude(b, words)) for words in found]
+
+
+def words_over_power(b: Builder, words: Value, over: Value) -> list[FloatWords]:
+    """bf16 divided by powers of two, given as `word_over` has them, none below `LEAST_OVER`.
+
+    Exact but for subnormals. Over such a power they are less than half of the least number of any type.
+    """
+    found = []
+    for first in range(0, lanes_of(words), _LANES):
+        part, less = b.lanes(words, first, _LANES), b.lanes(over, first, _LANES)
+        found.append(FloatWords(part, b.intrinsic("ssub.sat", _magnitude(b, part), less)))
+    return found
+
+
+def word_over(b: Builder, inverse: Value) -> Value:
+    """What is taken off words to divide by powers of two, whose reciprocals these floats are."""
+    bits = b.bitcast(inverse, "i32")
+    word = b.cast("trunc", b.op("lshr", bits, b.splat("i32", lanes_of(bits), "16")), "i16")
+    return b.op("sub", b.splat("i16", lanes_of(word), str(_ONE)), word)
+
+
+def power_of(b: Builder, over: Value) -> Value:
+    """The reciprocals again."""
+    word = b.op("sub", b.splat("i16", lanes_of(over), str(_ONE)), over)
+    bits = b.op("shl", b.cast("zext", word, "i32"), b.splat("i32", lanes_of(word), "16"))
+    return b.bitcast(bits, "float")
+
+
+def codes_of_words(
+    b: Builder, words: Sequence[FloatWords], dst: DataType, exact: Callable[[], Value]
+) -> Value:
+    """A register of codes, a byte each, of two registers of words; a NaN is what the one quiet NaN becomes.
+
+    Floats of 8 bits saturate at the largest number. `exact` is where one of them is subnormal.
+    """
+    if dst.bits == 4:
+        return _nibbles(b, words, dst)
+    return _bytes(b, words, dst, exact)
+
+
+def _word(b: Builder, number: int) -> Value:
+    return b.splat("i16", _LANES, str(number))
+
+
+def _magnitude(b: Builder, words: Value) -> Value:
+    return b.op("and", words, _word(b, 0x7FFF))
+
+
+def _leading_halves(b: Builder, one: Value, other: Value) -> Value:
+    """The upper halves of two registers of floats, odd where the lower ones are not zero."""
+    halves = []
+    for value in (one, other):
+        bits = b.bitcast(value, "i32")
+        rest = b.op("and", bits, b.splat("i32", lanes_of(bits), str(0xFFFF)))
+        is_cut = b.compare("icmp ne", rest, Value(bits.type, "zeroinitializer"))
+        odd = b.select(is_cut, b.op("or", bits, b.splat("i32", lanes_of(bits), str(0x10000))), bits)
+        halves.append(b.value(vector("i16", _LANES), f"bitcast {odd} to {vector('i16', _LANES)}"))
+    return b.shuffle(halves[0], halves[1], range(1, 2 * _LANES, 2))
+
+
+def _is_nan(b: Builder, words: Value) -> Value:
+    return b.compare("icmp ugt", _magnitude(b, words), _word(b, _INFINITE))
+
+
+def _packed(b: Builder, low: Value, high: Value) -> Value:
+    """Words below 256 as bytes in their order."""
+    kind = vector("i8", 2 * _LANES)
+    packed = b.call(kind, _PACK, f"{low}, {high}", f"{low.type}, {high.type}")
+    eights = b.value("<8 x i64>", f"bitcast {packed} to <8 x i64>")
+    moved = b.shuffle(eights, eights, (0, 2, 4, 6, 1, 3, 5, 7))
+    return b.value(kind, f"bitcast {moved} to {kind}")
+
+
+# --- 4 bits ------------------------------------------------------------------
+# By a table of 64 for each sign: the exponents from 2**-3 to 2**4, two bits of the mantissa, and whether
+# anything is behind them. No tie lies between two of these places.
+
+_LEAST_WORD, _MOST_WORD, _NAN_PLACE, _PLACES = 0x3E00, 0x4180, 57, 64
+
+
+def _nibbles(b: Builder, words: Sequence[FloatWords], dst: DataType) -> Value:
+    places = _packed(b, *(_nibble_places(b, each) for each in words))
+    low, high = (_table_text(dst, half) for half in (0, 1))
+    kinds = ", ".join([places.type] * 3)
+    return b.call(places.type, _PERMUTE_TWO, f"{places.type} {low}, {places}, {places.type} {high}", kinds)
+
+
+def _nibble_places(b: Builder, given: FloatWords) -> Value:
+    """Where the table has the code of each word."""
+    words, magnitude = given
+    near = b.intrinsic("smax", b.intrinsic("smin", magnitude, _word(b, _MOST_WORD)), _word(b, _LEAST_WORD))
+    is_between = b.compare("icmp ne", b.op("and", near, _word(b, 15)), _word(b, 0))
+    place = b.op("lshr", b.op("sub", near, _word(b, _LEAST_WORD)), _word(b, 4))
+    place = b.select(is_between, b.op("or", place, _word(b, 1)), place)
+    sign = b.op("and", b.op("lshr", words, _word(b, 9)), _word(b, _PLACES))
+    return b.select(_is_nan(b, words), _word(b, _NAN_PLACE), b.op("or", place, sign))
+
+
+@functools.cache
+def _table_text(dst: DataType, sign: int) -> str:
+    """What stands at each place: of even ones the number itself, of odd ones what lies behind it."""
+    words = np.arange(_PLACES, dtype=np.uint32) * 16 + np.uint32(_LEAST_WORD + (sign << 15))
+    if not sign:
+        words[_NAN_PLACE] = _QUIET_NAN
+    found = convert_codes(words << np.uint32(16), (DataType.f32, dst), _MOVE, Inputs())
+    return "<" + ", ".join(f"i8 {int(code)}" for code in found) + ">"
+
+
+# --- 8 bits ------------------------------------------------------------------
+
+
+class _ByteFloat(NamedTuple):
+    """A float of 8 bits: bits of the mantissa, bias, the codes of the largest number and of NaN."""
+
+    mantissa: int
+    bias: int
+    most: int
+    nan: int
+
+    @property
+    def cut(self) -> int:
+        """Bits of a word that are rounded off."""
+        return _MANTISSA - self.mantissa
+
+    @property
+    def moved(self) -> int:
+        """What a word is above the code that its leading bits are."""
+        return _BIAS - self.bias << _MANTISSA
+
+
+_BYTE_FLOATS = {
+    DataType.f8_e4m3: _ByteFloat(3, 7, 0x7E, 0x7F),
+    DataType.f8_e5m2: _ByteFloat(2, 15, 0x7B, 0x7E),
+}
+
+
+def _bytes(b: Builder, words: Sequence[FloatWords], dst: DataType, exact: Callable[[], Value]) -> Value:
+    form = _BYTE_FLOATS[dst]
+    moved = [b.intrinsic("ssub.sat", each.magnitude, _word(b, form.moved)) for each in words]
+    moved = [b.intrinsic("smax", each, _word(b, 0)) for each in moved]
+    # Of normal numbers the exponent is at least 1.
+    tiny = [b.compare("icmp ult", each, _word(b, 1 << _MANTISSA)) for each in moved]
+    some = [b.compare("icmp ne", each.magnitude, _word(b, 0)) for each in words]
+    both = [b.op("and", one, other) for one, other in zip(tiny, some, strict=True)]
+    flags = b.value(f"i{_LANES}", f"bitcast {b.op('or', *both)} to i{_LANES}")
+    is_plain = b.value("i1", f"icmp eq {flags}, 0")
+
+    def rounded() -> Value:
+        codes = (_byte_codes(b, each, part, form) for each, part in zip(words, moved, strict=True))
+        return _packed(b, *codes)
+
+    return b.one_of(is_plain, rounded, exact)
+
+
+def _byte_codes(b: Builder, given: FloatWords, moved: Value, form: _ByteFloat) -> Value:
+    """Half to even: what is cut off, the bit above it added, reaches one more where it is more than half."""
+    cut = _word(b, form.cut)
+    near = b.intrinsic("smin", moved, _word(b, form.most << form.cut))
+    last = b.op("and", b.op("lshr", near, cut), _word(b, 1))
+    half = b.op("add", b.op("add", near, _word(b, (1 << form.cut - 1) - 1)), last)
+    sign = b.op("and", b.op("lshr", given.words, _word(b, 8)), _word(b, 0x80))
+    code = b.op("or", b.op("lshr", half, cut), sign)
+    return b.select(_is_nan(b, given.words), _word(b, form.nan), code)
