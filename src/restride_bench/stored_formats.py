@@ -1,14 +1,13 @@
 """Formats that models are stored in: quantised, dequantised and repacked beside their owners' own code.
 
 Every side does the same work on the same numbers, on as many threads; a copy of as many bytes stands beside.
-Peers are what is installed of gguf, torch, torchao, ml_dtypes, compressed-tensors and bitsandbytes.
+Peers are what is installed of gguf, torch, torchao, ml_dtypes and compressed-tensors.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,10 +19,9 @@ import restride as rs
 
 from .array_peers import NumPy
 from .figures import BenchSetup
+from .format_peers import Bits, dequantisers, module, raw_bytes
 from .measure import Call, Timing, alternate
 from .problem import storage
-
-Bits = np.ndarray[Any, np.dtype[Any]]
 
 _ROWS, _COLUMNS = 4096, 8192
 _RESTRIDE, _COPY = "restride", "copy"
@@ -71,7 +69,7 @@ def _threads(count: int) -> Iterator[None]:
     """restride and torch on so many threads."""
     before = rs.get_num_threads()
     rs.set_num_threads(count)
-    torch = _module("torch")
+    torch = module("torch")
     if torch is not None:
         torch.set_num_threads(count)
     yield
@@ -107,13 +105,6 @@ def _row(work: _FormatWork, setting: BenchSetup) -> FormatRow:
     return FormatRow(work.name, work.moved, {**kept, _COPY: times[best]}, wrong)
 
 
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except Exception:  # what is installed may not load on this machine
-        return None
-
-
 # --- the rows -----------------------------------------------------------------------------------------------
 
 
@@ -134,19 +125,9 @@ def _flat(result: Any) -> Bits:
     return np.asarray(result).astype(np.float32).reshape(-1)
 
 
-def _raw(result: Any) -> Bits:
-    """The bytes of what was packed."""
-    if isinstance(result, rs.Memory):
-        return np.asarray(result.data).view(np.uint8).reshape(-1)
-    if hasattr(result, "detach"):
-        torch = _module("torch")
-        result = result.contiguous().view(torch.uint8).numpy()
-    return np.ascontiguousarray(result).view(np.uint8).reshape(-1)
-
-
 def _gguf_works(x: Bits) -> Iterator[_FormatWork]:
-    gguf, out = _module("gguf.quants"), np.empty_like(x)
-    kinds = getattr(_module("gguf"), "GGMLQuantizationType", None)
+    gguf, out = module("gguf.quants"), np.empty_like(x)
+    kinds = getattr(module("gguf"), "GGMLQuantizationType", None)
     for name in ("q4_0", "q8_0", "mxfp4"):
         form = getattr(rs.formats.gguf, name)(x.shape)
         held = form.pack(_like(form, x))
@@ -180,7 +161,7 @@ def _like(form: Any, x: Bits) -> rs.QuantizedTensor:
 
 
 def _mx_works(x: Bits) -> Iterator[_FormatWork]:
-    torch, mx = _module("torch"), _module("torchao.prototype.mx_formats.mx_tensor")
+    torch, mx = module("torch"), module("torchao.prototype.mx_formats.mx_tensor")
     half = rs.reorder(x, None, dtype="bf16")
     out = np.empty_like(half)
     for name in ("mxfp4", "mxfp8", "nvfp4"):
@@ -193,7 +174,8 @@ def _mx_works(x: Bits) -> Iterator[_FormatWork]:
             scale, values = mx.to_mx(held, kind, 32)
             there["torchao"] = _second(partial(mx.to_mx, held, kind, 32))
             back["torchao"] = partial(mx.to_dtype, values, scale, kind, 32, torch.bfloat16)
-        yield _FormatWork(f"quantise bf16 → {name}", moved, there, _raw)
+        yield _FormatWork(f"quantise bf16 → {name}", moved, there, raw_bytes)
+        back |= dequantisers(made)
         yield _FormatWork(f"dequantise {name} → bf16", moved, back, _flat)
 
 
@@ -206,7 +188,6 @@ def _second(call: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _group_works(x: Bits) -> Iterator[_FormatWork]:
-    torch = _module("torch")
     half = rs.reorder(x, None, dtype="bf16")
     out = np.empty_like(half)
     for kind, group, scale_type in (("s8", 128, "f32"), ("u4", 128, "f16"), ("f8_e4m3", (128, 128), "f32")):
@@ -216,31 +197,8 @@ def _group_works(x: Bits) -> Iterator[_FormatWork]:
         shown = "x".join(map(str, group)) if isinstance(group, tuple) else group
         words = f"{kind}/{scale_type}/{shown}"
         yield _FormatWork(f"quantise bf16 → {words}", moved, {_RESTRIDE: _quantising(half, kind, **options)})
-        back = {_RESTRIDE: _dequantising(made, out)}
-        if torch is not None:
-            back["torch"] = _torch_dequantise(torch, made)
+        back = {_RESTRIDE: _dequantising(made, out), **dequantisers(made)}
         yield _FormatWork(f"dequantise {words} → bf16", moved, back, _flat)
-
-
-def _torch_dequantise(torch: Any, made: rs.QuantizedTensor) -> Callable[[], Any]:
-    """What projects write: the elements as f32, in groups, times scales."""
-    rows, columns = made.dims
-    g, h = made.groups
-    data_type = made.values.desc.data_type
-    scale = torch.from_numpy(made.scale.to_numpy().astype(np.float32)).reshape(rows // g, 1, columns // h, 1)
-    raw = torch.from_numpy(_raw(made.values))
-
-    def run() -> Any:
-        if data_type.bits == 4:
-            whole = torch.stack([raw & 15, raw >> 4], -1).reshape(rows, columns)
-        else:
-            whole = raw.view(torch.float8_e4m3fn if data_type.kind == "float" else torch.int8)
-        wide = whole.reshape(rows // g, g, columns // h, h).to(torch.float32)
-        if data_type.name == "u4":
-            wide = wide - 8
-        return (wide * scale).to(torch.bfloat16).reshape(rows, columns)
-
-    return run
 
 
 def _repacks(x: Bits) -> Iterator[_FormatWork]:
@@ -259,8 +217,10 @@ def _repacks(x: Bits) -> Iterator[_FormatWork]:
         made, written = rs.reorder(plain, ways[source]), rs.Memory(ways[target], rs.Engine("cpu"))
         calls = {_RESTRIDE: _reordering(made, written)}
         if (source, target) == pairs[0]:
-            calls["NumPy"] = partial(_gptq_to_awq, _raw(made).view(np.uint32).reshape(rows // 8, columns))
-        yield _FormatWork(f"repack {source} → {target}", 2 * codes.nbytes, calls, _raw)
+            calls["NumPy"] = partial(
+                _gptq_to_awq, raw_bytes(made).view(np.uint32).reshape(rows // 8, columns)
+            )
+        yield _FormatWork(f"repack {source} → {target}", 2 * codes.nbytes, calls, raw_bytes)
     yield _swizzle(rows, columns)
 
 
@@ -275,10 +235,10 @@ def _gptq_to_awq(words: Bits) -> Bits:
 
 
 def _swizzle(rows: int, columns: int) -> _FormatWork:
-    torch, utils = _module("torch"), _module("torchao.prototype.mx_formats.utils")
+    torch, utils = module("torch"), module("torchao.prototype.mx_formats.utils")
     scales = np.random.default_rng(2).integers(0, 127, (rows, columns), np.uint8)
     written = rs.Memory(rs.formats.nvfp4_scales_128x4((rows, columns), "u8"), rs.Engine("cpu"))
     calls = {_RESTRIDE: _reordering(scales, written)}
     if torch is not None and utils is not None:
         calls["torchao"] = partial(utils.to_blocked, torch.from_numpy(scales))
-    return _FormatWork("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, _raw)
+    return _FormatWork("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, raw_bytes)
