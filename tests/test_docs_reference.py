@@ -86,6 +86,7 @@ def _members() -> list[str]:
         for name, value in _classes()
         for member in dir(value)
         if not member.startswith("_") and member not in _INSIDE and not hasattr(tuple, member)
+        if hasattr(value, member)
     ]
 
 

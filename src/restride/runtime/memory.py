@@ -15,6 +15,7 @@ from ..desc.viewer import viewer
 from ..errors import Error, InvalidArguments
 from . import exports, views
 from .alloc import NO_DATA, NOTHING, Array, Buffer, address_of, at_pointer, extent
+from .array_hints import add_hints, without_hints
 from .capsules import imported, not_imported
 from .describe import describe
 from .engine import Engine
@@ -25,7 +26,6 @@ from .memory_checks import (
     checked_engine,
     checked_length,
     lend,
-    no_attribute,
     out_of_sight,
     refused,
     takes_none,
@@ -313,12 +313,8 @@ class Memory(ArrayNames):
         """DLPack's name for the CPU."""
         return 1, 0
 
-    if not TYPE_CHECKING:  # to a type checker a name that is not there is an error
-
-        def __getattr__(self, name: str) -> object:
-            if name.startswith("_") or hasattr(type(self), name):  # a property has raised: in its own words
-                return object.__getattribute__(self, name)
-            raise no_attribute(name)
+    def __dir__(self) -> list[str]:
+        return without_hints(Memory, super().__dir__())
 
     def __bool__(self) -> bool:
         return bool(self._desc)
@@ -383,6 +379,9 @@ class Memory(ArrayNames):
         if not self._desc.inner_blks:
             return self._held(what)
         raise exports.refused(self._desc, what)
+
+
+add_hints(Memory)
 
 
 def register_mover(move: Callable[[Memory, object, object], Memory]) -> None:

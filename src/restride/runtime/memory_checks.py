@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, OutOfMemory
 from .alloc import NO_DATA, Buffer, extent
@@ -114,14 +112,3 @@ def takes_none(memory: object, *, is_mapped: bool) -> InvalidArguments:
 def refused(code: str, what: str, why: str, hint: str, where: object = "") -> InvalidArguments:
     """The error for what a memory cannot do."""
     return InvalidArguments(f"{what} is not possible", code=code, where=str(where), why=why, hint=hint)
-
-
-def no_attribute(name: str) -> AttributeError:
-    """The error for an attribute that a memory has not; where an array has it, with the way to one."""
-    if name == "numpy":
-        way = "; to_numpy() gives an array of NumPy"
-    elif hasattr(np.ndarray, name):
-        way = f"; to_numpy() gives an array, which has it: m.to_numpy().{name}"
-    else:
-        way = ""
-    return AttributeError(f"Memory has no attribute {name!r}{way}", name=name)
