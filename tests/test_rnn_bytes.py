@@ -76,6 +76,43 @@ def test_bytes_give_the_states_of_reals_to_a_step_of_quantisation(cell, directio
             assert np.abs(got - expected[arg]).max() <= 4 / scale
 
 
+def _bytes_of(cell, engine, weights, shape):
+    """All that a network of one direction writes, of weights in a format, by argument."""
+    direction = "unidirectional_left2right"
+    attr, _ = _attr(CELLS[cell], shape.channels, 24)
+    descs = _descs(cell, direction, shape, src_iter="u8", dst_iter="u8", dst_layer="u8")
+    for name in ("weights_layer_desc", "weights_iter_desc"):
+        descs[name] = rs.MemoryDesc(descs[name].dims, "s8", weights)
+    how = {"prop_kind": "forward_inference", "direction": direction, "attr": attr}
+    pd = getattr(rs, f"{cell}Forward").PrimitiveDesc(engine, **how, **descs)
+    rng, memories = np.random.default_rng(1), {}
+    for arg, md in pd._exec_args().items():
+        low, high = (-90, 90) if md.data_type is rs.s8 else (90, 166) if md.data_type is rs.u8 else (-1, 1)
+        values = rng.uniform(low, high, md.dims)
+        kind = md.data_type.numpy
+        memories[arg] = memory_of(md, (values if kind == "f4" else np.rint(values)).astype(kind), engine)
+    getattr(rs, f"{cell}Forward")(pd).execute(rs.Stream(engine), memories)
+    return {arg: elements(memories[arg]).astype(float) for arg in (17, 18, 19) if arg in memories}
+
+
+@pytest.mark.parametrize("steps", [2, 6])
+@pytest.mark.parametrize("weights", ["ldigo", "ldgoi", "abdEC16e4c"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_bytes_are_the_same_from_weights_in_every_format(cell, weights, steps):
+    shape = Shape(steps, 3, 21, 35, 1)
+    expected = _bytes_of(cell, CPU, "any", shape)
+    for arg, value in _bytes_of(cell, CPU, weights, shape).items():
+        np.testing.assert_array_equal(value, expected[arg])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_engine_has_the_same_bytes(cell, engine):
+    shape = Shape(3, 2, 9, 17, 1)
+    expected = _bytes_of(cell, CPU, "ldigo", shape)
+    for arg, value in _bytes_of(cell, engine, "ldigo", shape).items():
+        assert np.abs(value - expected[arg]).max() <= (1 if arg != 19 else 1e-5)
+
+
 def test_attributes_tell_what_was_set():
     attr = rs.PrimitiveAttr()
     assert (attr.get_rnn_data_qparams(), attr.get_rnn_weights_qparams()) == ((1.0, 0.0), (0, [1.0]))

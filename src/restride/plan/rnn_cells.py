@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..dtypes import DataType
-from .expression import Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
+from .expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, in_single, index_of
 from .tree import Each, Item, Let, TreeTensor, fold_over
 
 GATES = {"vanilla_rnn": 1, "vanilla_lstm": 4, "vanilla_gru": 3, "lbr_gru": 3}
@@ -71,7 +71,8 @@ def quantised_state(value: Expr, data_type: DataType) -> Expr:
 class StepLoops:
     """Writes the loops of one step. `has_state`: there is a state before; `trains`: gates are left behind.
 
-    Bytes are summed as they are: `offsets` (G, O) are added to the sums, and `factors` (G, O) multiply them.
+    Bytes are summed as they are, by a loop of its own, since their sums are integers: `offsets` (G, O) are
+    added to them, `factors` (G, O) multiply them, and `totals` (N, G, O) are what becomes of them.
     `tensors`, by name: `gates_in` (N, G, O), `weights` (I, G, O), `h_before` (N, I), `h` (N, O), of an LSTM
     `c_before` and `c`, of GRUs `reset_h` (N, O), `bias` (G + 1, O), and `gates` (N, G, O), `sums` (N, O).
     """
@@ -94,7 +95,7 @@ class StepLoops:
 
     def _vanilla(self) -> tuple[Each, ...]:
         value = Let("g0", self.cell.activated(self._sum_of_gate(0)))
-        return (self._loop("h_before", (0,), [value], {"h": Ref("g0")}),)
+        return self._loop("h_before", (0,), [value], {"h": Ref("g0")})
 
     def _lstm(self) -> tuple[Each, ...]:
         functions = ("logistic", "logistic", "tanh", "logistic")
@@ -103,7 +104,7 @@ class StepLoops:
         if self.has_state:
             c = Ref("g1") * self._at("c_before") + c
         lets = [*gates, Let("c_now", c), Let("h_now", Ref("g3") * apply("tanh_single", Ref("c_now")))]
-        return (self._loop("h_before", (0, 1, 2, 3), lets, {"c": Ref("c_now"), "h": Ref("h_now")}),)
+        return self._loop("h_before", (0, 1, 2, 3), lets, {"c": Ref("c_now"), "h": Ref("h_now")})
 
     def _gru(self) -> tuple[Each, ...]:
         if not self.has_state:
@@ -113,7 +114,7 @@ class StepLoops:
                 self._gate(2, "tanh"),
                 self._mixed(),
             ]
-            return (self._loop("h_before", (0, 1, 2), lets, {"h": Ref("h_now")}),)
+            return self._loop("h_before", (0, 1, 2), lets, {"h": Ref("h_now")})
         n, o = self._axes
         gates = self.tensors["gates"]
         first = self._loop(
@@ -127,7 +128,7 @@ class StepLoops:
         last = self._loop(
             "reset_h", (2,), [before, self._gate(2, "tanh"), self._mixed()], {"h": Ref("h_now")}
         )
-        return first, last
+        return *first, *last
 
     def _lbr_gru(self) -> tuple[Each, ...]:
         _, o = self._axes
@@ -144,7 +145,7 @@ class StepLoops:
         if self.trains:
             stores["sums"] = Const(0.0) if inner is None else Ref("inner")
         lets += [Let("g2", apply("tanh_single", value)), self._mixed()]
-        return (self._loop("h_before", (0, 1, 2), lets, {**stores, "h": Ref("h_now")}),)
+        return self._loop("h_before", (0, 1, 2), lets, {**stores, "h": Ref("h_now")})
 
     def _mixed(self) -> Let:
         """The state of a GRU."""
@@ -169,11 +170,7 @@ class StepLoops:
 
     def _total(self, gate: int) -> Expr:
         """The sums of a gate, as reals."""
-        _, o = self._axes
-        total: Expr = Ref(f"s{gate}")
-        if "factors" not in self.tensors:
-            return total
-        return (total + self.tensors["offsets"].load(gate, o)) * self.tensors["factors"].load(gate, o)
+        return self._at("totals", gate) if "totals" in self.tensors else Ref(f"s{gate}")
 
     def _state_before(self) -> Expr:
         return real_state(self._at("h_before"), self.tensors["h_before"].data_type)
@@ -188,20 +185,33 @@ class StepLoops:
         lets: Sequence[Let],
         stores: Mapping[str, Expr],
         always: Sequence[int] = (),
-    ) -> Each:
+    ) -> tuple[Each, ...]:
         """The loop over a batch and its outputs, with the sums of some gates; the gates in `always` are
         written, others in training.
         """
         n, o = self._axes
         items: list[Item] = list(lets)
-        if self.has_state:
+        sums: tuple[Each, ...] = ()
+        if self.has_state and "totals" in self.tensors:
+            sums = (self._byte_sums(source, gates),)
+        elif self.has_state:
             items.insert(0, self._sums(source, gates))
         for name, value in stores.items():
             stored = quantised_state(value, self.tensors[name].data_type)
             items.append(self.tensors[name].store((n, o), stored))
         written = [gate for gate in gates if self.trains or gate in always]
         items += [self.tensors["gates"].store((n, gate, o), Ref(f"g{gate}")) for gate in written]
-        return Each((n, o), tuple(items))
+        return (*sums, Each((n, o), tuple(items)))
+
+    def _byte_sums(self, source: str, gates: Sequence[int]) -> Each:
+        """The loop over the sums of gates that follow each other."""
+        n, o = self._axes
+        g = TreeAxis("g", len(gates))
+        weights, written, at = self.tensors["weights"], self.tensors["totals"], g * 1 + gates[0]
+        i = TreeAxis("i", weights.sizes[0])
+        total = fold_over("sum", "s", self.tensors[source].load(n, i) * weights.load(i, at, o))
+        value = real_sums(Ref("s"), self.tensors, at, o)
+        return Each((n, g, o), (Each((i,), (total,)), written.store((*index_of(n), at, *index_of(o)), value)))
 
     def _sums(self, source: str, gates: Sequence[int]) -> Each:
         n, o = self._axes
@@ -221,20 +231,40 @@ def input_loop(tensors: Mapping[str, TreeTensor]) -> Each:
     i = TreeAxis("i", x.sizes[-1])
     total = fold_over("sum", "s", x.load(t, n, i) * weights.load(i, g, o))
     value: Expr = Ref("s")
-    if "factors" in tensors:
-        value = (value + tensors["offsets"].load(g, o)) * tensors["factors"].load(g, o)
+    is_byte = "factors" in tensors
+    if is_byte:
+        value = real_sums(value, tensors, g, o)
     if "bias" in tensors:
         value = value + tensors["bias"].load(g, o)
+        value = in_single(value) if is_byte else value
     return Each((t, n, g, o), (Each((i,), (total,)), written.store(index_of(t, n, g, o), value)))
 
 
+def real_sums(
+    total: Expr, tensors: Mapping[str, TreeTensor], gate: TreeAxis | Affine, output: TreeAxis
+) -> Expr:
+    """Sums of bytes, which are integers, as reals of f32."""
+    offset, factor = (tensors[name].load(gate, output) for name in ("offsets", "factors"))
+    return in_single((total + offset) * factor)
+
+
 def offset_loop(tensors: Mapping[str, TreeTensor]) -> Each:
-    """What the shift of bytes adds to their sums with `weights` (I, G, O): the `offsets` (G, O)."""
+    """What the shift of bytes adds to their sums with `weights` (I, G, O): the `offsets` (G, O).
+
+    `ones` (I) makes a product of it, which kernels do many terms at once.
+    """
     weights, written = tensors["weights"], tensors["offsets"]
     g, o = (TreeAxis(name, size) for name, size in zip("go", written.sizes, strict=True))
     i = TreeAxis("i", weights.sizes[0])
-    total = fold_over("sum", "s", weights.load(i, g, o))
-    return Each((g, o), (Each((i,), (total,)), written.store((g, o), Ref("s") * (0.0 - Scalar(1)))))
+    total = fold_over("sum", "s", tensors["ones"].load(i) * weights.load(i, g, o))
+    value = in_single(Ref("s") * (0.0 - Scalar(1)))
+    return Each((g, o), (Each((i,), (total,)), written.store((g, o), value)))
+
+
+def ones_loop(target: TreeTensor) -> Each:
+    """Ones everywhere."""
+    axes = tuple(TreeAxis(f"d{dim}", size) for dim, size in enumerate(target.sizes))
+    return Each(axes, (target.store(axes, Const(1.0)),))
 
 
 def copy_loop(target: TreeTensor, *sources: TreeTensor) -> Each:

@@ -33,7 +33,7 @@ from .computation import NOTHING, Computation, OperandSource
 from .nest import Compute
 from .program import Program
 from .reorder import TensorOperand
-from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop, offset_loop
+from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop, offset_loop, ones_loop
 from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 from .tree import Each
 
@@ -155,7 +155,9 @@ def _lines(md: MemoryDesc) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RnnProblem:
-    """What to compute: equal problems share an executable. `block`: channels of a block that kernels want."""
+    """What to compute: equal problems share an executable. `block`: channels of a block that kernels want;
+    `pack`: inputs that they multiply at once.
+    """
 
     cell: RnnCell
     direction: str
@@ -163,6 +165,7 @@ class RnnProblem:
     tensors: RnnTensors
     block: int
     attr: Attr = field(default_factory=Attr)
+    pack: int = 1
 
     def structure(self) -> RnnProblem:
         """The problem without the values of its attributes."""
@@ -212,12 +215,13 @@ class RnnProblem:
         """The descriptors that kernels want: weights in blocks of outputs, those of all gates side by side
         where a step sums them at once.
         """
-        tensors, block = self.tensors, self.block
-        layer, states = tensors.weights_layer, tensors.weights_iter
-        tag = f"abdEc{block}e" if self.cell.kind == "vanilla_gru" else f"abEcd{block}e"
+        layer, states = self.tensors.weights_layer, self.tensors.weights_iter
+        summed, inner = ("C", f"{self.block}e{self.pack}c") if self.pack > 1 else ("c", f"{self.block}e")
+        apart, together = f"abdE{summed}{inner}", f"abE{summed}d{inner}"
+        of_steps = apart if self.cell.kind == "vanilla_gru" else together
         return {
-            "weights_layer": MemoryDesc(layer.dims, layer.data_type, f"abdEc{block}e"),
-            "weights_iter": MemoryDesc(states.dims, states.data_type, tag),
+            "weights_layer": MemoryDesc(layer.dims, layer.data_type, apart),
+            "weights_iter": MemoryDesc(states.dims, states.data_type, of_steps),
         }
 
     def program(self) -> Program:
@@ -238,6 +242,7 @@ class _ForwardWriter:
             args[FACTORS] = False
         self.writer = RnnProgramWriter(args, scalars=len(problem.computation().scalars))
         self.stored = {name: self.writer.argument(NAMES[name], md) for name, md in found.items()}
+        self.ones: dict[int, StepTensor] = {}
         self.workspace: dict[str, PlacedTensor] = {}
         if problem.trains:
             memory = self.writer.argument(ARG_WORKSPACE, problem.workspace.desc)
@@ -307,9 +312,17 @@ class _ForwardWriter:
         if not self.problem.is_quantised:
             return {}
         target = self.writer.temporary((self.cell.gates, self.md.channels)).slice()
-        found = {"weights": weights.slice(layer, d), "offsets": target}
+        own = weights.slice(layer, d)
+        found = {"weights": own, "offsets": target, "ones": self._ones(own.tensor.sizes[0])}
         self.writer.once(offset_loop(named_tensors(found)), found)
         return {"offsets": target}
+
+    def _ones(self, size: int) -> StepTensor:
+        """So many ones, as bytes."""
+        if size not in self.ones:
+            made = self.ones[size] = self.writer.temporary((size,), DataType.u8).slice()
+            self.writer.once(ones_loop(replace(made.tensor, name="ones")), {"ones": made})
+        return self.ones[size]
 
     def _train(self, own: dict[str, StepTensor], layer: int, d: int) -> PlacedTensor:
         """All steps, which leave everything in the workspace: the state before the first one too."""
@@ -386,10 +399,12 @@ class _ForwardWriter:
 
     def _between(self) -> dict[str, StepTensor]:
         """What loops of one step leave to each other."""
+        md, found = self.md, dict[str, StepTensor]()
+        if self.problem.is_quantised:
+            found["totals"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
         if self.cell.kind != "vanilla_gru":
-            return {}
-        md = self.md
-        found = {"reset_h": self.writer.temporary((md.batch, md.channels), self.state_type).slice()}
+            return found
+        found |= {"reset_h": self.writer.temporary((md.batch, md.channels), self.state_type).slice()}
         if not self.problem.trains:
             found["gates"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
         return found

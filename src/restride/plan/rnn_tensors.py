@@ -12,6 +12,7 @@ from math import prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from .expression import Load, parts_of
 from .nest import Compute
 from .program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
 from .reorder import index_digits, offset_at, reorder_nest
@@ -149,13 +150,27 @@ class RnnProgramWriter:
 
     def _tree(self, loop: Each, tensors: Tensors) -> tuple[TreeStep, tuple[int, ...]]:
         every = tuple(replace(each.tensor, name=name) for name, each in tensors.items())
-        whole = LoopTree(every, (loop,), self.scalars)
+        whole = LoopTree(every, (loop,), self.scalars, wide=_sums_bytes(loop, tensors))
         used = {load.tensor for load in whole.loads} | set(whole.written)
         tree = replace(whole, tensors=tuple(each for each in every if each.name in used)).verify()
         found = [tensors[each.name] for each in tree.tensors]
         places = tuple(each.place for each in found)
         step = TreeStep(tree, places, _work_of(tree), (0, self.scalars))
         return step, tuple(each.stride for each in found)
+
+
+def _sums_bytes(loop: Each, tensors: Tensors) -> bool:
+    """True for sums of products of bytes, which are integers."""
+    products = (
+        value for each in loop.items if isinstance(each, Each) for fold in each.folds for value in fold.values
+    )
+    types = {
+        tensors[part.tensor].tensor.data_type
+        for value in products
+        for part in parts_of(value)
+        if isinstance(part, Load)
+    }
+    return len(types) > 1 and all(each.is_integral for each in types)
 
 
 def _work_of(tree: LoopTree) -> int:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from ..desc.arguments import ARG_DST_ITER, ARG_DST_ITER_C, ARG_SRC_ITER, ARG_SRC_ITER_C
 from ..desc.memory_desc import MemoryDesc
 from ..plan.rnn_problem import NAMES, OUTPUTS, RnnProblem
-from .convolution_shapes import kernel_block
+from .convolution_shapes import kernel_block, kernel_pack
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import check_attributes, parse_forward_kind
@@ -62,7 +62,8 @@ class RNNForwardPrimitiveDesc(RNNPrimitiveDesc):
         check_formats(what, found, OUTPUTS)
         attr = check_attributes(what, parse_attr(what, arguments.attr), "rnn_qparams")
         check_quantisation(what, attr, found, is_inference=not trains)
-        problem = RnnProblem(cell, direction, trains, tensors_of(found), kernel_block(), attr)
+        pack = kernel_pack(found["src_layer"].data_type, found["weights_layer"].data_type)
+        problem = RnnProblem(cell, direction, trains, tensors_of(found), kernel_block(), attr, pack)
         chosen = formats_of(found, problem.preferred())
         problem = self._rnn = replace(problem, tensors=replace(problem.tensors, **chosen))
         others = problem.tensors.items()

@@ -325,7 +325,7 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
 
     nest = step.nest
     low, high = step.written
-    is_read_next = following is not None and following.sources[0] == step.dst
+    is_read_next = following is not None and following.sources[:1] == (step.dst,)
     stays = is_read_next and nest.dst_type.nbytes(high - low) <= caches.l3 // 2
     staged = None if stays else _staged(step, caches)
     lowered = lower(nest, isa, caches, may_stream=not stays, chain=staged)

@@ -21,8 +21,8 @@ from .pool import default_pool
 OneLaunch = NestLaunch | InterleavedLaunch | TreeLaunch
 NativeLaunch = OneLaunch | RepeatLaunch
 _SCRATCH = -1
-# About a millisecond of work.
-_PIECE_BYTES = 1 << 23
+# About a millisecond of work in the caches.
+_PIECE_BYTES = 1 << 26
 
 
 class LaunchList:
