@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride_bench.network_models import randomised
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -510,32 +511,6 @@ def test_bytes_have_no_folder() -> None:
 
 
 # --- real networks ------------------------------------------------------------------------------------------
-
-
-def randomised(path: Path) -> Any:
-    """A light network of the package onnx, whose constant weights have become random ones."""
-    made = onnx.load(path)
-    graph, rng = made.graph, np.random.default_rng(0)
-    shapes = {each.name: tuple(onnx.numpy_helper.to_array(each)) for each in graph.initializer}
-    norms = [each for each in graph.node if each.op_type == "BatchNormalization"]
-    positive = {each.input[at] for each in norms for at in (1, 4)}
-    nodes = []
-    for each in graph.node:
-        if each.op_type != "ConstantOfShape":
-            nodes.append(each)
-            continue
-        dims, name = shapes[each.input[0]], each.output[0]
-        made_values = rng.standard_normal(dims) * (2 / max(np.prod(dims[1:]), 1)) ** 0.5
-        if len(dims) == 1:
-            made_values = rng.uniform(0.5, 1.0, dims) if name in positive else rng.standard_normal(dims) * 0.1
-        graph.initializer.append(onnx.numpy_helper.from_array(made_values.astype(np.float32), name))
-    del graph.node[:]
-    graph.node.extend(nodes)
-    # What a softmax of large numbers gives is 0 and 1, whatever came before.
-    if graph.node[-1].op_type == "Softmax":
-        graph.output[0].name = graph.node[-1].input[0]
-        del graph.node[-1]
-    return made
 
 
 LIGHT_NETWORKS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

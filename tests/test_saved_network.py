@@ -101,10 +101,7 @@ def test_what_propagation_chose_is_not_searched_again(saved: Path, monkeypatch: 
     assert str(loaded.explain()) == wanted[1]
 
 
-@pytest.mark.parametrize("places", [[], [99] * 8, [-1] * 8])
-def test_choices_that_are_none_of_this_machine_are_made_anew(saved: Path, places: list[int]) -> None:
-    rewrite(saved, lambda header: header["plans"][0].update(choices=places))
-    assert rs.Network.load(saved)(X).tobytes() == rs.Network(small_graph())(X).tobytes()
+def test_what_another_machine_chose_is_made_anew(saved: Path) -> None:
     rewrite(saved, lambda header: header.update(machine=["another"]))
     assert rs.Network.load(saved)(X).tobytes() == rs.Network(small_graph())(X).tobytes()
 
@@ -220,7 +217,14 @@ def _set(*keys: Any) -> Callable[[dict[str, Any]], None]:
 NODE = ("plans", 0, "graph", "nodes", 0)
 CHANGES = {
     "another rule": _set("rule", "fastest"),
-    "choices that are texts": _set("plans", 0, "choices", ["1"]),
+    "no formats": _set("plans", 0, "chosen", "steps", []),
+    "formats that are not there": _set("plans", 0, "chosen", "steps", 0, 0, [99]),
+    "formats of other tensors": _set(
+        "plans", 0, "chosen", "formats", 0, rs.MemoryDesc((1, 2), "f32").to_dict()
+    ),
+    "formats of other types": _set("plans", 0, "chosen", "formats", 0, "data_type", "f64"),
+    "a time below 0": _set("plans", 0, "chosen", "steps", 0, 2, -1.0),
+    "a time that is none": _set("plans", 0, "chosen", "steps", 0, 2, "soon"),
     "no machine": _set("machine", _set),
     "no rule": _set("rule", _set),
     "no plans": _set("plans", _set),

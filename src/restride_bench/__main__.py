@@ -3,6 +3,7 @@
   restride bench --quick                       a dozen rows in half a minute: to see that it works
   restride bench --rows 'u8 .*nhwc' --peers restride,torch
   restride bench --out results                 everything, a quarter of an hour; with the reports as files
+  restride bench --networks                    whole networks beside ONNX Runtime and OpenVINO
 
 A row tells bytes read and written per second, in GB/s, of each side and of memcpy; a ratio is the quotient of
 two of them. Nothing is written to files but with --out.
@@ -24,7 +25,7 @@ from restride.cli.progress import Progress
 from restride.cli.usage import Parser, wrong_usage
 from restride.runtime.pool import available_processors
 
-from . import chart, curves, figures, machine, report, rows, studies
+from . import chart, curves, figures, machine, networks, report, rows, studies
 from .array_peers import NumPy
 from .driver import main as driver
 from .peer import Peer
@@ -55,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if driver.is_driver(words):
         return driver.main(words)
+    if words[:1] == ["--networks"]:
+        return networks.main(words[1:])
     options = _parse(words)
     chosen, small, inside = work = _chosen(options)
     if options.list:

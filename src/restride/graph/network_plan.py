@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.alloc import extent
 from ..runtime.engine import Engine
+from .chosen_formats import chosen_problem
 from .concat_parts import concat_parts
-from .format_problem import FormatProblem
+from .format_problem import Alternative
 from .fusions import AppliedFusion, FusedGraph, fuse
 from .graph import Constant, Graph, Node
 from .lowering import LoweredNode, lower_node, lower_reorder
@@ -105,10 +106,10 @@ class NetworkPlan:
 
 @dataclass(frozen=True, slots=True)
 class FormatChoices:
-    """What propagation chose by a rule: places of alternatives, and whether no other choice costs less."""
+    """What propagation chose by a rule: how each step runs, and whether no other choice costs less."""
 
     rule: str
-    places: tuple[int, ...]
+    ways: tuple[Alternative, ...]
     is_exact: bool
 
 
@@ -130,19 +131,16 @@ def plan_network(
     """
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
     found = runnable(planned.fused.graph)
-    problem = format_problem(found, engine)
-    formats = _chosen(problem, planned.choices, rule) or propagate(problem, rule)
+    formats = _chosen(found, engine, planned.choices, rule) or propagate(format_problem(found, engine), rule)
     return _Planner(found, planned.fused.applied, formats, engine).plan()
 
 
-def _chosen(problem: FormatProblem, choices: FormatChoices | None, rule: str) -> Propagation | None:
-    """What was chosen before by the same rule; None where it is no choice of this problem."""
-    if choices is None or choices.rule != rule or len(choices.places) != len(problem.steps):
+def _chosen(graph: Graph, engine: Engine, choices: FormatChoices | None, rule: str) -> Propagation | None:
+    """What was chosen before by the same rule; None where nothing was."""
+    if choices is None or choices.rule != rule:
         return None
-    pairs = zip(choices.places, problem.steps, strict=True)
-    if not all(0 <= place < len(step.alternatives) for place, step in pairs):
-        return None
-    return priced(problem, choices.places, rule, choices.is_exact)
+    problem = chosen_problem(graph, engine, choices.ways)
+    return priced(problem, [0] * len(problem.steps), rule, choices.is_exact)
 
 
 def plain(kind: TensorType) -> MemoryDesc:

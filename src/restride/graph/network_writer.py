@@ -17,6 +17,7 @@ from ..runtime.memory import Memory
 from ..runtime.pool import get_num_threads
 from ..targets.isa import host_caches, host_isa
 from ..version import VERSION
+from .chosen_formats import chosen_values
 from .graph import Constant
 from .network_input import NetworkInput
 from .network_plan import NetworkPlan, plain
@@ -133,7 +134,7 @@ def _plan_values(writer: _NumberedTensors, saved: SavedPlan) -> Values:
     return {
         "dims": [list(each) for each in saved.dims],
         "graph": values_of_graph(plan.graph, writer.number),
-        "choices": list(plan.formats.choices),
+        "chosen": chosen_values(plan.formats.steps),
         "is_exact": plan.formats.is_exact,
         "fusions": [[each.fusion, list(each.nodes), each.into] for each in plan.fusions],
     }

@@ -21,6 +21,7 @@ from math import prod
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error
+from ..loading import load_whole
 from ..plan.convolution_problem import ConvolutionProblem
 from ..plan.cost import MEMORY_RATE
 from ..plan.inner_product_problem import InnerProductProblem
@@ -30,7 +31,6 @@ from ..plan.product_problem import ProductProblem
 from ..plan.reorder import reorder_nest
 from ..primitives.any_format import resolved, resolved_operand
 from ..primitives.convolution_shapes import kernel_block, kernel_pack
-from ..reorder_plan import plan
 from ..runtime.engine import Engine
 from ..runtime.pool import get_num_threads
 from ..targets.cpu import machine_of
@@ -51,7 +51,7 @@ from .operations import (
 from .recurrent import RecurrentOperation, preferred_weights
 from .step_cost import CostModel
 
-__all__ = ["VIEWS", "format_problem", "host_costs", "is_same_memory", "view_of"]
+__all__ = ["VIEWS", "edge_costs", "format_problem", "host_costs", "is_same_memory", "view_of"]
 
 # Operations whose result is the same memory with another descriptor, wherever a descriptor can say so.
 VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
@@ -86,12 +86,13 @@ def format_problem(
         tuple(writer.steps(known)),
         tuple(known.items()),
         tuple((name, edges[name]) for name in dict.fromkeys(graph.outputs)),
-        _costs_on(engine),
+        edge_costs(engine),
         frozenset(graph.constants),
     )
 
 
-def _costs_on(engine: Engine) -> Callable[[MemoryDesc, MemoryDesc], EdgeCost]:
+def edge_costs(engine: Engine) -> Callable[[MemoryDesc, MemoryDesc], EdgeCost]:
+    """What a reorder costs with as many threads as share work now."""
     threads = get_num_threads()
     return lambda src, dst: _edge_cost(engine, threads, src, dst)
 
@@ -117,6 +118,9 @@ def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -
     """What `rs.plan` predicts with so many threads; by its bytes where it predicts nothing."""
     if is_same_memory(src, dst):
         return EdgeCost(0.0, 0)
+    load_whole("restride.reorder_plan")
+    from ..reorder_plan import plan
+
     found = plan(src, dst, engine=engine)
     predicted = found.predicted
     return EdgeCost(predicted.seconds if predicted else found.bytes_moved / MEMORY_RATE, found.bytes_moved)

@@ -46,15 +46,24 @@ class PrepackedConstants:
     def memory(self, constant: Constant, md: MemoryDesc, engine: Engine) -> Memory:
         """The values of a constant in a format."""
         key = constant.type, md
+        found = self._found(key, constant)
+        if found is not None:
+            return found
+        # Not under the lock: threads make what a plan wants side by side.
+        made = self._made(constant, md, engine)
         with self._lock:
             known = [each for each in self._known.get(key, ()) if each.memory() is not None]
-            for each in known:
-                memory = each.memory()
-                if memory is not None and each.constant == constant:
-                    return memory
-            made = self._made(constant, md, engine)
             self._known[key] = [*known, _Prepacked(constant, weakref.ref(made))]
         return made
+
+    def _found(self, key: tuple[TensorType, MemoryDesc], constant: Constant) -> Memory | None:
+        with self._lock:
+            known = list(self._known.get(key, ()))
+        for each in known:
+            memory = each.memory()
+            if memory is not None and each.constant == constant:
+                return memory
+        return None
 
     def _made(self, constant: Constant, md: MemoryDesc, engine: Engine) -> Memory:
         if self.stored is not None:

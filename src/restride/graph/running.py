@@ -199,13 +199,17 @@ class Runner:
         return self._parts
 
     def _made(self) -> _Parts:
-        constants = {
-            name: self._prepacked.memory(constant, md, self._engine)
-            for name, (constant, md) in self.plan.constants.items()
-        }
+        wanted = self.plan.constants
+
+        def packed(name: str) -> Memory:
+            constant, md = wanted[name]
+            return self._prepacked.memory(constant, md, self._engine)
+
         # Kernels are compiled in processes of their own: each thread here waits for one of them.
         with ThreadPoolExecutor(min(available_processors(), _MOST_COMPILERS)) as pool:
-            return _Parts(list(pool.map(_prepared, self.plan.steps)), constants)
+            memories = pool.map(packed, wanted)
+            steps = list(pool.map(_prepared, self.plan.steps))
+            return _Parts(steps, dict(zip(wanted, memories, strict=True)))
 
     def _leased(self) -> Session:
         try:

@@ -28,6 +28,7 @@ from ..files.plain_file import bad_file, opened, read_at
 from ..files.replacement import shown, system_error
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .chosen_formats import chosen_ways
 from .fusions import FusedGraph
 from .graph import Constant
 from .graph_draft import AppliedFusion
@@ -152,10 +153,7 @@ class SavedNetwork:
         """What propagation chose, where it would choose the same here."""
         if self._header["machine"] != machine_facts():
             return None
-        places = tuple(values["choices"])
-        if not all(type(each) is int for each in places):
-            raise _damaged(self._path, "its choices of formats are no numbers")
-        return FormatChoices(self.rule, places, bool(values["is_exact"]))
+        return FormatChoices(self.rule, chosen_ways(values["chosen"]), bool(values["is_exact"]))
 
     def _check_tensors(self) -> None:
         for number, each in enumerate(self._header["tensors"]):

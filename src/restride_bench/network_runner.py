@@ -1,0 +1,87 @@
+"""A runtime with one network, in a process of its own: it runs as often as it is told, and tells the times.
+
+    python -m restride_bench.network_runner RUNTIME MODEL.onnx SETTINGS.json
+
+Each line that comes in is a number of runs; each that goes out is JSON. The first tells the first result and
+what else there is to tell; the others the least seconds of a run, and the most memory that was resident.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RUNTIMES = ("restride", "onnxruntime", "openvino")
+Inputs = Mapping[str, Any]
+Call = Callable[[], list[Any]]
+
+
+def main() -> None:
+    """Load, run once, then as often as lines say."""
+    runtime, path, settings = sys.argv[1], sys.argv[2], json.loads(Path(sys.argv[3]).read_text())
+    rng = np.random.default_rng(1)
+    inputs = {name: rng.standard_normal(dims).astype(np.float32) for name, dims in settings["dims"].items()}
+    start = time.perf_counter()
+    try:
+        load = _LOADERS.get(runtime) or importlib.import_module(_OWN).load
+        call, more = load(path, inputs, settings)
+        results = call()
+    except Exception as error:  # runtimes raise what they like
+        _say({"refused": f"{type(error).__name__}: {error}"})
+        return
+    first = time.perf_counter() - start
+    np.save(settings["result"], results[0])
+    _say({"first_seconds": first, **more()})
+    for line in sys.stdin:
+        _say({"seconds": min(_timed(call) for _ in range(int(line))), "peak_bytes": _peak()})
+
+
+def _say(values: Mapping[str, Any]) -> None:
+    print(json.dumps(values), flush=True)
+
+
+def _timed(call: Call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _onnx_runtime(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = settings["threads"], 3
+    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    brought = {**inputs, **{name: np.array(value) for name, value in settings["values"].items()}}
+    return (lambda: session.run(None, brought)), dict
+
+
+def _openvino(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
+    vino = importlib.import_module("openvino")
+    core = vino.Core()
+    model = core.read_model(path)
+    model.reshape({name: list(array.shape) for name, array in inputs.items()})
+    threads = {"INFERENCE_NUM_THREADS": settings["threads"], "PERFORMANCE_HINT": "LATENCY"}
+    precision = {"INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(model, "CPU", {**threads, **precision}).create_infer_request()
+    brought = {**inputs, **{name: np.array(value) for name, value in settings["values"].items()}}
+    return (lambda: [np.asarray(each) for each in request.infer(brought).values()]), dict
+
+
+_LOADERS = {"onnxruntime": _onnx_runtime, "openvino": _openvino}
+# Not in the process of another runtime, whose memory is told.
+_OWN = "restride_bench.network_own"
+
+if __name__ == "__main__":
+    main()
