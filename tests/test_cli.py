@@ -218,7 +218,7 @@ def test_what_show_cannot_write(
 def test_files_are_written_over_with_force_only(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     Path("a.svg").write_text("mine")
     error = failed(capsys, "show", "ab", "1x2", "--svg", "a.svg", "--html", "a.html")
-    assert error.startswith("2 error: restride show: a.svg is there already")
+    assert error.startswith("2 error: restride show: a.svg exists")
     assert Path("a.svg").read_text() == "mine"
     assert not Path("a.html").exists()
     assert answered(capsys, "show", "ab", "1x2", "--svg", "a.svg", "--force") == "wrote a.svg\n"
@@ -228,7 +228,7 @@ def test_files_are_written_over_with_force_only(capsys: pytest.CaptureFixture[st
 def test_arrays_are_written_over_with_force_only(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     np.save("x.npy", np.ones((2, 3), np.float32))
     before = Path("x.npy").read_bytes()
-    assert "x.npy is there already" in failed(capsys, "reorder", "x.npy", "x.npy", "--dst", "ba")
+    assert "x.npy exists" in failed(capsys, "reorder", "x.npy", "x.npy", "--dst", "ba")
     assert Path("x.npy").read_bytes() == before
     assert "y.npz is not written" in failed(capsys, "reorder", "x.npy", "y.npz", "--dst", "ba")
     answered(capsys, "reorder", "x.npy", "x.npy", "--dst", "ba", "--force")

@@ -260,21 +260,34 @@ def test_files_that_are_named_exist(page: Path) -> None:
 # --- completeness --------------------------------------------------------------------------------------
 
 
-def _speeds(page: Path, column: int) -> dict[tuple[str, str], list[str]]:
-    """Row and dims to the five speeds that begin at a column."""
+def _speeds(page: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """Row and dims to the speeds, by the names of their columns."""
     tables = [table for table in _tables(page) if table.header[:2] in (("reorder", "dims"), ("row", "dims"))]
-    return {cells[:2]: [*cells[column : column + 5]] for table in tables for cells in table.cells}
+    return {
+        cells[:2]: {
+            name.removesuffix(" GB/s"): cell.partition(" ")[0]
+            for name, cell in zip(table.header, cells, strict=True)
+        }
+        for table in tables
+        for cells in table.cells
+    }
 
 
 def test_the_speeds_of_the_readme_are_those_of_the_benchmark() -> None:
-    told, measured = (
-        _speeds(_ROOT / "README.md", 2),
-        _speeds(_ROOT / "benchmarks" / "results" / "bench.md", 3),
-    )
+    told, measured = _speeds(_ROOT / "README.md"), _speeds(_ROOT / "benchmarks" / "results" / "short.md")
     assert len(told) > 10
-    assert {row: [cell.partition(" ")[0] for cell in cells] for row, cells in told.items()} == {
-        row: measured[row] for row in told
-    }
+    for row, cells in told.items():
+        names = ("restride", "fresh result", "oneDNN", "torch", "NumPy", "memcpy")
+        assert [cells[name] for name in names] == [measured[row][name] for name in names]
+
+
+def test_the_page_on_speed_has_the_fresh_results_of_the_readme() -> None:
+    readme, page = _speeds(_ROOT / "README.md"), _speeds(_DOCS / "performance.md")
+    assert len(page) > 10
+    for row, cells in page.items():
+        both = cells["written into `out`"], cells["fresh result"]
+        assert both == (readme[row]["restride"], readme[row]["fresh result"])
+        assert cells["ratio"] == f"{float(both[1]) / float(both[0]):.2f}"
 
 
 def test_the_instructions_of_the_page_on_speed_are_those_that_were_counted() -> None:

@@ -25,7 +25,13 @@ _WRONG: dict[str, Callable[[], Any]] = {
     "concat": lambda: rs.concat([_X, _X], 1, "nchww"),
     "plan": lambda: rs.plan(_X, "nchww"),
     "quantize": lambda: rs.quantize(_X, dst="nchww"),
+    "quantize to a wrong type": lambda: rs.quantize(_X, "floaty"),
     "dequantize": lambda: rs.dequantize(_X, 1.0, dst="nchww"),
+    "convert": lambda: rs.convert("x.npy", "y.npy", ["*=nchww"]),
+    "show": lambda: _MD.show(tag="nchww"),
+    "a primitive descriptor": lambda: rs.Reorder.PrimitiveDesc(
+        rs.Engine("cpu"), _MD, rs.Engine("cpu"), rs.MemoryDesc((3,), "f32", "a")
+    ),
     "shuffle": lambda: rs.shuffle(_X, group_size=3),
     "MemoryDesc": lambda: rs.MemoryDesc((1, 2, 3, 4), "f32", "nchww"),
     "FormatTag.parse": lambda: rs.FormatTag.parse("nchww"),
@@ -67,6 +73,21 @@ def test_functions_by_the_words_of_other_libraries_are_named(word: str, meant: s
         lambda: rs.reorder(_X, None, post_ops=word),
     ):
         with refused(f"did you mean {meant!r}?"):
+            call()
+
+
+@pytest.mark.parametrize("kind", ["bf16", "float16", np.float16, rs.s8, np.dtype("f4")], ids=str)
+def test_a_data_type_in_place_of_a_format_is_told_where_it_goes(kind: Any) -> None:
+    with refused("data type", "dtype"):
+        rs.reorder(_X, kind)
+
+
+def test_short_names_of_types_are_answered_with_the_types_that_they_may_mean() -> None:
+    for call in (
+        lambda: rs.reorder(_X, None, dtype="fp8"),
+        lambda: rs.convert("x.npy", "y.npy", ["*=nhwc,fp8"]),
+    ):
+        with refused("did you mean 'f8_e4m3' or 'f8_e5m2'?"):
             call()
 
 

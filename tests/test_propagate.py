@@ -89,7 +89,7 @@ def test_a_page_is_written_whole_and_not_over_another_one(
     page = Path("net.html").read_text("utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert "first" in page
-    assert "is there already" in _refused(capsys, *_MODEL, "--html", "net.html")
+    assert "exists" in _refused(capsys, *_MODEL, "--html", "net.html")
     _said(capsys, *_MODEL, "--html", "net.html", "--force", "--measure")
     assert "measured" in Path("net.html").read_text("utf-8")
     assert _said(capsys, *_MODEL, "--html", "-").startswith("<!DOCTYPE html>")

@@ -18,7 +18,7 @@ from .foreign import attribute_of
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import BoundCall, CallWords, SignedCall, find_call, keep_call
-from .frontend.carriers import NumpyType, is_same_type, move_of_bits, of_bits
+from .frontend.carriers import NumpyType, halves, is_same_type, move_of_bits, of_bits
 from .frontend.formats import format_key, target_desc, type_key
 from .frontend.hints import told_to_owner
 from .frontend.nibbles import as_bytes, is_nibbles
@@ -335,12 +335,13 @@ def _of_one(
 
 
 def _no_memory_of(moved: NumpyType, target: Memory) -> InvalidArguments:
+    dims = target.desc.dims[: len(target.desc.dims) - len(halves(moved))]
     return InvalidArguments(
         f"reorder: no Memory of {moved}",
         code="RS-A02",
-        where=f"dst {(target.desc.inner_blks and 'blocked') or target.engine}",
-        why="such a result is a Memory, and no data type has these elements",
-        hint="pass out, the physical array: its shape is rs.MemoryDesc(x.shape, 'u8', dst).physical_shape",
+        where="dst in blocks" if target.desc.inner_blks else f"engine {target.engine}",
+        why=f"the result would be a Memory, which holds the data types only: none is {moved}",
+        hint=f"pass out=np.empty(rs.MemoryDesc({dims}, 'u8', dst).physical_shape, '{moved}')",
     )
 
 

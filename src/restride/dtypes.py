@@ -160,7 +160,7 @@ def _unknown(value: object) -> InvalidArguments:
     if foreign is None or short:
         why, near = "restride has no element type of that name", short or _nearest(value)
     elif twin is None:
-        why, near = f"there are no elements of NumPy's {foreign.name}", ()
+        why, near = f"NumPy's {foreign.name} is not among restride's data types", ()
     elif foreign.isnative:
         why, near = "restride has no element type of that name", (twin.name,)
     else:

@@ -7,7 +7,12 @@ code of the refusal, of which `restride explain` tells more.
 from __future__ import annotations
 
 import enum
-from typing import Self
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, Self, TypeVar
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class Status(enum.IntEnum):
@@ -54,6 +59,20 @@ class Error(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.code, self.where, self.why, self.hint)
+
+
+def raises_at_the_call(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """`function`, whose errors show the line that called it, and not the way to where they were raised."""
+
+    @functools.wraps(function)
+    def called(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
+        try:
+            return function(*args, **named)
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    return called
 
 
 def _rebuild(cls: type[Error], what: str, code: str, where: str, why: str, hint: str) -> Error:

@@ -12,7 +12,7 @@ from .block_scales import NAMED, QuantizedTensor, quantize_in_groups, scaling_of
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_bool, parse_int, short_repr
 from .dtypes import DataType
-from .errors import Error, InvalidArguments
+from .errors import Error, InvalidArguments, raises_at_the_call
 from .foreign import attribute_of, plain_text
 from .frontend.formats import parse_type
 from .frontend.hints import told_to_owner
@@ -140,6 +140,7 @@ def quantize(
     scale_type: TypeLike = "f32",
     format: WayName | None = None,
 ) -> Any: ...
+@raises_at_the_call
 def quantize(
     x: Any,
     dtype: Any = "s8",
@@ -279,6 +280,7 @@ def dequantize(
     dtype: TypeLike | None = None,
     dst: FormatLike = None,
 ) -> Any: ...
+@raises_at_the_call
 def dequantize(
     q: Any,
     scale: Any = None,

@@ -12,6 +12,8 @@ from ..formats import TensorFormat, example_shape, named, names
 from .named_files import PIPE, input_file
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
 
+_SEVERAL = (".safetensors", ".npz", ".gguf", ".json")
+
 
 class NamedDesc(NamedTuple):
     """A descriptor, and the name that its format was asked for by."""
@@ -59,6 +61,12 @@ def described(options: argparse.Namespace) -> NamedDesc:
             raise wrong_usage("--dtype with a file", why="the file says what its elements are")
         with input_file(options.format, ".npy") as name:
             return NamedDesc(read_desc(name), "")
+    if options.dims is None and options.format.endswith(_SEVERAL):
+        raise wrong_usage(
+            f"{options.format[:120]} may hold several tensors",
+            why="a layout is drawn of one .npy file, or of a format and dims",
+            hint=f"in Python: rs.load({options.format[:120]!r})['NAME'].desc.show()",
+        )
     tag = typed(parse_format, options.format)
     if options.dims is None:
         raise wrong_usage("DIMS is missing", why="a tag says nothing of extents", hint="for example 1x17x2x2")

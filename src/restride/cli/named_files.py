@@ -25,7 +25,7 @@ _PIECE = 1 << 20
 
 def add_force(parser: Parser) -> None:
     """`--force`, without which no file is written over."""
-    parser.add_argument("--force", action="store_true", help="write over files that are there")
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
 
 
 def check_output(command: str, path: str, suffixes: Sequence[str], force: bool) -> None:
@@ -45,9 +45,9 @@ def check_output(command: str, path: str, suffixes: Sequence[str], force: bool) 
         )
     if not force and os.path.lexists(path):
         raise wrong_usage(
-            f"{command}: {shown(path)} is there already",
-            why="files are not written over unasked",
-            hint="choose another name, or say --force",
+            f"{command}: {shown(path)} exists",
+            why="an existing file is replaced only with --force",
+            hint="choose another name, or add --force",
         )
 
 

@@ -94,7 +94,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
             f"dims of {len(text)} characters",
             code="RS-C01",
             why=f"more than {_MAX_SHAPE} are no dims",
-            hint="write the extents with x between them: 1x17x2x2",
+            hint="after the format write the extents, with x between them: nchw 1x17x2x2",
         )
     at = 0
     sizes = []
@@ -118,5 +118,5 @@ def _bad_shape(text: str, at: int, part: str) -> InvalidArguments:
         code="RS-C01",
         where=f"{shown}\n{' ' * (_WHERE_INDENT + at)}^",
         why=why,
-        hint="write the extents with x between them: 1x17x2x2",
+        hint="after the format write the extents, with x between them: nchw 1x17x2x2",
     )

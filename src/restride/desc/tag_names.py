@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ..dtypes import DataType
+from ..errors import InvalidArguments
 from ..nearest import equally_near
 
 LETTERS = "abcdefghijkl"
@@ -115,8 +117,19 @@ def tag_hint(text: str, ndims: int | None = None) -> str:
     """What to write instead of `text`: for a tensor of `ndims` axes a tag of that rank alone."""
     if "->" in text:
         return _pattern_hint(text)
+    kind = _type_named(text)
+    if kind is not None:
+        return f"{str(kind)!r} is a data type: pass it as dtype"
     found = _nearest_tags(text, ndims) if len(text) <= _LONGEST else ()
     return f"did you mean {' or '.join(map(repr, found))}?" if found else _SHAPE
+
+
+def _type_named(text: str) -> DataType | None:
+    """The data type that was written where a format belongs."""
+    try:
+        return DataType.parse(text)
+    except InvalidArguments:
+        return None
 
 
 def _nearest_tags(text: str, ndims: int | None) -> Sequence[str]:

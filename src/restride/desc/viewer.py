@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
+from ..errors import raises_at_the_call
 from ..loading import load_whole
 
 
@@ -72,6 +73,7 @@ class ViewMethods:
 
     __slots__ = ()
 
+    @raises_at_the_call
     def show(self, *, tag: str = "") -> None:
         """Print where every element lies, from low offsets to high: padding hatched, inner blocks outlined.
 
@@ -81,6 +83,7 @@ class ViewMethods:
         """
         viewer().show(self, tag)
 
+    @raises_at_the_call
     def explain(self, *, tag: str = "") -> Explanation:
         """Strides, blocks, padding, size, and the offset formula in words and symbols (M10, P10).
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..desc.parse import parse_bool, parse_int, short_repr
-from ..errors import InvalidArguments, RuntimeFailure
+from ..errors import InvalidArguments, RuntimeFailure, raises_at_the_call
 from ..runtime.pool import get_num_threads
 from .conversion import Conversion, PlacedStep, plan_conversion
 from .draft import Draft
@@ -33,6 +33,7 @@ _MOST_JOBS = 256
 _PASS_TEXT = 'rs.convert("a.safetensors", "b.safetensors", rules)'
 
 
+@raises_at_the_call
 def convert(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],

@@ -120,7 +120,8 @@ def _refused_type(path: str, dtype: np.dtype[Any]) -> InvalidArguments:
     try:
         describe(np.empty(1, dtype))
     except Error as error:
-        return bad_file(path, error.why, error.hint)
+        moved = "or move them in Python: np.save(OUT, rs.reorder(np.load(IN), DST))"
+        return bad_file(path, error.why, f"{error.hint}, {moved}" if error.hint else moved)
     return bad_file(path, f"there are no elements of NumPy's {dtype}"[:120], "convert them first")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,6 +19,8 @@ _HINT = "write it as '*.weight=OIhw4i16o4i,s8,group=32,scale=absmax'; '*=keep' c
 _WORDS = ("group", "axis", "scale", "zero_point", "scale_type")
 _FOUND = ("absmax", "minmax")
 _KEEP = "keep"
+# What the refusal of a type suggests.
+_MEANT = re.compile(r"did you mean [^?]*\?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +132,13 @@ def _format_or_type(rule: object, word: object) -> tuple[str, Any]:
         return "format", word
     if isinstance(word, str) and word in NAMED:
         return "named", word
+    meant = ""
     try:
         found = DataType.parse(word)
-    except Error:
+    except Error as error:
         if not isinstance(word, str):
             raise _bad(rule, f"{short_repr(word)} is neither a format nor a type") from None
+        meant = next(iter(_MEANT.findall(error.hint)), "")
     else:
         if found is DataType.undef:
             raise _bad(rule, "elements need a type")
@@ -142,6 +147,8 @@ def _format_or_type(rule: object, word: object) -> tuple[str, Any]:
         parse_tag(word)
         is_layout = FormatTag.parse(word) not in (FormatTag.any, FormatTag.undef)
     except Error as error:
+        if meant:
+            raise _bad(rule, f"{word[:60]!r} is neither a format nor a type", meant) from None
         raise _bad(rule, f"{word[:60]!r} is neither a format nor a type: {error.why or error.what}") from None
     if is_layout:
         return "format", word
@@ -213,6 +220,7 @@ def _checked(source: object, rule: ConversionRule) -> ConversionRule:
     return rule
 
 
-def _bad(rule: object, why: str) -> InvalidArguments:
+def _bad(rule: object, why: str, meant: str = "") -> InvalidArguments:
     shown = rule if isinstance(rule, str) else short_repr(rule)
-    return InvalidArguments(f"the rule {shown[:120]!r} does not hold", code="RS-F07", why=why, hint=_HINT)
+    hint = f"{meant} {_HINT}" if meant else _HINT
+    return InvalidArguments(f"the rule {shown[:120]!r} does not hold", code="RS-F07", why=why, hint=hint)

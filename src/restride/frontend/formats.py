@@ -38,13 +38,24 @@ def format_key(dst: object) -> Hashable:
     is_sequence = isinstance(dst, Sequence) and not isinstance(dst, bytes | bytearray | memoryview)
     if is_sequence or (isinstance(dst, np.ndarray) and dst.ndim == 1):
         return parse_ints(dst, "reorder: dst")
+    kind = _type_named(dst)
     raise InvalidArguments(
         "reorder: dst is no format",
         code="RS-A05",
         where=f"dst {short_repr(dst)}",
-        why=f"{type(dst).__name__} names no layout",
-        hint='pass a tag such as "nhwc" or "nChw16c", strides as a tuple, a rs.MemoryDesc, or None',
+        why=f"{type(dst).__name__} names no layout" if kind is None else f"{kind} is a data type",
+        hint='pass a tag such as "nhwc" or "nChw16c", strides as a tuple, a rs.MemoryDesc, or None'
+        if kind is None
+        else f"pass dtype={str(kind)!r}",
     )
+
+
+def _type_named(value: object) -> DataType | None:
+    """The data type that was passed where a format belongs."""
+    try:
+        return DataType.parse(value)
+    except InvalidArguments:
+        return None
 
 
 def tag_text(dst: object) -> str:
@@ -58,7 +69,7 @@ def plain_order(call: str, dst: str, ndims: int) -> tuple[int, ...]:
 
     Raises InvalidArguments for formats of another rank, and for blocked ones, which no strides describe.
     """
-    tag = to_tag(FormatTag.parse(dst), ndims)
+    tag = to_tag(dst, ndims)
     order = getattr(tag, "order", ())
     if len(order) == ndims and not getattr(tag, "inner_blks", ()):
         return tuple(order)

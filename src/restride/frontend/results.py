@@ -16,7 +16,7 @@ from ..runtime.alloc import Array, address_of, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.memory_checks import checked_desc
-from ..runtime.result_pool import POOLED_BYTES, allocate, block_size, new_array
+from ..runtime.result_pool import POOLED_BYTES, allocate, block_size, new_array, new_buffer
 from ..runtime.views import element_type
 from .carriers import NumpyType, as_type
 from .formats import parse_type
@@ -53,7 +53,7 @@ def maker_of(md: MemoryDesc, dtype: NumpyType | None = None, *, is_memory: bool 
     `dtype`: the type of arrays whose bits go as another type.
     """
     if is_memory or md.inner_blks or md.data_type.bits < 8:
-        return partial(_new_memory, md)
+        return _memory_maker(md)
     return _array_maker(md) if dtype is None else as_type(_array_maker(md), dtype)
 
 
@@ -100,6 +100,18 @@ def _addressed(array: Array) -> tuple[int, Array]:
 def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:
     buffer = allocate(extent(md).needed)
     return buffer.address, buffer.view(twin, md.dims, md.strides, md.offset0)
+
+
+def _memory_maker(md: MemoryDesc) -> Make:
+    needed = extent(md).needed
+    if needed >= POOLED_BYTES and md.data_type.bits >= 8:
+        return partial(_new_pooled_memory, md, block_size(needed), needed)
+    return partial(_new_memory, md)
+
+
+def _new_pooled_memory(md: MemoryDesc, size: int, needed: int) -> tuple[int, Memory]:
+    memory = Memory.allocated(md, _CPU, new_buffer(size, needed))
+    return memory._address, memory
 
 
 def _new_memory(md: MemoryDesc) -> tuple[int, Memory]:

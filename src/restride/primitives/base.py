@@ -60,8 +60,9 @@ class PrimitiveDescBase(DescGetters):
             arguments = self._arguments(args, named)
             is_empty_allowed = parse_bool("allow_empty", arguments.allow_empty)
             self._create(arguments)
-        except Error:
+        except Error as error:
             if not parse_bool("allow_empty", is_empty_allowed):
+                error.drop_frames()
                 raise
             self._empty()
 

@@ -85,11 +85,14 @@ class Memory(ArrayNames):
         self._attach(None if md is None else self._acquired(data))
 
     @classmethod
-    def allocated(cls, md: MemoryDesc, engine: Engine) -> Memory:
-        """`Memory(md, engine)` of a descriptor and an engine that have been checked before."""
+    def allocated(cls, md: MemoryDesc, engine: Engine, buffer: Buffer | None = None) -> Memory:
+        """`Memory(md, engine)` of a descriptor and an engine that have been checked before.
+
+        `buffer`: new memory of the engine, long enough.
+        """
         memory = cls.__new__(cls)
         memory._desc, memory._engine, memory._mapped, memory._image = md, engine, False, None
-        memory._attach(memory._acquired(None))
+        memory._attach(memory._acquired(None) if buffer is None else buffer)
         return memory
 
     @classmethod

@@ -323,6 +323,19 @@ def new_array(
     return address, np.ndarray(shape, dtype, held, offset, strides)
 
 
+def new_buffer(size: int, nbytes: int) -> Buffer:
+    """The first `nbytes` of a block of the pool, of a size of `block_size`.
+
+    Raises OutOfMemory where the system has not as much (M41).
+    """
+    pool = _pools.get("results") or result_pool()
+    try:
+        address, held = pool.take_block(size)
+    except MemoryError:
+        raise _refused(size) from None
+    return Buffer(address, nbytes, False, held)
+
+
 def _refused(nbytes: int) -> OutOfMemory:
     return OutOfMemory(
         f"Memory: cannot allocate {nbytes} bytes",
