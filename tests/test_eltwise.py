@@ -132,7 +132,7 @@ _BOUNDS = (
     _Bound("swish", 3.5, 3.3, reach=(86, 690)),
     _Bound("swish", 3.5, 700, alpha=-2.3, reach=(37, 300)),
     _Bound("gelu_tanh", 3.5, 4.0, reach=(9.8, 1)),
-    _Bound("gelu_erf", 5.5, 8.0, reach=(12.7, 36)),
+    _Bound("gelu_erf", 6.0, 8.0, reach=(12.7, 36)),
     _Bound("mish", 5.0, 4.0, reach=(86, 690)),
     _Bound("soft_relu", 2.0, 2.2),
     _Bound("soft_relu", 3.0, 2.2, alpha=-2, reach=(_INF, 350)),
@@ -380,3 +380,18 @@ def test_smallest_values_pass_where_the_slope_is_one(dtype: np.dtype) -> None:
     np.testing.assert_array_equal(
         _run("log", np.abs(s), 0, 0), np.log(np.abs(s).astype(np.longdouble)).astype(dtype)
     )
+
+
+@pytest.mark.parametrize(
+    ("alg", "most"), [("swish", 104), ("gelu_tanh", 11), ("gelu_erf", 14.75), ("mish", 104)]
+)
+def test_f32_gradients_are_near_those_of_f64(alg: str, most: float) -> None:
+    s = _spread(_F32)
+    s = s[np.abs(s) < 1e30]
+    found = _run(f"{alg}_gradient", s, 1, 0)
+    wanted = _run(f"{alg}_gradient", s.astype(np.float64), 1, 0)
+    assert np.abs(found - wanted).max() < 3e-7
+    far = (s < -1.5) & (s > -0.75 * most)  # nothing cancels there
+    np.testing.assert_allclose(found[far], wanted[far], rtol=3e-6)
+    assert (found[s > most] == 1).all()
+    assert np.isnan(_run(f"{alg}_gradient", np.array([np.nan], _F32), 1, 0)).all()

@@ -10,6 +10,7 @@ from itertools import groupby
 from ..dtypes import DataType
 from ..plan.eltwise import ALGORITHMS
 from ..plan.eltwise import apply as eltwise
+from ..plan.expression import evaluate, is_costly
 from ..plan.nest import SCALAR, Compute, Step
 from .access import load_run
 from .builder import Builder, Value, element_of, lanes_of, vector
@@ -285,7 +286,13 @@ def real_steps(
     src, dst = types
     value = to_real(b, v, src, real_type(src, dst, compute), can)
     for step, first in compute.steps_with_scalars():
-        scalars = [b.broadcast(s, lanes_of(v)) for s in inputs.scalars[first : first + step.scalars]]
+        numbers = inputs.scalars[first : first + step.scalars]
+        if step.is_eltwise and is_costly(step.name):
+            *parameters, scale = numbers
+            made = call_function(b, step.name, (value, *parameters), can)
+            value = b.op("fmul", b.broadcast(scale, lanes_of(v)), made)
+            continue
+        scalars = [b.broadcast(number, lanes_of(v)) for number in numbers]
         value = _apply(b, step, value, dst, scalars, inputs, can)
     return value
 
@@ -299,7 +306,7 @@ def _apply(
         return b.op("fadd", t, b.op("fmul", scalars[0], shifted))
     if step.is_eltwise:
         *given, scale = scalars
-        return b.op("fmul", scale, _eltwise(b, step.name, (t, *given), can))
+        return b.op("fmul", scale, eltwise(step.name, VectorArithmetic(b, can.round_even), t, *given))
     if step.operand < 0:
         return _binary(b, step.name, t, scalars[0])
     x = _operand(b, step, scalars, inputs)
@@ -319,18 +326,37 @@ def _operand(b: Builder, step: Step, scalars: list[Value], inputs: StepInputs) -
     return x if step.factor < 0 else b.op("fmul", inputs.tensor(step.factor), x)
 
 
-def _eltwise(b: Builder, name: str, args: tuple[Value, ...], can: Abilities) -> Value:
-    """What takes a hundred instructions is a function: one copy for all registers of a tile and all steps.
+def lanes_together(name: str, real: str, vector_bytes: int, can: Abilities) -> int:
+    """How many lanes a call of a costly function has: those of four registers, of two where there are few.
 
+    Each operation waits for the one before it: of several registers one runs while another one waits.
+    """
+    is_double = real == "double" or (name in ALGORITHMS and ALGORITHMS[name].needs_double)
+    registers = 4 if can.masks or can.neon else 2
+    return registers * vector_bytes // (8 if is_double else 4)
+
+
+def call_function(b: Builder, name: str, args: Sequence[Value], can: Abilities) -> Value:
+    """A costly function of the first of `args`; the others are scalars, or have one lane or as many.
+
+    What takes a hundred instructions is a function: one copy for all registers of a tile and all steps.
     Inline, a tile of sixteen registers takes LLVM half a second, and thirty steps half a minute.
     """
+    first, *others = args[: ALGORITHMS[name].operands]
+    lanes = lanes_of(first)
 
-    def write(inner: Builder, given: Sequence[Value]) -> Value:
-        return eltwise(name, VectorArithmetic(inner, can.round_even), *given)
+    def write(inner: Builder, named: Sequence[Value]) -> Value:
+        whole = [_in_lanes(inner, each, lanes) for each in named]
+        return evaluate(name, VectorArithmetic(inner, can.round_even), whole)
 
-    if not ALGORITHMS[name].in_double:
-        return write(b, args)
-    return b.call_own(f"{name}.{lanes_of(args[0])}.{element_of(args[0])}", args, write)
+    kinds = "".join(f".{each.type.split()[0].strip('<')}" for each in others)
+    return b.call_own(f"{name}.{lanes}.{element_of(first)}{kinds}", (first, *others), write)
+
+
+def _in_lanes(b: Builder, value: Value, lanes: int) -> Value:
+    if not value.type.startswith("<"):
+        return b.broadcast(value, lanes)
+    return value if lanes_of(value) == lanes else b.shuffle(value, value, (0,) * lanes)
 
 
 def _old_destination(

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
 from ..plan.conversion import is_integer_move
+from ..plan.expression import is_costly
 from ..plan.machine import LINE
 from ..plan.nest import Compute
 from .access import Side, load, store
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .code_tables import CodeTables, can_tabulate
-from .compute import StepInputs, Tensors, real_steps, run_steps
+from .compute import StepInputs, Tensors, lanes_together, real_steps, run_steps
 from .convert import Abilities, canonical_nan, carrier_bits, convert, keeps_zeros, real_type, zeros
 from .network import NOTHING, Lanes, RegisterPermutation
 from .pack import clamp, integers_of, is_small_float, pack, parts_of
@@ -84,11 +85,11 @@ class _TileWriter:
         stores = [(register, lanes) for register, lanes in plan.stores if _any(lanes, self.dst.present)]
         if self._can_interleave and self._moves_threes(plan):
             return
-        loaded = [self._load(lanes) for lanes in plan.loads]
+        loaded = self._loaded(plan.loads)
         wanted = {register: {i for i, e in enumerate(lanes) if self.dst.has(e)} for register, lanes in stores}
         registers = _permute(self.b, plan, loaded, wanted, kept=self._compiles_long)
-        for register, lanes in sorted(stores, key=lambda store: _first_offset(store[1], self.layout)):
-            self._store(registers[register], lanes)
+        stores.sort(key=lambda store: _first_offset(store[1], self.layout))
+        self._store_all([registers[register] for register, _ in stores], [lanes for _, lanes in stores])
 
     @property
     def _can_interleave(self) -> bool:
@@ -125,6 +126,60 @@ class _TileWriter:
         for number, lanes in enumerate(registers):
             part = b.shuffle(whole, Value(whole.type, "poison"), range(number, len(run), _TURNS))
             store(b, self.spec.can, self.dst, self._finish(part, lanes), lanes, False)
+
+    def _loaded(self, registers: Sequence[Lanes]) -> list[Value]:
+        """All registers as they are permuted."""
+        spec = self.spec
+        if spec.late or spec.packs or spec.is_zero or self._group_size < 2:
+            return [self._load(lanes) for lanes in registers]
+        found: list[Value] = []
+        for group in self._together(registers):
+            found += self._finish_all([self._value(lanes) for lanes in group], group)
+        return found
+
+    def _value(self, lanes: Lanes) -> Value:
+        if not _any(lanes, self.src.present):
+            return zeros(self.spec.src_type, len(lanes))
+        return self._read(lanes)
+
+    def _store_all(self, values: Sequence[Value], registers: Sequence[Lanes]) -> None:
+        """All registers, as they are stored."""
+        if not self.spec.late or self.spec.is_zero or self._group_size < 2:
+            for value, lanes in zip(values, registers, strict=True):
+                self._store(value, lanes)
+            return
+        done = 0
+        for group in self._together(registers):
+            made = self._finish_all(values[done : done + len(group)], group)
+            for value, lanes in zip(made, group, strict=True):
+                store(self.b, self.spec.can, self.dst, value, lanes, self.spec.streams)
+            done += len(group)
+
+    def _together(self, registers: Sequence[Lanes]) -> list[Sequence[Lanes]]:
+        """Registers in groups, each for one call of the functions of the chain."""
+        size, done, groups = self._group_size, 0, list[Sequence[Lanes]]()
+        while done < len(registers):
+            count = min(size, 1 << (len(registers) - done).bit_length() - 1)
+            groups.append(registers[done : done + count])
+            done += count
+        return groups
+
+    @property
+    def _group_size(self) -> int:
+        """How many registers are finished together: 1 where no function is called."""
+        spec = self.spec
+        names = [step.name for step in spec.compute.steps if step.is_eltwise and is_costly(step.name)]
+        real = real_type(spec.src_type, spec.dst_type, spec.compute)
+        lanes = min((lanes_together(name, real, spec.vector_bytes, spec.can) for name in names), default=1)
+        return max(1, lanes * carrier_bits(spec.mid_type) // (8 * spec.vector_bytes))
+
+    def _finish_all(self, values: Sequence[Value], registers: Sequence[Lanes]) -> list[Value]:
+        """Registers of source bits as destination bits, by one call of each function."""
+        if len(values) == 1:
+            return [self._finish(values[0], registers[0])]
+        b, lanes = self.b, tuple(element for register in registers for element in register)
+        made, size = self._finish(b.join(values), lanes), len(registers[0])
+        return [b.lanes(made, first, size) for first in range(0, len(lanes), size)]
 
     def _load(self, lanes: Lanes) -> Value:
         spec = self.spec

@@ -13,7 +13,7 @@ from ..plan.expression import evaluate, is_costly
 from ..plan.nest import Stride
 from .access import load_masked, load_prefix, prefix_mask
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
-from .compute import VectorArithmetic
+from .compute import VectorArithmetic, call_function, lanes_together
 from .convert import Abilities, bits_type, canonical_nan, from_real, to_real
 
 Address = Callable[[int], Value]
@@ -47,26 +47,23 @@ def with_lanes(b: Builder, value: Value, first: int, count: int) -> Value:
     return b.shuffle(value, value, tuple(range(first, first + count)))
 
 
-def operation(b: Builder, op: str, args: Sequence[Value], can: Abilities, register: int) -> Value:
-    """An operation on values; what takes many instructions is called, a register of doubles at a time."""
-    values = align(b, args)
+def operation(b: Builder, op: str, args: Sequence[Value], can: Abilities, vector_bytes: int) -> Value:
+    """An operation on values; what takes many instructions is called, some registers at a time."""
     if not is_costly(op):
-        return evaluate(op, VectorArithmetic(b, can.round_even), values)
-    lanes = lanes_of(values[0])
-    size = min(lanes, register // 4)
-
-    def write(inner: Builder, given: Sequence[Value]) -> Value:
-        return evaluate(op, VectorArithmetic(inner, can.round_even), list(given))
-
+        return evaluate(op, VectorArithmetic(b, can.round_even), align(b, args))
+    lanes = max(map(lanes_of, args))
+    first, *others = args
+    whole = [broadcast(b, first, lanes), *others]
+    size = min(lanes, lanes_together(op, element_of(first), vector_bytes, can))
     parts = [
-        b.call_own(
-            f"{op}.{len(values)}.{size}.{element_of(values[0])}",
-            [with_lanes(b, value, first, size) for value in values],
-            write,
-        )
-        for first in range(0, lanes, size)
+        call_function(b, op, [_part(b, each, start, size) for each in whole], can)
+        for start in range(0, lanes, size)
     ]
     return b.join(parts)
+
+
+def _part(b: Builder, value: Value, first: int, count: int) -> Value:
+    return value if lanes_of(value) == 1 else with_lanes(b, value, first, count)
 
 
 # --- masks --------------------------------------------------------------------------------------------------

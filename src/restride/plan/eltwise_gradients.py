@@ -167,10 +167,12 @@ GRADIENTS = {
     "tanh_dst_gradient": EltwiseFunction(_tanh_dst),
     "logistic_gradient": EltwiseFunction(_logistic, in_double=True, single=singles.logistic_gradient),
     "logistic_dst_gradient": EltwiseFunction(_logistic_dst),
-    "swish_gradient": EltwiseFunction(_swish, 2, in_double=True),
-    "gelu_tanh_gradient": EltwiseFunction(_gelu_tanh, in_double=True),
-    "gelu_erf_gradient": EltwiseFunction(_gelu_erf, in_double=True),
-    "mish_gradient": EltwiseFunction(_mish, in_double=True),
+    "swish_gradient": EltwiseFunction(_swish, 2, in_double=True, single=singles.swish_gradient),
+    "gelu_tanh_gradient": EltwiseFunction(
+        _gelu_tanh, in_double=True, single=singles.gelu_tanh_gradient, single_in_double=True
+    ),
+    "gelu_erf_gradient": EltwiseFunction(_gelu_erf, in_double=True, single=singles.gelu_erf_gradient),
+    "mish_gradient": EltwiseFunction(_mish, in_double=True, single=singles.mish_gradient),
     "log_gradient": EltwiseFunction(_log),
     "soft_relu_gradient": EltwiseFunction(_soft_relu, 2, in_double=True, single=singles.soft_relu_gradient),
     "pow_gradient": EltwiseFunction(_pow, 3, in_double=True),

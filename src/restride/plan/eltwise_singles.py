@@ -7,6 +7,7 @@ of a power would grow with it, the argument is a sum of two. Each operation is r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from .arithmetic import Term, V, horner, polynomial
 
@@ -20,16 +21,16 @@ def _singles(text: str) -> tuple[float, ...]:
 _EXP = _singles("0x1p-1 0x1.55549p-3 0x1.5554cap-5 0x1.123ac2p-7 0x1.6d6ef8p-10")
 # (ln(1 + f) / s - 2) / s**2 by powers of s**2, s = f / (2 + f); ln(1 + f) to 2**-30 of itself.
 _LOG = _singles("0x1.55557ap-1 0x1.995ed6p-2 0x1.31e08p-2")
-# erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) / v by powers of a * v - 1, v = 2 / (a + 5), a <= 14.8; to 2**-26.
-_TAIL = _singles("""
-    0x1.89d3acp-2  -0x1.54ad04p-2  0x1.fb3182p-3   -0x1.410ee8p-3   0x1.51f0bap-4
-    -0x1.1b1c22p-5 0x1.55d6cep-7   -0x1.83f31ep-10 -0x1.f332fap-12  0x1.b3ac6cp-13
-""")
+# erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) as a quotient, for 0 <= a <= 14.8; to 2**-26.2. No term is negative.
+_TAIL_OVER = _singles("0x1p-1 0x1.c170cp-2 0x1.7831b6p-3 0x1.4e1eaep-5 0x1.0f408p-8")
+_TAIL_UNDER = _singles("0x1p+0 0x1.acfa9p+0 0x1.3452a4p+0 0x1.e1f6b2p-2 0x1.a2c85ap-4 0x1.53f5cep-7")
 _LOG2_E, _LN2 = _singles("0x1.715476p+0 0x1.62e43p-1")
 # ln(2) in two parts: products of the first with an exponent are exact.
 _LN2_HIGH, _LN2_LOW = _singles("0x1.62e4p-1 0x1.7f7d1cp-20")
 _ROOT_2_LESS_1 = float.fromhex("0x1.a8279ap-2")
 _GELU_LINEAR, _GELU_CUBIC = 1.5957691216057308, 0.07135481627260025
+# 1 / sqrt(2 * pi): the normal density at 0.
+_BELL_HEIGHT = 0.3989422804014327
 
 # Fields of an f32, as integers.
 _SIGN, _SIZE, _HEAD = 1 << 31, (1 << 31) - 1, (1 << 32) - (1 << 12)
@@ -38,7 +39,7 @@ _ONE, _ROOT_HALF, _BIAS = 0x3F800000, 0x3F3504F3, 127
 _ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
 # 2**23: its lowest bits hold a whole number below it.
 _HOLDER, _HOLDER_BITS = 8388608.0, 0x4B000000
-_LEAST_NORMAL = 2.0**-126
+_LEAST_NORMAL, _SMALL = 2.0**-126, 2.0**-64
 
 
 def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
@@ -128,27 +129,61 @@ def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 
 def gelu_tanh(s: Term[V]) -> Term[V]:
-    """(1 + tanh(v)) / 2 is the logistic of 2 * v, which does not cancel; v as f64, as a sum of two f32."""
-    s = _above(s, -11.0)
-    wide = (s > 11.0).where(11.0, s).widen()
-    v = wide * (wide * wide * _GELU_CUBIC + _GELU_LINEAR)
-    first = v.narrow(s)
-    rest = (v - first.widen()).narrow(s)
-    e = _exp_within((first.bits() | _SIGN).real(), (first < 0.0).where(rest, 0.0 - rest))
-    return s * ((first < 0.0).where(e, 1.0) / (e + 1.0))
+    """max(s, 0) - |s| * e / (1 + e) for e = e**-|2 * v|: nothing cancels."""
+    a = _size_at_most(s, 11.0)
+    e = _gelu_power(a)
+    return _above_zero(s) - a * e / (e * _SMALL + 1.0) * _SMALL
+
+
+def _gelu_power(a: Term[V]) -> Term[V]:
+    """e**(-2 * v) / _SMALL for a >= 0; v as f64, as a sum of two f32."""
+    wide = a.widen()
+    v = wide * (wide * wide * -_GELU_CUBIC - _GELU_LINEAR)
+    first = v.narrow(a)
+    return _large_exp(first, (v - first.widen()).narrow(a))
 
 
 def gelu_erf(s: Term[V]) -> Term[V]:
-    """s times the normal distribution at s: its upper tail at |s| for s < 0, else 1 less that."""
-    s = _above(s, -14.75)
-    size = _size_of(s)
-    a = (size > 14.75).where(14.75, size)
-    head = _head(a)
+    """max(s, 0) - |s| * t, for t the upper tail of the normal distribution at |s|."""
+    a = _size_at_most(s, 14.75)
+    tail, bell = _normal_tail(a)
+    return _above_zero(s) - a * tail * bell * _SMALL
+
+
+def _normal_tail(a: Term[V]) -> tuple[Term[V], Term[V]]:
+    """The upper tail of the normal distribution at a >= 0 over e**(-a**2 / 2), and that power over _SMALL."""
+    head, half = _head(a), a * -0.5
+    half_head = _head(half)
     # a**2 in two parts, the first exact: e**x makes the error of x a relative one.
-    bell = _exp_within(head * head * -0.5, (a - head) * (a + head) * -0.5)
-    v = 2.0 / (a + 5.0)
-    tail = bell * (v * horner(_TAIL, a * v - 1.0))
-    return s * (s < 0.0).where(tail, 1.0 - tail)
+    bell = _large_exp(head * half_head, (a - head) * (half + half_head))
+    square = a * a
+    return _by_pairs(_TAIL_OVER, a, square) / _by_pairs(_TAIL_UNDER, a, square), bell
+
+
+def _by_pairs(coefficients: Sequence[float], x: Term[V], square: Term[V]) -> Term[V]:
+    """A polynomial by powers of the square: of a quotient of two, what rounds the square cancels."""
+    firsts, seconds = coefficients[::2], coefficients[1::2]
+    found = [x * second + first for first, second in zip(firsts, seconds, strict=False)]
+    result = found.pop() if len(firsts) == len(seconds) else square.number(firsts[-1])
+    while found:
+        result = result * square + found.pop()
+    return result
+
+
+def _size_at_most(s: Term[V], most: float) -> Term[V]:
+    size = _size_of(s)
+    return (size > most).where(most, size)
+
+
+def _above_zero(s: Term[V]) -> Term[V]:
+    """max(s, -0.0): what is subtracted from it leaves the sign of zeros as it is."""
+    return (s < -0.0).where(-0.0, s)
+
+
+def _large_exp(x: Term[V], rest: Term[V]) -> Term[V]:
+    """e ** (x + rest) / _SMALL for x from -130 to 0: no subnormal, so that the last product alone rounds."""
+    m, k = _reduce(x, rest)
+    return (m + 1.0) * _power(k - (_ROUNDER_BITS - _BIAS - 64))
 
 
 def mish(s: Term[V]) -> Term[V]:
@@ -226,3 +261,46 @@ def logistic_gradient(s: Term[V]) -> Term[V]:
 def soft_relu_gradient(s: Term[V], alpha: Term[V]) -> Term[V]:
     """logistic(alpha * s)."""
     return logistic(*_product(alpha, s))
+
+
+# Of a weight w(s) = 1 - w(-s), s * w(s) has at s < 0 the derivative c, and at -s > 0 then 1 - c.
+
+
+def swish_gradient(s: Term[V], alpha: Term[V]) -> Term[V]:
+    """c = q * (1 - |y| / (1 + e)) for y = alpha * s, e = e**-|y|, q = e / (1 + e)."""
+    y, rest = _product(alpha, s)
+    a = _size_at_most(y, 104.0)
+    e = _exp_within(0.0 - a, (y < 0.0).where(rest, 0.0 - rest))
+    return _mirrored(y, _weighted_slope(e, a))
+
+
+def gelu_tanh_gradient(s: Term[V]) -> Term[V]:
+    """c = q * (1 - |s| * (2 * v)' / (1 + e)) for e = e**-|2 * v|, q = e / (1 + e)."""
+    a = _size_at_most(s, 11.0)
+    slope = a * (a * a * (3.0 * _GELU_CUBIC) + _GELU_LINEAR)
+    return _mirrored(s, _weighted_slope(_gelu_power(a) * _SMALL, slope))
+
+
+def gelu_erf_gradient(s: Term[V]) -> Term[V]:
+    """c is the tail of the normal distribution at |s| less |s| times its density."""
+    a = _size_at_most(s, 14.75)
+    tail, bell = _normal_tail(a)
+    return _mirrored(s, (tail - a * _BELL_HEIGHT) * bell * _SMALL)
+
+
+def mish_gradient(s: Term[V]) -> Term[V]:
+    """With e = e**s and m = e * (e + 2) + 2: (e + 2 + 4 * s * (e + 1) / m) * e / m; it is 1 from 20 on."""
+    x = _clip(s, -104.0, 20.0)
+    e = _exp_within(x)
+    up = e + 2.0
+    m = e * up + 2.0
+    return (s > 20.0).where(1.0, (up + x * (e + 1.0) * 4.0 / m) * (e / m))
+
+
+def _weighted_slope(e: Term[V], slope: Term[V]) -> Term[V]:
+    root = 1.0 / (e + 1.0)
+    return e * root * (1.0 - slope * root)
+
+
+def _mirrored(s: Term[V], below: Term[V]) -> Term[V]:
+    return (s < 0.0).where(below, 1.0 - below)
