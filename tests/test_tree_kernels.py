@@ -163,3 +163,16 @@ def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
     kernel_of(part, 1).call(0, 0, params.address)
     run_kernels(tree, [src, plain], _HOST)
     assert out.tobytes() == plain.tobytes()
+
+
+def test_what_lies_in_memory_is_asked_for_a_row_ahead_and_means_the_same() -> None:
+    md = MemoryDesc((5, 200), "f32", "ab")
+    tree = softmax_tree(md, md, 1)
+    part = LoweredTree(tree, _HOST, is_large=True)
+    assert "llvm.prefetch" in part.ir()
+    assert "llvm.prefetch" not in LoweredTree(tree, _HOST).ir()
+    src, out, plain = flat_of(md, RNG.standard_normal(md.dims)), flat_of(md), flat_of(md)
+    params = KernelWords((), [address_of(src), address_of(out)])
+    kernel_of(part, 1).call(0, 0, params.address)
+    run_kernels(tree, [src, plain], _HOST)
+    assert out.tobytes() == plain.tobytes()

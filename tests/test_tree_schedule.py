@@ -32,6 +32,24 @@ def test_vectors_go_where_neighbours_are(tag: str, kind: str, lines: list[str]) 
     assert plan.why
 
 
+@pytest.mark.parametrize(("tag", "step"), [("nhwc", 17 * 4), ("nchw", 64 * 4), ("nChw16c", 16 * 4)])
+def test_the_last_of_loops_over_the_same_asks_for_what_the_next_position_has(tag: str, step: int) -> None:
+    md = MemoryDesc((2, 17, 5, 64), "f32", tag)
+    plan = schedule_tree(softmax_tree(md, md, 1))
+    first, last, *stores = (plan.read_ahead(number) for number in range(len(plan.plan.inner)))
+    assert not first
+    assert [name for name, _ in last] == ["src"]
+    assert list(last.values()) == [step]
+    assert not any(stores)
+
+
+def test_what_one_loop_reads_goes_on_by_itself() -> None:
+    src, dst = MemoryDesc((2, 3, 9, 9), "f32", "nhwc"), MemoryDesc((2, 3, 7, 7), "f32", "nhwc")
+    plan = schedule_tree(window_tree(src, dst, 3, 1, 0))
+    assert plan.plan.inner
+    assert not any(plan.read_ahead(number) for number in range(len(plan.plan.inner)))
+
+
 def test_axes_that_continue_each_other_are_one_digit() -> None:
     md = MemoryDesc((2, 32, 5, 3), "f32", "nChw16c")
     x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)

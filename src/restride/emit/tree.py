@@ -6,8 +6,8 @@ entry runs the share `part` of `parts` of the grid, which are tiles of the outer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from ..plan.expression import Expr
@@ -56,7 +56,8 @@ class TreeCursor:
     `pointers`: the address of each access; `indices`: each axis, less the lanes; `limits`: axes of which
     digits are left; `ranges`: the tiles of a grid step. `only`: tensors to write zeros to, None for values.
     `known`: expressions that have a value here; `mask`: the lanes that guards leave. `sure`: guards that hold
-    wherever the loops inside stand; None at an edge, where none is looked for.
+    wherever the loops inside stand; None at an edge, where none is looked for. `ahead`: what is asked for
+    before its use, in bytes from where it is read.
     """
 
     pointers: dict[Access, Value]
@@ -69,6 +70,7 @@ class TreeCursor:
     only: frozenset[str] | None = None
     mask: Value | None = None
     sure: frozenset[Guard] | None = frozenset()
+    ahead: Mapping[Access, int] = field(default_factory=dict)
 
     @property
     def lanes(self) -> int:
@@ -79,12 +81,15 @@ class TreeCursor:
 Inside = Callable[[TreeCursor], None]
 
 
-def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool) -> str:
-    """The IR text of a schedule. `streams`: tensors begin at cache lines, and are larger than the caches."""
+def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool, reads_ahead: bool = False) -> str:
+    """The IR text of a schedule. `streams`: tensors begin at cache lines, and are larger than the caches;
+    `reads_ahead`: what is read lies in memory.
+    """
     b = style.builder()
     params, count = Value("ptr", "%params"), len(schedule.tree.tensors)
     scalars = [_scalar(b, schedule, b.advance(params, 8 * (count + i))) for i in range(schedule.tree.scalars)]
-    writer = TreeWriter(b, schedule, ItemWriter(b, schedule, style, scalars, streams=streams))
+    items = ItemWriter(b, schedule, style, scalars, streams=streams)
+    writer = TreeWriter(b, schedule, items, reads_ahead=reads_ahead)
     start = writer.start([load_pointer(b, params, slot) for slot in range(count)])
     grid = grid_of(schedule.plan)
     low, high = share_of(b, prod(turns for _, _, turns in grid))
@@ -102,8 +107,12 @@ def _scalar(b: Builder, schedule: TreeSchedule, at: Value) -> Value:
 class TreeWriter:
     """Writes the loops of one schedule."""
 
-    def __init__(self, b: Builder, schedule: TreeSchedule, items: ItemWriter) -> None:
+    def __init__(
+        self, b: Builder, schedule: TreeSchedule, items: ItemWriter, *, reads_ahead: bool = False
+    ) -> None:
         self.b, self.schedule, self.items = b, schedule, items
+        loops_inside = range(len(schedule.plan.inner)) if reads_ahead else ()
+        self.ahead = [schedule.read_ahead(number) for number in loops_inside]
         loops = [item for item in items_of(schedule.tree.items) if isinstance(item, Each)]
         self.extents = {axis.name: axis.extent for each in loops for axis in each.axes}
 
@@ -167,12 +176,13 @@ class TreeWriter:
     def _body(self, plan: EachPlan, cursor: TreeCursor, states: dict[Fold, FoldSlots]) -> None:
         """The items, at one position of the loops."""
         inner = iter(plan.inner)
+        ahead = iter(self.ahead if plan is self.schedule.plan else ())
         # What is found here is not known to those around.
         cursor = replace(cursor, names=dict(cursor.names), known=dict(cursor.known))
         cursor = self._with_locals(plan.each, cursor)
         for item in plan.each.items:
             if isinstance(item, Each):
-                found = self.each(next(inner), cursor)
+                found = self.each(next(inner), replace(cursor, ahead=next(ahead, cursor.ahead)))
                 cursor.names.update(found)
                 self.items.forget(cursor, item)
             elif isinstance(item, Store):

@@ -183,10 +183,18 @@ class ItemWriter:
         data_type = self.schedule.real if expr.tensor in self.schedule.rows else tensor.data_type
         if run is None or stride == 0:
             return load_scalar(self.b, data_type, at(0), self.real, self.can)
+        if stride == 1 and access in cursor.ahead:
+            self._ask(at(0), cursor.ahead[access], run.lanes * data_type.bits // 8)
         is_row = self._is_row(expr.tensor)
         valid, mask = (run.lanes, None) if is_row else (run.valid, cursor.mask)
         bits = load_lanes(self.b, bits_type(data_type), at, stride, run.lanes, valid, mask, self.can)
         return to_real(self.b, bits, data_type, self.real, self.can)
+
+    def _ask(self, address: Value, ahead: int, nbytes: int) -> None:
+        """Ask for lines ahead of an address, into the second cache."""
+        for line in range(0, nbytes, _LINE):
+            at = self.b.advance(address, ahead + line)
+            self.b.call_void("llvm.prefetch.p0", f"{at}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
 
     def invariants(self, each: Each, cursor: TreeCursor) -> dict[Expr, Value]:
         """The values that do not change from one position of a loop to the next, found before it."""

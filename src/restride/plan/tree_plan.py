@@ -12,15 +12,17 @@ from itertools import pairwise
 from math import prod
 
 from ..dtypes import DataType
-from .expression import Affine
+from .expression import Affine, Load, parts_of
 from .machine import LINE
 from .nest import Stride, highest, lowest
 from .reorder import IndexDigit, IndexDigits, stride_at
-from .tree import Each, LoopTree, TreeTensor
+from .tree import Each, LoopTree, TreeTensor, values_of
 from .tree_access import Access
 
 # Steps that threads may share, more or less.
 _GRID_STEPS = 1024
+# What is asked for ahead of its use, in bytes: a part of a core's second cache.
+_MOST_AHEAD = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,34 @@ class TreeSchedule:
         is_whole = all(isinstance(stride, int) and stride * width % LINE == 0 for stride in far)
         return is_whole and lanes * width % LINE == 0
 
+    def read_ahead(self, number: int) -> dict[Access, int]:
+        """What an inner loop asks for before its use: how far accesses move to the next outer position.
+
+        In bytes. Of loops that read the same the last one asks, so that the first of the next position does
+        not wait; what a single loop reads goes on by itself. `number`: which of the inner loops.
+        """
+        plan, loops = self.plan, [_loads_of(each) for each in self.plan.inner]
+        found: dict[Access, int] = {}
+        for access in loops[number]:
+            is_last = access not in set().union(*loops[number + 1 :])
+            is_again = access in set().union(*loops[:number])
+            step = self._next_step(plan, access)
+            if is_last and is_again and access[0] not in self.rows and 0 < step <= _MOST_AHEAD:
+                found[access] = step
+        return found
+
+    def _next_step(self, plan: EachPlan, access: Access) -> int:
+        """How far an access moves from one position of a loop to the next, in bytes; 0 if it is computed."""
+        if self.computed[access]:
+            return 0
+        for place in range(len(plan.digits) - 1, -1, -1):
+            digit, is_vector = plan.digits[place], plan.lanes > 1 and place + 1 == len(plan.digits)
+            size = plan.widest if is_vector else 1
+            stride = digit.stride(access)
+            if digit.extent >= 2 * size and isinstance(stride, int):
+                return stride * size * self.tensors[access[0]].data_type.bits // 8
+        return 0
+
     @property
     def kind(self) -> str:
         """The name of such kernels: which way vectors go."""
@@ -180,6 +210,12 @@ def _plans_of(plan: EachPlan) -> Iterator[EachPlan]:
     yield plan
     for inner in plan.inner:
         yield from _plans_of(inner)
+
+
+def _loads_of(plan: EachPlan) -> set[Access]:
+    """What the items of a loop itself load."""
+    parts = (part for item in plan.each.items for value in values_of(item) for part in parts_of(value))
+    return {(part.tensor, part.index) for part in parts if isinstance(part, Load)}
 
 
 def _reach(stride: Stride) -> int:

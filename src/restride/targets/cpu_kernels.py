@@ -177,10 +177,14 @@ class LoweredGroups:
 
 @dataclass(frozen=True, slots=True)
 class LoweredTree:
-    """A scheduled loop tree of one outermost loop, for one instruction set. `streams`: past the caches."""
+    """A scheduled loop tree of one outermost loop, for one instruction set.
+
+    `is_large`: its tensors are not in the caches; `streams`: what it writes goes past them.
+    """
 
     tree: LoopTree
     isa: Isa
+    is_large: bool = False
     streams: bool = False
 
     is_swept = False
@@ -213,7 +217,7 @@ class LoweredTree:
     @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
-        return (self.tree, self.isa, self.streams)
+        return (self.tree, self.isa, self.is_large, self.streams)
 
     def without_streams(self) -> LoweredTree | None:
         """The same for tensors that do not begin at cache lines, where that is another kernel."""
@@ -221,7 +225,7 @@ class LoweredTree:
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        return emit_tree(self.schedule, style_of(self.isa), streams=self.streams)
+        return emit_tree(self.schedule, style_of(self.isa), streams=self.streams, reads_ahead=self.is_large)
 
     def __str__(self) -> str:
         return str(self.schedule)
@@ -246,8 +250,8 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
 
 def _lowered(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredTree:
     """A tree whose stores go past the caches where it is larger than these, and they are of whole lines."""
-    nbytes = sum(each.data_type.nbytes(prod(each.padded)) for each in tree.tensors)
-    return LoweredTree(tree, isa, streams=nbytes >= caches.l3 and schedule_tree(tree).streams)
+    is_large = sum(each.data_type.nbytes(prod(each.padded)) for each in tree.tensors) >= caches.l3
+    return LoweredTree(tree, isa, is_large, streams=is_large and schedule_tree(tree).streams)
 
 
 def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -> LoweredInterleaved | None:
