@@ -9,6 +9,7 @@ from restride.plan.conversion import storage_dtype
 from restride.plan.gather import fills_lines, gather_chunks
 from restride.plan.machine import LINE, Machine
 from restride.plan.nest import LoopNest
+from restride.plan.resampling_problem import ResamplingProblem
 from restride.plan.rewrites import normalise, peel
 from restride.plan.shuffle import shuffle_nest
 from restride.targets import cpu
@@ -54,6 +55,14 @@ def test_none_where_the_code_would_be_too_long() -> None:
 def test_none_from_a_plain_layout_whose_channels_lie_apart() -> None:
     nest = _whole_box((2, 36, 7, 7), "u8", "abcd", "aBcd16b", 4)
     assert gather_chunks(nest, 64, _WIDE) is None
+
+
+def test_rows_that_lie_apart_are_no_tile() -> None:
+    """Those of an image that is stretched: each is read for several rows, all of them far from each other."""
+    src, dst = MemoryDesc((2, 3, 24, 24), "f32", "nchw"), MemoryDesc((2, 3, 48, 48), "f32", "nchw")
+    (step,) = ResamplingProblem("nearest", src, dst).program().nests
+    assert any(not axis.is_linear for axis in step.nest.axes)
+    assert gather_chunks(normalise(step.nest), 16, _WIDE) is None
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from restride.dtypes import DataType
 from restride.plan.machine import DeviceFacts, Machine
 from restride.plan.nest import Axis, Compute, LoopNest, linear
 from restride.plan.reorder import reorder_nest
+from restride.plan.resampling_problem import ResamplingProblem
 from restride.plan.rewrites import normalise, peel
 from restride.plan.schedule import Schedule, finishes_late, schedule
 from restride.plan.tiling import contiguous
@@ -222,6 +223,16 @@ def test_large_work_is_cut_into_steps_for_many_threads(
     (plan,) = _problem(dims, src, dst, machine)
     assert plan.steps() >= 32
     assert 1 <= len(plan.inner) <= 3
+
+
+def test_images_that_are_stretched_follow_each_other() -> None:
+    src, dst = (MemoryDesc((40, 64, n, n), "f32", "nhwc") for n in (56, 112))
+    (step,) = ResamplingProblem("linear", src, dst).program().nests
+    nest = normalise(step.nest)
+    (plan,) = cpu.lower(nest, Isa.for_name("avx512"), CacheSizes()).schedules
+    images = next(i for i, axis in enumerate(plan.nest.axes) if axis.extent == 40)
+    assert plan.grid[0].axis == images
+    assert images not in plan.inner
 
 
 def test_small_work_is_one_step() -> None:

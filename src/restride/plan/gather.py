@@ -28,7 +28,7 @@ def gather_chunks(nest: LoopNest, lanes: int, machine: Machine) -> tuple[int, ..
     register of `lanes` elements.
     """
     tables = [i for i, axis in enumerate(nest.axes) if not axis.is_linear]
-    if len(tables) != 1 or not _is_permutable(nest, machine):
+    if len(tables) != 1 or not _is_permutable(nest, machine) or not _is_near(nest.axes[tables[0]], lanes):
         return None
     linear = [i for i in range(len(nest.axes)) if i not in tables]
     order = sorted(linear, key=lambda i: abs(as_int(nest.axes[i].dst)))
@@ -60,6 +60,17 @@ def _is_permutable(nest: LoopNest, machine: Machine) -> bool:
     is_move = nest.compute.is_move and nest.src_type is nest.dst_type and not nest.operands
     is_whole = nest.src_type.bits >= machine.permuted_bits and all(axis.is_whole for axis in nest.axes)
     return is_move and is_whole
+
+
+def _is_near(table: Axis, lanes: int) -> bool:
+    """True where neighbours of a table share a register on some side; rows of an image that is stretched do
+    not.
+    """
+    return any(
+        0 < abs(of(i + 1) - of(i)) < lanes
+        for of in (table.src_offset, table.dst_offset)
+        for i in range(table.extent - 1)
+    )
 
 
 def _positions(along: Axis, lanes: int) -> int:

@@ -11,7 +11,7 @@ from math import prod
 
 from ..dtypes import DataType
 from .machine import Machine
-from .nest import LoopNest, Stride
+from .nest import LoopNest, Stride, highest, lowest
 from .tiling import Chunks, contiguous, rows_collide, rows_share_sets
 
 # Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
@@ -116,8 +116,14 @@ def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -
     for index in contiguous(nest, side):
         if index in loops:
             return index
-    strides = {i: abs(s) for i in loops if isinstance(s := getattr(nest.axes[i], side), int)}
-    return min(strides, key=lambda i: strides[i], default=None)
+    return min(loops, key=lambda i: _mean_reach(getattr(nest.axes[i], side)), default=None)
+
+
+def _mean_reach(stride: Stride) -> float:
+    """How far a step of an axis goes; by a table on the average."""
+    if isinstance(stride, int):
+        return abs(stride)
+    return (highest(stride, len(stride)) - lowest(stride, len(stride))) / max(len(stride) - 1, 1)
 
 
 def _block(
