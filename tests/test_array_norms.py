@@ -103,6 +103,28 @@ def test_weights_may_be_of_any_numbers():
         np.testing.assert_allclose(rs.layer_norm(x, scale, shift), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_doubles_are_computed_as_doubles(engine):
+    wide = IMAGES.astype(np.float64) + 100
+    scale, shift = SCALE.astype(np.float64) / 3, SHIFT.astype(np.float64) / 7
+    x = rs.Memory(rs.MemoryDesc(wide.shape, "f64", "nChw8c"), rs.Engine(engine))
+    rs.reorder(wide, None, out=x)
+    epsilon = float(np.float32(1e-5))
+    rows = normal(wide, 1, epsilon) * along(scale) + along(shift)
+    groups = normal(wide.reshape(2, 4, -1), 2, epsilon).reshape(wide.shape) * along(scale)
+    channels = normal(wide, (0, 2, 3), epsilon) * along(scale) + along(shift)
+    found = wide.mean((0, 2, 3)), wide.var((0, 2, 3))
+    for made, wanted in (
+        (rs.layer_norm(x, scale, shift, axis=1), rows),
+        (rs.group_norm(x, 4, scale), groups),
+        (rs.batch_norm(x, *found, scale, shift), channels),
+    ):
+        assert made.desc == x.desc
+        np.testing.assert_allclose(made.to_numpy(), wanted, rtol=1e-12, atol=1e-12)
+    single = rs.layer_norm(wide, axis=1, out=np.empty(wide.shape, np.float32))
+    np.testing.assert_allclose(single, normal(wide, 1), rtol=1e-6, atol=1e-6)
+
+
 def test_nothing_is_made_of_nothing():
     assert rs.layer_norm(np.ones((0, 3), np.float32)).shape == (0, 3)
     assert rs.group_norm(IMAGES[:0], 3).shape == (0, 12, 5, 3)
@@ -128,8 +150,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_written():
         rs.layer_norm(x, epsilon=-1, out=out)
     with refused("epsilon is nan"):
         rs.layer_norm(x, epsilon=np.nan, out=out)
-    with refused("f64 is not normalized", kind=rs.Unimplemented):
-        rs.layer_norm(x.astype(np.float64), out=out)
+    with refused("s32 is not normalized", kind=rs.Unimplemented):
+        rs.layer_norm(x.astype(np.int32), out=out)
     with refused("different shapes"):
         rs.layer_norm(x, out=out[..., 0])
     with refused("different shapes"):

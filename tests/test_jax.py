@@ -386,6 +386,8 @@ def test_functions_of_restride_are_refused_while_a_program_is_traced():
         lambda y: rs.shuffle(y, group_size=2),
         lambda y: rs.concat([y, y]),
         lambda y: rs.quantize(y)[0],
+        lambda y: rs.softmax(y),
+        lambda y: rs.layer_norm(y),
     ):
         for transform in (jax.jit, jax.vmap, lambda f: jax.grad(lambda y: f(y).sum())):
             with refused("cannot be read", "a traced array has no bytes yet", "use restride.jax"):

@@ -35,8 +35,8 @@ def layer_norm(
 ) -> Any:
     """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, mean and variance along an axis.
 
-    x        a NumPy array, a tensor of torch, what has `__dlpack__`, or a `Memory` of any format, of f32,
-             bf16, f16, s8 or u8
+    x        a NumPy array, a tensor of torch, what has `__dlpack__`, or a `Memory` of any format, of f64,
+             f32, bf16, f16, s8 or u8
     scale    one number for each index of the axis, or None
     shift    the same
     axis     what is normalized: the last, as in rows of features, unless it is given; 1 for the channels of
@@ -46,7 +46,8 @@ def layer_norm(
              it is returned
 
     The result has the type and the layout of `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a
-    `Memory` in, a `Memory` of the same format out, its padding zero. Sums are of f32.
+    `Memory` in, a `Memory` of the same format out, its padding zero. All is computed as f32, as f64 where
+    `x` or `out` is f64.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, for a scale or a shift
     of another length, an epsilon below 0, and an `out` that is read-only, of other dims or overlaps `x`;
@@ -164,9 +165,9 @@ def _normalized(
     engine = engine_of(x, out, None)
     source = function.source(x, engine)
     src = check_known(function.name, "x", source.desc)
-    check_data(function.name, src)
+    _check_data(function, src)
     target = function.target(out, src, src.dims, engine)
-    check_data(function.name, target.desc)
+    _check_data(function, target.desc)
     check_same_dims(function.name, [("x", src), ("out", target.desc)])
     check_written(function.name, "out", target.desc)
     if kind is NormKind.group:
@@ -176,14 +177,15 @@ def _normalized(
         why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
         raise InvalidArguments(f"{function.name}: epsilon is {small:g}", code="RS-P06", why=why, hint=hint)
     count = src.dims[-1 if kind is NormKind.layer else 1]
-    numbers = numbers_of(function, weights, count)
+    real = DataType.f64 if DataType.f64 in (src.data_type, target.desc.data_type) else DataType.f32
+    numbers = numbers_of(function, weights, count, real)
     types = (DataType.parse(numbers[arg].dtype) for arg in _TYPED if arg in numbers)
     problem = NormForwardProblem(
         kind,
         src,
         target.desc,
-        MemoryDesc(stat_dims(kind, src.dims, groups), "f32"),
-        MemoryDesc((count,), next(types, DataType.f32), "a"),
+        MemoryDesc(stat_dims(kind, src.dims, groups), real),
+        MemoryDesc((count,), next(types, real), "a"),
         NormFlags(
             use_global_stats=kind is NormKind.batch,
             use_scale=ARG_SCALE in weights,
@@ -213,14 +215,20 @@ def _check_groups(function: ArrayFunction, src: MemoryDesc, groups: int) -> None
     )
 
 
-def numbers_of(function: ArrayFunction, weights: dict[int, Any], count: int) -> dict[int, Array]:
-    """One number for each of `count`, by argument: scale and shift of one type, statistics as f32."""
+def _check_data(function: ArrayFunction, md: MemoryDesc) -> None:
+    check_data(function.name, md.as_type(DataType.f32) if md.data_type is DataType.f64 else md)
+
+
+def numbers_of(
+    function: ArrayFunction, weights: dict[int, Any], count: int, real: DataType = DataType.f32
+) -> dict[int, Array]:
+    """One number for each of `count`, by argument: scale and shift of one type, statistics as `real`."""
     found = {arg: _numbers(function, arg, each, count) for arg, each in weights.items()}
     kinds = {each.dtype for arg, each in found.items() if arg in _TYPED}
     chosen = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
-    kind = chosen if chosen in _WEIGHT_TYPES else np.dtype(np.float32)
+    kind = chosen if chosen in _WEIGHT_TYPES and real is DataType.f32 else real.numpy
     return {
-        arg: np.ascontiguousarray(each, kind if arg in _TYPED else np.float32) for arg, each in found.items()
+        arg: np.ascontiguousarray(each, kind if arg in _TYPED else real.numpy) for arg, each in found.items()
     }
 
 

@@ -42,7 +42,7 @@ def of_jax(x: Any, name: str) -> Array:
         raise _unreadable(
             name,
             "a traced array has no bytes yet",
-            "inside jit, grad and vmap use restride.jax, or pass the array that they return",
+            "inside jit, grad and vmap use restride.jax, or jax.pure_callback for what it has not",
         )
     if not isinstance(x.dtype, np.dtype):
         raise _unreadable(name, f"its elements are {x.dtype}", "take their bits: jax.random.key_data(x)")

@@ -102,18 +102,20 @@ def step_of(
     places: Mapping[str, Place],
     work_bytes: int,
     scalars: int = 0,
+    *,
+    is_wide: bool = False,
 ) -> TreeStep:
-    """A step of loops, with those of the tensors that they use."""
-    tree = LoopTree(tuple(tensors.values()), tuple(loops), scalars)
+    """A step of loops, with those of the tensors that they use; computed as f64 where it is wide."""
+    tree = LoopTree(tuple(tensors.values()), tuple(loops), scalars, is_wide)
     names = {load.tensor for load in tree.loads} | {store.tensor for store in tree.stores}
     used = tuple(tensor for name, tensor in tensors.items() if name in names)
     tree = replace(tree, tensors=used).verify()
     return TreeStep(tree, tuple(places[tensor.name] for tensor in used), work_bytes, (0, scalars))
 
 
-def dense(name: str, sizes: Sequence[int]) -> TreeTensor:
-    """A temporary of f32."""
-    return TreeTensor.row_major(name, tuple(sizes))
+def dense(name: str, sizes: Sequence[int], data_type: DataType = DataType.f32) -> TreeTensor:
+    """A temporary."""
+    return TreeTensor.row_major(name, tuple(sizes), data_type)
 
 
 # --- statistics --------------------------------------------------------------------------------------------

@@ -92,22 +92,29 @@ class _ProgramParts:
     """Steps, tensors and temporaries of a program while it is written."""
 
     def __init__(
-        self, args: Mapping[int, MemoryDesc], written: Sequence[int], main: tuple[int, int], scalars: int
+        self,
+        args: Mapping[int, MemoryDesc],
+        written: Sequence[int],
+        main: tuple[int, int],
+        scalars: int,
+        *,
+        is_wide: bool = False,
     ) -> None:
         # What is read first, what is written first, and then the others.
         order = [*main, *(arg for arg in args if arg not in main)]
         self.slots = [Slot(arg, arg in written, args[arg].extent_range()) for arg in order]
         self.tensors = {_NAMES[arg]: TreeTensor.of_desc(_NAMES[arg], args[arg]) for arg in order}
         self.places = {_NAMES[arg]: Place(i) for i, arg in enumerate(order)}
-        self.scalars = scalars
+        self.scalars, self.is_wide = scalars, is_wide
         self.temporaries: list[int] = []
         self.steps: list[TreeStep] = []
 
     def temporary(self, name: str, sizes: Sequence[int]) -> TreeTensor:
-        """A temporary of f32; a tensor of that name that is there already instead."""
+        """A temporary; a tensor of that name that is there already instead."""
         if name not in self.tensors:
-            self.tensors[name] = tensor = dense(name, sizes)
-            self.temporaries.append(DataType.f32.nbytes(max(1, _product(tensor.sizes))))
+            real = DataType.f64 if self.is_wide else DataType.f32
+            self.tensors[name] = tensor = dense(name, sizes, real)
+            self.temporaries.append(real.nbytes(max(1, _product(tensor.sizes))))
             self.places[name] = Place(~(len(self.temporaries) - 1))
         return self.tensors[name]
 
@@ -119,11 +126,14 @@ class _ProgramParts:
 
     def step(self, each: Each, work_bytes: int) -> None:
         """One more step."""
-        self.steps.append(step_of([each], self.tensors, self.places, work_bytes, self.scalars))
+        self.steps.append(self._step(each, work_bytes))
+
+    def _step(self, each: Each, work_bytes: int) -> TreeStep:
+        return step_of([each], self.tensors, self.places, work_bytes, self.scalars, is_wide=self.is_wide)
 
     def split_step(self, each: Each, work_bytes: int) -> None:
         """One more step, in pieces where it folds much into little."""
-        step = step_of([each], self.tensors, self.places, work_bytes, self.scalars)
+        step = self._step(each, work_bytes)
         steps, more = split_folds(step, len(self.temporaries))
         self.steps += steps
         self.temporaries += more
@@ -198,7 +208,8 @@ class NormForwardProblem:
         """The program."""
         computed, outputs = self.computation(), self.outputs()
         args = {**self.reads(), ARG_DST: self.dst, **outputs}
-        parts = _ProgramParts(args, (ARG_DST, *outputs), (ARG_SRC, ARG_DST), len(computed.scalars))
+        scalars, is_wide = len(computed.scalars), DataType.f64 in (self.src.data_type, self.dst.data_type)
+        parts = _ProgramParts(args, (ARG_DST, *outputs), (ARG_SRC, ARG_DST), scalars, is_wide=is_wide)
         parts.operands(operand_tensors(computed.tensors, self.dst.dims), computed.slots())
         for old in old_tensors(computed.compute, parts.tensors["dst"]):
             parts.tensors[old.name], parts.places[old.name] = old, parts.places["dst"]
