@@ -14,7 +14,11 @@ import pytest
 
 import restride as rs
 from restride.formats import example_shape, named, names
+from restride.plan.nest import Compute
+from restride.plan.reorder import reorder_nest
+from restride.targets.isa import Isa
 from support.errors import refused
+from support.kernels import TINY, Kernel, isa_id, runnable
 
 _RNG = np.random.default_rng(5)
 
@@ -133,6 +137,28 @@ def test_scales_of_nvfp4_lie_in_rows_in_checkpoints():
     made = rs.quantize(_RNG.standard_normal((256, 64)).astype(np.float32), "nvfp4")
     tiled = rs.formats.nvfp4((256, 64)).pack(rs.formats.nvfp4((256, 64), "rows").pack(made))
     np.testing.assert_array_equal(rs.dequantize(tiled), rs.dequantize(made))
+
+
+@pytest.mark.parametrize("isa", runnable(), ids=isa_id)
+@pytest.mark.parametrize(("source", "target"), [("gptq", "awq"), ("awq", "marlin"), ("marlin", "gptq")])
+def test_repacks_past_the_caches_write_the_same_bytes(source: str, target: str, isa: Isa) -> None:
+    """With last caches of one byte whole lines of 4-bit elements go by them."""
+    make = {"gptq": _gptq, "awq": _awq, "marlin": lambda c: _pairs(_marlin(c, (0, 2, 4, 6, 1, 3, 5, 7)))}
+    codes = _RNG.integers(0, 16, (128, 256))
+    md_in, md_out = (getattr(rs.formats, name)(codes.shape).values for name in (source, target))
+    kernel = Kernel(reorder_nest(md_in, md_out, Compute()), isa, may_stream=True, caches=TINY)
+    raw = np.ascontiguousarray(make[source](codes)).view(np.uint8).reshape(-1)
+    read, written = (rs.Memory(md, rs.Engine("cpu")) for md in (md_in, md_out))
+    read.data[...] = raw
+    kernel(read.get_data_handle(), written.get_data_handle())
+    wanted = np.ascontiguousarray(make[target](codes)).view(np.uint8).reshape(-1)
+    np.testing.assert_array_equal(written.data, wanted)
+    if isa.name == "avx512":
+        assert "!nontemporal" in kernel.lowered.ir()
+
+
+def _pairs(nibbles: np.ndarray) -> np.ndarray:
+    return (nibbles[::2] | nibbles[1::2] << 4).astype(np.uint8)
 
 
 @pytest.mark.parametrize("shape", [(128, 4), (256, 16), (200, 7), (5, 1)])

@@ -260,7 +260,7 @@ def store(b: Builder, can: Abilities, side: Side, value: Value, lanes: Lanes, st
     for number, (group, count) in enumerate(cut):
         part = b.lanes(value, number * size, size)
         if side.data_type.bits == 4:
-            _store_nibbles(b, can, side, part, group, count)
+            _store_nibbles(b, can, side, part, group, count, streams)
         else:
             _store_piece(b, can, side, part, group, count, streams)
 
@@ -287,7 +287,9 @@ def _replace_half(b: Builder, nibble: Value, address: Value, half: int) -> Value
     return b.op("or", kept, moved)
 
 
-def _store_nibbles(b: Builder, can: Abilities, side: Side, value: Value, group: Lanes, count: int) -> None:
+def _store_nibbles(
+    b: Builder, can: Abilities, side: Side, value: Value, group: Lanes, count: int, streams: bool
+) -> None:
     """Pairs as bytes; of an odd last one, and of a first in a high half, only its half of the byte."""
     if count and side.offsets[group[0]] % 2:
         _store_lane(b, side, value, 0, group[0])
@@ -295,7 +297,7 @@ def _store_nibbles(b: Builder, can: Abilities, side: Side, value: Value, group: 
     half = lanes_of(value) // 2
     low = b.op("and", b.shuffle(value, value, range(0, 2 * half, 2)), b.splat("i8", half, "15"))
     high = b.op("shl", b.shuffle(value, value, range(1, 2 * half, 2)), b.splat("i8", half, "4"))
-    _store_piece(b, can, _bytes_of(side), b.op("or", low, high), group[::2], count // 2, False)
+    _store_piece(b, can, _bytes_of(side), b.op("or", low, high), group[::2], count // 2, streams)
     if count % 2:
         _store_lane(b, side, value, count - 1, group[count - 1])
 

@@ -7,7 +7,7 @@ fill a cache line, so that both sides move in whole vectors and one network of s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from ..dtypes import DataType
 from .gather import gather_chunks
@@ -160,6 +160,22 @@ def _permute_chunks(
     quarter = 128 // max(mid.bits, 8)
     is_half = nest.axes[along_src[0]].extent >= quarter and _is_line_of_half(nest, mid, lanes, machine)
     written = lanes // 2 if is_half else lanes
+    found = _chunks_writing(nest, (along_dst, along_src), written, mid, machine)
+    is_large = nest.dst_type.bits == 4 and nest.moved_bytes >= machine.l3
+    if is_large and _run_taken(nest, along_dst, dict(enumerate(found))) < 2 * machine.line:
+        # A register of bytes is half a line of 4-bit elements, and past the caches whole lines are written.
+        return _chunks_writing(nest, (along_dst, along_src), 2 * machine.line, mid, machine)
+    return found
+
+
+def _chunks_writing(
+    nest: LoopNest, along: tuple[list[int], list[int]], written: int, mid: DataType, machine: Machine
+) -> Chunks:
+    """So many elements along the destination, and along the source as many as are worth their registers."""
+    along_dst, along_src = along
+    lanes = machine.vector_bytes * 8 // max(mid.bits, 8)
+    quarter = 128 // max(mid.bits, 8)
+    is_half = written < lanes
     chunks = _take(nest, along_dst, written, {})
     rows = prod(chunks.values())
     is_small = (
@@ -170,7 +186,7 @@ def _permute_chunks(
     apart = rows // _run_taken(nest, along_src, chunks)
     wanted = max(wanted, min(_LINE_REGISTERS * lanes // apart, lanes))
     if rows_collide(nest, chunks, machine):
-        fitting = machine.registers * lanes // _floor_power(rows)
+        fitting = machine.registers * lanes // _floor_power(apart)
         wanted = max(wanted, min(lanes, machine.line * 8 // nest.src_type.bits, fitting))
     chunks = _take(nest, along_src, wanted, chunks)
     _shrink_odd(chunks, _SMALL_EXTENT * lanes)
@@ -214,7 +230,8 @@ def _run_taken(nest: LoopNest, along: list[int], chunks: dict[int, int]) -> int:
 
 
 def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bool:
-    """True where the source rows of a tile fall into the same few sets of the first cache.
+    """True where the source rows of a tile, of one axis or of all, fall into the same few sets of the first
+    cache.
 
     Then a line read in part is gone before its rest is read: whole lines must be read at once. Only without a
     conversion, and where registers are many: such a tile is large and takes long to compile. Measured in the
@@ -222,15 +239,21 @@ def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bo
     """
     if nest.src_type is not nest.dst_type or machine.registers <= 16:
         return False
-    return any(
-        rows_share_sets(rows, nest.axes[index].src, nest.src_type, machine) for index, rows in chunks.items()
-    )
+    steps = {index: _step_bytes(nest.axes[index].src, nest.src_type) for index in chunks}
+    apart = [index for index, rows in chunks.items() if rows > 1 and steps[index] >= machine.line]
+    together = prod(chunks[index] for index in apart), gcd(*(steps[index] for index in apart))
+    alone = ((chunks[index], steps[index]) for index in chunks)
+    return any(machine.first_cache.overflows(rows, step) for rows, step in (together, *alone))
 
 
 def rows_share_sets(rows: int, stride: Stride, data_type: DataType, machine: Machine) -> bool:
     """True where so many rows of elements, a stride apart, fall into too few sets of the first cache."""
-    step = abs(stride) * data_type.bits // 8 if isinstance(stride, int) else 0
-    return machine.first_cache.overflows(rows, step)
+    return machine.first_cache.overflows(rows, _step_bytes(stride, data_type))
+
+
+def _step_bytes(stride: Stride, data_type: DataType) -> int:
+    """Bytes between positions of an axis; 0 where a table says how it moves."""
+    return abs(stride) * data_type.bits // 8 if isinstance(stride, int) else 0
 
 
 def _shrink_odd(chunks: dict[int, int], most: int) -> None:
