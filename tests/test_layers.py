@@ -56,7 +56,7 @@ _ROWS = (
         "reorder_plan",
         "block_scales",
         "grouped",
-        "quantising",
+        "quantization",
         "activations",
         "array_norms",
         "array_pools",

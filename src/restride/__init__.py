@@ -149,7 +149,7 @@ if _typing.TYPE_CHECKING:
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
-    from .quantising import dequantize, quantize
+    from .quantization import dequantize, quantize
     from .reorder_plan import Measured, Plan, Prediction, plan
     from .shuffles import channel_shuffle, shuffle, shuffle_channels
 
@@ -440,8 +440,8 @@ _LATER = {
     "graph": "graph",
     "Network": "graph.network",
     "onnx": "onnx",
-    "dequantize": "quantising",
-    "quantize": "quantising",
+    "dequantize": "quantization",
+    "quantize": "quantization",
     "channel_shuffle": "shuffles",
     "shuffle": "shuffles",
     "shuffle_channels": "shuffles",

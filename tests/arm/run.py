@@ -39,7 +39,7 @@ _GROUPS = {
     "sum": "sum several ordered_sums",
     "numerics": "eltwise compute arithmetic same_bits",
     "attributes": "attributes attribute_kernels attributed attributes_fuzz post_ops groups factors",
-    "compensation": "compensation quantising",
+    "compensation": "compensation quantization",
     "cache": "cache store",
     "pool": "pool launch stream",
     "trees": "tree_kernels contraction",

@@ -15,7 +15,7 @@ from ..block_scales import GroupScaling, quantize_in_groups
 from ..desc.memory_desc import MemoryDesc
 from ..desc.text_forms import order_tag
 from ..dtypes import DataType
-from ..quantising import quantize
+from ..quantization import quantize
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory

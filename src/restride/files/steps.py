@@ -15,7 +15,7 @@ from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, OutOfMemory
 from ..frontend.formats import target_desc
 from ..grouped import group_extents
-from ..quantising import quantize
+from ..quantization import quantize
 from .move_steps import CopyStep, MoveStep
 from .physical_boxes import box_units, is_cut_in_boxes
 from .places import TensorPlace, Workspace

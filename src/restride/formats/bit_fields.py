@@ -2,7 +2,8 @@
 
 Elements of Q5_0, Q5_1 and the K quants of ggml lie in two or three places each, and their scales in 6 bits or
 less: neither is where a descriptor could say. NF4 of bitsandbytes has codes that stand for the numbers of a
-table. `unpack` reads them in their order, bit by bit; what comes out is dequantised like any other tensor.
+table. `unpack` reads them in their order, bit by bit, with NumPy; what comes out is dequantised by a kernel,
+like any other tensor.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..desc.parse import parse_dims, parse_int, short_repr
 from ..errors import InvalidArguments
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
+from .reporting import reported
 
 __all__ = ["NF4", "unpack", "unpack_nf4"]
 
@@ -78,12 +80,13 @@ def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
     values = np.empty((count, found.block), first.values.dtype)
     scale = np.empty((count, groups), np.float32)
     minimum = None if first.minimum is None else np.empty((count, groups), np.float32)
-    for at in range(0, count, _BLOCKS):
-        part = slice(at, at + _BLOCKS)
-        made = found.unpacked(blocks[part])
-        values[part], scale[part] = made.values, made.scale
-        if minimum is not None:
-            minimum[part] = made.minimum
+    with reported("unpack", name.lower(), dims):
+        for at in range(0, count, _BLOCKS):
+            part = slice(at, at + _BLOCKS)
+            made = found.unpacked(blocks[part])
+            values[part], scale[part] = made.values, made.scale
+            if minimum is not None:
+                minimum[part] = made.minimum
     counts = (*dims[:-1], dims[-1] // found.group)
     return QuantizedTensor(
         Memory.from_numpy(values.reshape(dims)),
@@ -105,8 +108,9 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     count = prod(dims)
     packed = _bytes_of("nf4", buffer, count // 2)
     values = np.empty((count // 2, 2), np.float32)
-    np.take(NF4, packed >> 4, out=values[:, 0])
-    np.take(NF4, packed & 15, out=values[:, 1])
+    with reported("unpack", "nf4", dims):
+        np.take(NF4, packed >> 4, out=values[:, 0])
+        np.take(NF4, packed & 15, out=values[:, 1])
     scale = np.ascontiguousarray(absmax, np.float32).reshape(-1)
     if scale.size != count // group:
         raise _refusal(

@@ -16,6 +16,7 @@ from ..desc.parse import short_repr
 from ..errors import InvalidArguments
 from ..frontend.tensors import as_numpy
 from ..runtime.alloc import Array
+from .reporting import reported
 
 __all__ = ["quantize_blocks"]
 
@@ -59,9 +60,9 @@ def quantize_blocks(x: object, name: str) -> Array:
         raise _refusal("x has other rows", why, "pad the rows")
     blocks = array.reshape(-1, _GROUP)
     made = np.empty((len(blocks), found.nbytes), np.uint8)
-    for at in range(0, len(blocks), _BLOCKS):
-        part = slice(at, at + _BLOCKS)
-        with np.errstate(all="ignore"):
+    with reported("quantize_blocks", name.lower(), array.shape), np.errstate(all="ignore"):
+        for at in range(0, len(blocks), _BLOCKS):
+            part = slice(at, at + _BLOCKS)
             np.concatenate(found.pack(blocks[part].astype(np.float32)), 1, out=made[part])
     return made.reshape(*array.shape[:-1], array.shape[-1] // _GROUP * found.nbytes)
 
