@@ -20,28 +20,27 @@ class Command(NamedTuple):
 # measures lives in a package above this one, which therefore knows it by name only.
 COMMANDS = {
     "demo": Command(
-        "restride_bench.demo.main", "the main job on real data, checked, beside NumPy and memcpy"
+        "restride_bench.demo.main",
+        "moves photographs and weights into other formats and back, checked and timed",
     ),
     "demo-network": Command(
         "restride_bench.reading.main",
-        "trained networks read the text in a photograph; what formats saved",
+        "runs trained networks that read the text in a photograph",
     ),
-    "reorder": Command("restride.cli.reorder", "a .npy file into another memory format or data type"),
-    "convert": Command(
-        "restride.cli.convert", "checkpoints and arrays of any size into other formats and types, by rules"
-    ),
-    "show": Command("restride.cli.show", "a layout drawn, in text, as a picture or as a page"),
+    "reorder": Command("restride.cli.reorder", "brings a .npy file into another memory format or data type"),
+    "convert": Command("restride.cli.convert", "converts checkpoints and arrays of any size by rules"),
+    "show": Command("restride.cli.show", "draws a layout: as text, as a picture or as a page"),
     "explain": Command(
-        "restride.cli.explain", "a layout in words, with its offset formula; or the code of an error"
+        "restride.cli.explain", "explains a layout and its offset formula, or the code of an error"
     ),
-    "bench": Command("restride_bench.__main__", "speed beside memcpy, NumPy, torch and oneDNN", speaks=True),
-    "run": Command("restride.cli.run", "a network on an array or a picture, with the time of each step"),
-    "propagate": Command(
-        "restride.cli.propagate", "the formats of a network: its reorders, by three rules, as a picture"
+    "bench": Command(
+        "restride_bench.__main__", "measures the speed beside memcpy, NumPy, torch and oneDNN", speaks=True
     ),
-    "info": Command("restride.cli.info", "versions, engines, instruction sets, caches"),
-    "check": Command("restride.cli.check", "whether restride works here: a few results against NumPy's"),
-    "completion": Command("restride.cli.completion", "a script by which bash, zsh or fish complete all this"),
+    "run": Command("restride.cli.run", "runs a network on an array or a picture, and times each step"),
+    "propagate": Command("restride.cli.propagate", "shows which reorders a network pays for, by three rules"),
+    "info": Command("restride.cli.info", "prints versions, engines, instruction sets, caches"),
+    "check": Command("restride.cli.check", "checks in a second that restride works here"),
+    "completion": Command("restride.cli.completion", "prints a script for completion in bash, zsh or fish"),
 }
 
 

@@ -1,21 +1,22 @@
-"""Convert tensors of files: other layouts and types by rules, in bounded memory, whole or not at all.
+"""Convert tensors of files: other layouts and types by rules, in bounded memory, each file whole or not at
+all.
 
   restride convert model.safetensors out.safetensors --rule '*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax'
   restride convert checkpoint/ packed/ --rule '*_proj.weight=ba,s8,group=32,scale=absmax' --verify
   restride convert weights.npz weights.safetensors --rule '*=bf16' --dry-run
 
-SRC is a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files, as a checkpoint in
-shards, or its index. The end of DST's name says the format, .zarr too; a folder becomes a folder. The first
-rule whose glob fits a tensor's name wins, what fits none is copied byte for byte. Rules name a format, a
-type, or both, and how to scale:
+SRC is a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files (a checkpoint in
+shards), or the index of such a checkpoint. The suffix of DST is the format to write, .zarr too; a folder
+becomes a folder. The first rule whose glob matches a tensor's name applies; a tensor that no rule matches
+is copied byte for byte. A rule names a format, a type, or both, and how to scale:
 
   scale=0.5        multiply by a number        scale=absmax   find symmetric scales from the data
   zero_point=3     then add it                 scale=minmax   find scales and zero points
-  axis=0           a scale for each index      group=32       a scale for so many along the axis, or the last
-  mxfp4            as that format says         scale_type=f16 the type of the scales of groups
+  axis=0           a scale for each index      group=32       a scale for 32 elements of an axis
+  mxfp4            in groups, as MXFP4 is      scale_type=f16 the type of the scales of groups
 
-Scales are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and scales
-back from the file's own metadata; every other program reads the physical arrays.
+Scales are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and
+scales back from the file's own metadata; every other program reads the physical arrays.
 """
 
 from __future__ import annotations

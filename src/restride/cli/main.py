@@ -1,6 +1,6 @@
 """The way in: finds the command, runs it, and turns every way it may end into an exit status.
 
-0  done, 1  it failed, 2  the command line is wrong, 130  interrupted, 141  the reader of stdout went away.
+0 done, 1 it failed, 2 the command line is wrong, 130 interrupted, 141 the reader of stdout went away.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "restride COMMAND --help tells more, restride --version the version. Every command has --json.",
+            "restride COMMAND --help explains a command, restride --version prints the version.",
+            "Every command has --json.",
             "Exit status: 0 done, 1 failed, 2 wrong usage.",
         ]
     )

@@ -1,16 +1,17 @@
-"""Say in which formats a network runs: which reorders it pays for, and what propagation saves.
+"""Show in which formats a network runs, which reorders it pays for, and what propagation saves.
 
-Reads an ONNX model, and compares three rules: plain, where every tensor is row-major; greedy, where each node
-takes what comes or has its way; optimal, which has the least predicted time. Prints the reorders of the
-optimal one with their reasons. With --html a page shows the network as a picture, coloured by format, with a
-switch among the rules. With --measure each rule runs on random numbers, and times are what steps took.
+Reads an ONNX model, and compares three rules. plain: every tensor is row-major. greedy: each node gets
+the format that suits it alone, or keeps what comes. optimal: the formats with the least predicted time.
+Prints the reorders of the optimal rule with their reasons. --html writes a page with the network as a
+picture, coloured by format, with a switch among the rules. --measure runs each rule on random numbers,
+and prints measured times.
 
   restride propagate shufflenet.onnx
   restride propagate shufflenet.onnx --html shufflenet.html --measure
   restride propagate detector.onnx --dims x=1x3x640x480
   restride propagate resnet50.onnx --without epilogues --explain
 
-The package onnx reads the model. Files that are there are written over with --force only.
+It needs the package onnx. An existing file is replaced only with --force.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@
   restride reorder weights.npy out.npy --dst OIhw4i16o4i --dtype s8 --scale 127
   cat in.npy | restride reorder - - --dst nhwc > out.npy
 
-Files hold physical arrays: axes in the order of memory, inner blocks last. A row-major array is an ordinary
-.npy file; any other keeps its descriptor in a comment of its header, which NumPy ignores and restride reads,
-so that a file written here can be given to restride again with nothing said about it. For arrays from
-elsewhere that are not row-major say --src, and --dims where blocks hold padding.
+Files hold physical arrays: axes in the order of memory, inner blocks last. A row-major array is an
+ordinary .npy file; any other keeps its descriptor in a comment of its header, which NumPy ignores and
+restride reads, so that a file written here can be passed to restride again without further options. For
+arrays from elsewhere that are not row-major pass --src, and --dims where blocks hold padding.
 
-OUT is not written over a file that is there, but with --force; then it may be IN. It appears whole or not at
-all; what had its name stays until then.
+An existing OUT is replaced only with --force; then it may be IN. It appears whole or not at all; until
+then the old file stays.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Run an ONNX model, or a saved network; tell what it gives, and how long it takes.
+"""Run an ONNX model or a saved network, and print its results and its time.
 
-Inputs are arrays, pictures or random numbers. With --profile a row for each step tells its time, what it
-reaches, the formats that it reads and writes, and the kernel. A reorder that propagation put in is marked
-by *.
+Inputs are arrays, pictures or random numbers. --profile prints a row for each step: its time, its rate,
+the formats that it reads and writes, and the kernel. A * marks a reorder that was inserted to change a
+format.
 
   restride run squeezenet.onnx
   restride run squeezenet.onnx --input photo.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
@@ -11,9 +11,9 @@ by *.
   restride run model.onnx --input a=a.npy --input b=b.npy --output result.npy
   restride run resnet50.net --profile
 
-The package onnx reads models. A file that Network.save wrote needs it not; it has formats of its own, and
-the first dims that it was saved for, where --dims names no others. Pictures are read by scikit-image, and
-brought to the size that the model fixes.
+ONNX models need the package onnx. Files that Network.save wrote do not; they keep the formats that they
+were saved with, and the first dims that they were saved for, unless --dims names others. Pictures are
+read by scikit-image, and scaled to the size that the model fixes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Draw a layout: in text, as a picture, or as a page.
 
-Lines run through memory from low offsets to high ones. Each cell holds the index of the element that lies
-there, along the axis that the heading names; padding is hatched, inner blocks are outlined. The page marks an
-element wherever it lies when it is pointed at, and steps through memory. With --dst the memory before and
+Lines run through memory from low offsets to high ones. Each cell holds the index of its element along the
+axis that the heading names; padding is hatched, inner blocks are outlined. The page of --html marks the
+element under the pointer wherever it lies, and steps through memory. With --dst the memory before and
 after a reorder are side by side.
 
   restride show nChw16c 1x17x2x2
@@ -12,7 +12,7 @@ after a reorder are side by side.
   restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
   restride show nChw16c 1x17x2x2 --svg - > picture.svg
 
-Files that are there are written over with --force only; - is standard output.
+An existing file is replaced only with --force; - is standard output.
 """
 
 from __future__ import annotations
