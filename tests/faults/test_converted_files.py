@@ -417,6 +417,7 @@ def test_the_content_is_on_the_disk_before_it_gets_its_name(monkeypatch: pytest.
 
         return call
 
+    rs.convert("a.safetensors", "b.safetensors", _RULES)  # compiles, and stores what it has compiled
     for name in ("pwrite", "fsync", "replace"):
         monkeypatch.setattr(os, name, told(name))
     rs.convert("a.safetensors", "b.safetensors", _RULES)

@@ -25,7 +25,7 @@ from .replacement import cannot_write, system_error
 from .tiles import Ints, Runs, runs_of
 
 # Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.
-_LONG_RUN = 1 << 20
+_LONG_RUN = 64 << 10
 _WRITE_NOW = 2
 # What is only copied stays in the cache of a core between its reading and its writing.
 _COPIED = 1 << 20

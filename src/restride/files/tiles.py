@@ -22,7 +22,7 @@ Ints = tuple[int, ...]
 
 # Tiles that stay in the caches between reading and writing, where runs are as long as this or longer.
 _LEAST_BYTES = 4 << 20
-_LONG_RUN = 64 << 10
+_LONG_RUN = 256 << 10
 _GROWTH = 4
 
 
