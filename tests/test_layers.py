@@ -23,7 +23,7 @@ _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 _TORCH_PARTS = ("gradients", "kernels", "layers", "modes", "modules", "products", "rnn")
 _FOR_TORCH = {"torch", *(f"frontend.torch_{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.torch_{name}" for name in ("export", "module")}
-_FOR_JAX = {"jax", "frontend.jax_kernels"}
+_FOR_JAX = {"jax", "frontend.jax_kernels", "frontend.jax_products"}
 _FOR_ZARR = {"files.zarr_codecs"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {

@@ -54,6 +54,21 @@ def test_products_are_those_of_numpy(sizes, batch, formats, has_bias):
     np.testing.assert_array_equal(elements(made[rs.ARG_DST]), x @ w + (bias if has_bias else 0))
 
 
+@pytest.mark.parametrize("types", ["f32 f32 f32", "bf16 bf16 f32", "u8 s8 s32", "f32 s4 f32"])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_sums_of_nothing_are_zero(types, has_bias):
+    bias, dims = np.array([[1.0, 2.0, 3.0]], np.float32), ((7, 0), (0, 3), (7, 3))
+    mds = [rs.MemoryDesc(each, kind, "any") for each, kind in zip(dims, types.split(), strict=True)]
+    shifts = rs.MemoryDesc((1, 3), "f32") if has_bias else None
+    pd = rs.Matmul.PrimitiveDesc(CPU, *mds[:2], shifts, mds[2])
+    dst = rs.Memory(pd.dst_desc(), CPU, np.full(pd.dst_desc().size, 0x7F, np.uint8))
+    memories = {rs.ARG_SRC: rs.Memory(pd.src_desc(), CPU), rs.ARG_WEIGHTS: rs.Memory(pd.weights_desc(), CPU)}
+    if has_bias:
+        memories[rs.ARG_BIAS] = rs.Memory(shifts, CPU, bias)
+    rs.Matmul(pd).execute(rs.Stream(CPU), {**memories, rs.ARG_DST: dst})
+    np.testing.assert_array_equal(dst.to_numpy(), np.broadcast_to(bias if has_bias else 0, (7, 3)))
+
+
 def test_every_engine_multiplies(engine):
     x, w = whole((5, 7), 1), whole((7, 9), 2)
     pd = rs.Matmul.PrimitiveDesc(engine, md(x.shape), md(w.shape), md((5, 9)))

@@ -130,7 +130,7 @@ class Doubled:
         self.kernel = _KERNEL(self._kernel)
         whole = ctypes.cast(self.kernel, ctypes.c_void_p).value if by_kernel else 0
         operand = XlaOperand(_F32, 6)
-        self.handler = _HANDLER(make_handler(XlaWork(whole, 77, self._run, self), operand, operand))
+        self.handler = _HANDLER(make_handler(XlaWork(whole, 77, self._run, self), [operand], operand))
 
     def _kernel(self, src, dst, params):
         self.calls.append(params)
@@ -158,6 +158,22 @@ def test_a_call_runs_the_work_once(by_kernel, shape):
     np.testing.assert_array_equal(out, 2 * x)
     assert doubled.calls == [77 if by_kernel else None]
     assert caller.errors == []
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_work_of_several_sources_gets_the_address_of_each(count):
+    calls, caller = [], Caller()
+    arrays = [np.full(i + 1, i, np.float32) for i in range(count)]
+    out = np.zeros(4, np.float32)
+    operands = [XlaOperand(_F32, array.size) for array in arrays]
+    work = XlaWork(0, 0, lambda *addresses: calls.append(addresses), None)
+    handler = _HANDLER(make_handler(work, operands, XlaOperand(_F32, 4)))
+    sources = [(array, _F32) for array in arrays]
+    assert handler(ctypes.addressof(caller.frame(sources, [(out, _F32)]))) is None
+    assert calls == [(*(array.ctypes.data for array in arrays), out.ctypes.data)]
+    for wrong in (sources[:-1], sources[::-1], [*sources[:-1], (arrays[-1], 12)], [*sources, (out, _F32)]):
+        assert handler(ctypes.addressof(caller.frame(wrong, [(out, _F32)]))) is not None
+    assert len(calls) == 1
 
 
 _WRONG = {

@@ -181,7 +181,7 @@ def _convolution(
     x: Any, source: Memory, table: Memory, bias: Any, window: SlidingWindow, dtype: Any, out: Any
 ) -> Any:
     md, engine = source.desc, source.engine
-    outputs, kernel = _outputs_and_kernel(table.desc, md.ndims)
+    outputs, kernel = outputs_and_kernel(table.desc, md.ndims)
     dims = (md.dims[0], outputs, *window.points(md.dims[2:], kernel))
     tag = Tag(md.outer_order) if not isinstance(x, Memory) else "any"
     target = None if out is None else target_of("convolution", MemoryDesc(dims, md.data_type), out, engine)
@@ -194,7 +194,7 @@ def _convolution(
     return _result(x, target, out)
 
 
-def _outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]]:
+def outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]]:
     """How many outputs weights have, and their window, for a source of `ndims` dims."""
     dims = md.dims
     if len(dims) not in (ndims, ndims + 1) or ndims < 1 + _MATRIX:
@@ -238,7 +238,7 @@ def _wanted_of_matmul(engine: Engine, md: MemoryDesc, kind: DataType) -> MemoryD
 
 def _wanted_of_convolution(engine: Engine, md: MemoryDesc, kind: DataType, groups: int) -> MemoryDesc:
     ndims = md.ndims - (groups > 1)
-    outputs, kernel = _outputs_and_kernel(md, ndims)
+    outputs, kernel = outputs_and_kernel(md, ndims)
     inputs = md.dims[1] if groups == 1 else md.dims[0] * md.dims[2]
     window = SlidingWindow(*((each,) * len(kernel) for each in (1, 0, 0)))
     src = MemoryDesc((1, inputs, *kernel), kind, "any")

@@ -2,18 +2,23 @@
 
 `import restride.jax` imports jax. Inside `jit` XLA calls the kernels itself, from its own threads, through
 handlers of its foreign function interface; `grad`, `jvp`, `vmap` and their like work, as all of these
-functions are linear. `restride.reorder` and the others take arrays of JAX too, outside of programs.
+functions are linear, products in each factor. `restride.reorder` and the others take arrays of JAX too,
+outside of programs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from .array_products import outputs_and_kernel
 from .arrays import reorder as reorder_array
+from .desc.memory_desc import MemoryDesc
+from .desc.parse import parse_int
 from .desc.tag_names import LETTERS
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
@@ -21,11 +26,24 @@ from .frontend.formats import parse_type, plain_order, tag_text
 from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frontend.jax_arrays import check_width
 from .frontend.jax_kernels import check_type, factor_of, reorder_p, shuffle_p
+from .frontend.jax_products import ConvolutionKind, Kind, MatmulKind, check_product, product_p
+from .frontend.product_arguments import numbers_of_dims
+from .frontend.product_calls import SlidingWindow
 
 if TYPE_CHECKING:
     from .typing import FormatLike, TypeLike
 
-__all__ = ["channel_shuffle", "reorder", "shuffle", "shuffle_channels"]
+__all__ = [
+    "channel_shuffle",
+    "convolution",
+    "linear",
+    "matmul",
+    "reorder",
+    "shuffle",
+    "shuffle_channels",
+]
+
+_MATRIX = 2
 
 
 def reorder(
@@ -74,6 +92,145 @@ def shuffle_channels(x: jax.Array | np.ndarray[Any, Any], *, group: int = 1, axi
 def channel_shuffle(x: jax.Array | np.ndarray[Any, Any], groups: int) -> jax.Array:
     """`torch.nn.functional.channel_shuffle` of an array."""
     return _shuffled(CHANNEL_SHUFFLE, x, 1, groups)
+
+
+def matmul(
+    x: jax.Array | np.ndarray[Any, Any],
+    weights: jax.Array | np.ndarray[Any, Any],
+    bias: jax.Array | np.ndarray[Any, Any] | None = None,
+    *,
+    dtype: TypeLike | None = None,
+) -> jax.Array:
+    """The product of matrices, `x @ weights + bias`; as `rs.matmul`, of arrays of JAX, row-major.
+
+    `x`: (..., M, K). `weights`: (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are
+    repeated. `bias`: (N). `dtype`: of the result, that of `x`, and s32 where `x` is of integers, unless it is
+    named. Gradients have the types of what they are of; integers have none.
+
+    Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
+    """
+    return _multiplied("matmul", x, weights, bias, dtype, turns_right=False)
+
+
+def linear(
+    x: jax.Array | np.ndarray[Any, Any],
+    weights: jax.Array | np.ndarray[Any, Any],
+    bias: jax.Array | np.ndarray[Any, Any] | None = None,
+    *,
+    dtype: TypeLike | None = None,
+) -> jax.Array:
+    """The product with weights of (outputs, inputs), `x @ weights.T + bias`; the rest as in `matmul`."""
+    return _multiplied("linear", x, weights, bias, dtype, turns_right=True)
+
+
+def convolution(
+    x: jax.Array | np.ndarray[Any, Any],
+    weights: jax.Array | np.ndarray[Any, Any],
+    bias: jax.Array | np.ndarray[Any, Any] | None = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> jax.Array:
+    """The convolution of a batch of one to three spatial dims; as `rs.convolution`, of arrays of JAX.
+
+    `x`: (N, C, ...). `weights`: (O, C / groups, ...). `bias`: (O). `stride`, `padding`, `dilation`: one
+    number, or one for each spatial dim; a dilation of 1 is dense. `dtype`: as in `matmul`, as are gradients.
+
+    Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
+    """
+    source, table, shifts = _factors("convolution", x, weights, bias)
+    count = source.ndim - 2
+    window = SlidingWindow(
+        numbers_of_dims("stride", stride, count),
+        tuple(each - 1 for each in numbers_of_dims("dilation", dilation, count)),
+        numbers_of_dims("padding", padding, count),
+    )
+    table = _grouped(table, groups)
+    outputs, kernel = outputs_and_kernel(_desc(table), source.ndim)
+    dims = (source.shape[0], outputs, *window.points(source.shape[2:], kernel))
+    kind = ConvolutionKind(dims, _product_type(source, dtype), window)
+    return _bound(kind, source, table, shifts)
+
+
+def _multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_right: bool) -> Any:
+    source, table, shifts = _factors(call, x, weights, bias)
+    if source.ndim < _MATRIX or table.ndim < _MATRIX or table.ndim not in (_MATRIX, source.ndim):
+        raise InvalidArguments(
+            f"{call}: x and weights do not fit",
+            code="RS-X01",
+            where=f"x {_desc(source)}; weights {_desc(table)}",
+            why=f"they have {source.ndim} and {table.ndim} dims",
+            hint="weights have two dims, or as many as x, of which those of 1 are repeated",
+        )
+    # One product of all rows: kernels see one long matrix.
+    rows = source.reshape(-1, source.shape[-1]) if table.ndim == _MATRIX else source
+    columns = table.shape[-2 if turns_right else -1]
+    batch = (b if a == 1 else a for a, b in zip(rows.shape[:-2], table.shape[:-2], strict=True))
+    kind = MatmulKind(
+        (*batch, rows.shape[-2], columns), _product_type(source, dtype), turns_right=turns_right
+    )
+    made = _bound(kind, rows, table, shifts)
+    return made.reshape(*source.shape[:-1], columns) if table.ndim == _MATRIX else made
+
+
+def _factors(call: str, *operands: Any) -> list[Any]:
+    """Factors and bias as arrays of types that kernels see; None where there is no bias."""
+    found = [None if x is None else _array(call, x) for x in operands]
+    for x in found:
+        if x is not None:
+            check_type(call, x.dtype)
+    if found[0] is None or found[1] is None:
+        raise InvalidArguments(
+            f"restride.jax.{call}: None is no array",
+            code="RS-A17",
+            why="a product has two factors",
+            hint="pass both",
+        )
+    if found[2] is not None and found[2].ndim != 1:
+        raise InvalidArguments(
+            f"{call}: the bias has {found[2].ndim} dims",
+            code="RS-X01",
+            where=f"bias {_desc(found[2])}",
+            why="it has a value for each output",
+            hint="bias.reshape(-1)",
+        )
+    return found
+
+
+def _desc(x: Any) -> MemoryDesc:
+    return MemoryDesc(tuple(x.shape), DataType.parse(x.dtype))
+
+
+def _product_type(x: Any, dtype: Any) -> np.dtype[Any]:
+    if dtype is not None:
+        return _type(dtype)
+    return np.dtype(x.dtype) if _is_real(x.dtype) else np.dtype(np.int32)
+
+
+def _grouped(weights: Any, groups: Any) -> Any:
+    """Weights with a dim of groups where there are more than one."""
+    number = parse_int(groups, "convolution: groups")
+    if number == 1:
+        return weights
+    if number < 1 or not weights.ndim or weights.shape[0] % number:
+        raise InvalidArguments(
+            f"convolution: groups is {number}",
+            code="RS-X01",
+            where=f"weights of {weights.shape}",
+            why="every group has as many outputs",
+            hint="weights are (O, C / groups, ...), and groups divides O",
+        )
+    return weights.reshape(number, weights.shape[0] // number, *weights.shape[1:])
+
+
+def _bound(kind: Kind, *operands: Any) -> Any:
+    """A product of arrays, checked as its primitive checks it."""
+    found = [_differentiable(x, kind.dtype) for x in operands if x is not None]
+    check_product(kind, *found)
+    return product_p.bind(*found, kind=kind)
 
 
 def _shuffled(rule: Rule, x: Any, axis: Any, number: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LLVM IR text of a handler that XLA calls: one array in, one out, a kernel run between them.
+"""LLVM IR text of a handler that XLA calls: arrays in, one out, a kernel run between them.
 
 XLA's foreign function interface is a C interface with structures that say their own size and grow at the end
 only; a handler says for which version it was written, and XLA refuses those that it no longer serves.
@@ -12,9 +12,13 @@ from __future__ import annotations
 from restride.emit.pool_system import mode_ir
 
 HANDLER, FACTS = "restride_xla", "restride_facts"
-FACT_NAMES = ("whole", "callback", "params", "src_type", "src_elements", "dst_type", "dst_elements")
-"""The words: a kernel void(src, dst, params) or 0, else a function i32(src, dst) that gives 0 where it went
-well; then what the handler must be given: XLA's numbers of types, and how many elements there are."""
+MOST_SOURCES = 3
+"""How many arrays a handler may be given."""
+_SOURCES = (f"src{i}_{word}" for i in range(MOST_SOURCES) for word in ("type", "elements"))
+FACT_NAMES = ("whole", "callback", "params", "sources", "dst_type", "dst_elements", *_SOURCES)
+"""The words: a kernel void(src, dst, params) of one source or 0, else a function i32(addresses of sources,
+dst) that gives 0 where it went well; then what the handler must be given: how many sources, XLA's numbers of
+types, and how many elements there are."""
 MAJOR, MINOR = 0, 3
 
 _FIELD = """define internal ptr @field_ptr(ptr %at, i64 %offset) {
@@ -50,19 +54,21 @@ define internal ptr @fact_ptr(i64 %index) {
 
 # XLA_FFI_Args and XLA_FFI_Rets are alike: size at 16, types at 24, pointers at 32.
 # XLA_FFI_Buffer: type at 16, data at 24, rank at 32, dims at 40.
-_ONLY_BUFFER = """
-define internal ptr @only_buffer(ptr %list) {
+_BUFFER_AT = """
+define internal ptr @buffer_at(ptr %list, i64 %count, i64 %index) {
   %n = call i64 @field(ptr %list, i64 16)
-  %one = icmp eq i64 %n, 1
-  br i1 %one, label %typed, label %none
+  %as_many = icmp eq i64 %n, %count
+  br i1 %as_many, label %typed, label %none
 typed:
   %types = call ptr @field_ptr(ptr %list, i64 24)
-  %type = load i32, ptr %types, align 4
+  %p_type = getelementptr i32, ptr %types, i64 %index
+  %type = load i32, ptr %p_type, align 4
   %right = icmp eq i32 %type, 1
   br i1 %right, label %sized, label %none
 sized:
   %all = call ptr @field_ptr(ptr %list, i64 32)
-  %buffer = load ptr, ptr %all, align 8
+  %p_buffer = getelementptr ptr, ptr %all, i64 %index
+  %buffer = load ptr, ptr %p_buffer, align 8
   %size = call i64 @field(ptr %buffer, i64 0)
   %whole = icmp uge i64 %size, 48
   br i1 %whole, label %found, label %none
@@ -148,6 +154,7 @@ define internal void @describe(ptr %frame, ptr %extension) {{
 
 define ptr @restride_xla(ptr %frame) {{
 entry:
+  %addresses = alloca [{most} x ptr], align 8
   %extension = call ptr @field_ptr(ptr %frame, i64 8)
   %is_call = icmp eq ptr %extension, null
   br i1 %is_call, label %call, label %extended
@@ -168,14 +175,26 @@ call:
 take:
   %args = getelementptr i8, ptr %frame, i64 40
   %rets = getelementptr i8, ptr %frame, i64 80
-  %src_buffer = call ptr @only_buffer(ptr %args)
-  %dst_buffer = call ptr @only_buffer(ptr %rets)
-  %src_fits = call i1 @is_as_told(ptr %src_buffer, i64 3)
-  %dst_fits = call i1 @is_as_told(ptr %dst_buffer, i64 5)
-  %fits = and i1 %src_fits, %dst_fits
-  br i1 %fits, label %run, label %refuse
+  %sources = call i64 @fact(i64 3)
+  %dst_buffer = call ptr @buffer_at(ptr %rets, i64 1, i64 0)
+  %dst_fits = call i1 @is_as_told(ptr %dst_buffer, i64 4)
+  br i1 %dst_fits, label %source, label %refuse
+source:
+  %i = phi i64 [ 0, %take ], [ %next, %found ]
+  %src_buffer = call ptr @buffer_at(ptr %args, i64 %sources, i64 %i)
+  %twice = shl i64 %i, 1
+  %place = add i64 %twice, 6
+  %src_fits = call i1 @is_as_told(ptr %src_buffer, i64 %place)
+  br i1 %src_fits, label %found, label %refuse
+found:
+  %data = call ptr @field_ptr(ptr %src_buffer, i64 24)
+  %p_address = getelementptr ptr, ptr %addresses, i64 %i
+  store ptr %data, ptr %p_address, align 8
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %sources
+  br i1 %more, label %source, label %run
 run:
-  %src = call ptr @field_ptr(ptr %src_buffer, i64 24)
+  %src = load ptr, ptr %addresses, align 8
   %dst = call ptr @field_ptr(ptr %dst_buffer, i64 24)
   %kernel = call ptr @fact_ptr(i64 0)
   %is_large = icmp eq ptr %kernel, null
@@ -188,7 +207,7 @@ direct:
   ret ptr null
 ask:
   %callback = call ptr @fact_ptr(i64 1)
-  %status = call i32 %callback(ptr %src, ptr %dst)
+  %status = call i32 %callback(ptr %addresses, ptr %dst)
   %well = icmp eq i32 %status, 0
   br i1 %well, label %done, label %fail
 done:
@@ -208,8 +227,8 @@ def xla_handler_ir(triple: str) -> str:
     facts = f"@restride_facts = global [{len(FACT_NAMES)} x i64] zeroinitializer, align 8\n"
     strange = _text("strange", "restride: XLA calls this handler otherwise than it was made for")
     broken = _text("broken", "restride: the kernel failed, and Python wrote its error to stderr")
-    handler = _HANDLER.format(major=MAJOR, minor=MINOR, strange=strange, broken=broken)
-    return mode_ir(triple) + facts + _FIELD + _ONLY_BUFFER + _ERROR + handler
+    handler = _HANDLER.format(major=MAJOR, minor=MINOR, most=MOST_SOURCES, strange=strange, broken=broken)
+    return mode_ir(triple) + facts + _FIELD + _BUFFER_AT + _ERROR + handler
 
 
 def _text(name: str, message: str) -> str:

@@ -123,7 +123,7 @@ def shuffle_target(x: Shape, axis: int, group_size: int) -> str:
         kind = x.kind(carried(x.dtype))
         return _handler(bind_shuffle(SHUFFLE, kind, kind, axis, group_size), NO_VALUES, (x, x))
 
-    return _target(("shuffle", x, axis, group_size), make)
+    return target_of_work(("shuffle", x, axis, group_size), make)
 
 
 def reorder_target(x: Shape, out: Shape, factor: int | None) -> str:
@@ -134,10 +134,10 @@ def reorder_target(x: Shape, out: Shape, factor: int | None) -> str:
         call = bind_reorder(x.kind(x.dtype), out.kind(out.dtype), values is not NO_VALUES)
         return _handler(call, values, (x, out))
 
-    return _target(("reorder", x, out, factor), make)
+    return target_of_work(("reorder", x, out, factor), make)
 
 
-def _target(work: tuple[object, ...], make: Callable[[], int]) -> str:
+def target_of_work(work: tuple[object, ...], make: Callable[[], int]) -> str:
     """A name, equal for equal work in every process, so that XLA's caches on disk stay right."""
     name = f"restride_{hashlib.sha256(repr((VERSION, work)).encode()).hexdigest()[:32]}"
     with _registering:
@@ -156,7 +156,8 @@ def _handler(call: BoundCall, values: Values, ends: tuple[Shape, Shape]) -> int:
         run=lambda src, dst: call.run(src, dst, values),
         keep=(call, words),
     )
-    return make_handler(work, *(end.operand() for end in ends))
+    source, target = (end.operand() for end in ends)
+    return make_handler(work, (source,), target)
 
 
 def _scale_of(factor: int) -> float:
@@ -197,12 +198,13 @@ shuffle_p.def_abstract_eval(_shuffle_shape)
 reorder_p.def_abstract_eval(_reorder_shape)
 
 
-def _eagerly(primitive: Any, x: Any, **params: Any) -> Any:
+def eagerly(primitive: Any, *operands: Any, **params: Any) -> Any:
+    """A primitive outside of programs: a program of one step."""
     program = _program(primitive, tuple(params.items()))
     if not jax.config.jax_disable_jit:
-        return program(x)
+        return program(*operands)
     with jax.disable_jit(False):  # one step is a program too, or it would call itself
-        return program(x)
+        return program(*operands)
 
 
 @lru_cache(maxsize=1024)
@@ -210,14 +212,14 @@ def _program(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Any:
     return jax.jit(functools.partial(primitive.bind, **dict(params)))
 
 
-shuffle_p.def_impl(functools.partial(_eagerly, shuffle_p))
-reorder_p.def_impl(functools.partial(_eagerly, reorder_p))
+shuffle_p.def_impl(functools.partial(eagerly, shuffle_p))
+reorder_p.def_impl(functools.partial(eagerly, reorder_p))
 
 
 def _lowered_shuffle(ctx: Any, x: Any, *, axis: int, group_size: int) -> Any:
     if not is_served():
         return _through_python(ctx, x, functools.partial(shuffle, axis=axis, group_size=group_size))
-    shape = _shape("shuffle", ctx.avals_in[0])
+    shape = shape_of("shuffle", ctx.avals_in[0])
     return jax.ffi.ffi_lowering(shuffle_target(shape, axis, group_size))(ctx, x)
 
 
@@ -226,13 +228,14 @@ def _lowered_reorder(ctx: Any, x: Any, *, order: Order, dtype: NumpyType, factor
         scale = None if factor is None else _scale_of(factor)
         rows = LETTERS[: len(order)]
         return _through_python(ctx, x, functools.partial(reorder, dst=rows, dtype=dtype, scale=scale))
-    source = _shape("reorder", ctx.avals_in[0])
+    source = shape_of("reorder", ctx.avals_in[0])
     name = reorder_target(source, Shape(source.dims, order, dtype), factor)
     # XLA counts the axes of a layout from the innermost one.
     return jax.ffi.ffi_lowering(name, result_layouts=[order[::-1]])(ctx, x)
 
 
-def _shape(call: str, aval: Any) -> Shape:
+def shape_of(call: str, aval: Any) -> Shape:
+    """What XLA hands to a kernel for an abstract value, or for an array, row-major."""
     if not all(isinstance(n, int) for n in aval.shape):
         raise Unimplemented(
             f"restride.jax.{call}: shape {aval.shape}",

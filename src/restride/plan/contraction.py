@@ -131,11 +131,16 @@ FIRST, SECOND, DESTINATION = 0, 1, 2
 
 
 def find_contraction(tree: LoopTree) -> Contraction | None:
-    """The tree as a contraction of linear strides; None where it is none, or its layouts are not linear."""
+    """The tree as a contraction of linear strides; None where it is none, or its layouts are not linear.
+
+    A sum of nothing is none: kernels of contractions take at least one step.
+    """
     parts = parts_of_contraction(tree)
     if parts is None:
         return None
     outer, inner, products, results = parts
+    if any(axis.extent == 0 for axis in inner.axes):
+        return None
     product, values = products[0], [value for _, value in results]
     loads = _distinct(part for value in values for part in parts_of(value) if isinstance(part, Load))
     target, *others = (Load(store.tensor, store.index) for store, _ in results)

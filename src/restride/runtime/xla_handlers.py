@@ -5,10 +5,17 @@ from __future__ import annotations
 import ctypes
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from restride.emit.xla_handler import FACT_NAMES, FACTS, HANDLER, MAJOR, xla_handler_ir
+from restride.emit.xla_handler import (
+    FACT_NAMES,
+    FACTS,
+    HANDLER,
+    MAJOR,
+    MOST_SOURCES,
+    xla_handler_ir,
+)
 from restride.targets import jit, store
 from restride.targets.isa import host_isa
 
@@ -30,33 +37,36 @@ class XlaOperand:
 @dataclass(frozen=True, slots=True)
 class XlaWork:
     """What a handler does. `whole`: a kernel void(src, dst, params) that one thread runs, or 0; `run`: the
-    same for all other work, called from a thread of XLA's; `keep`: what both need to live on."""
+    same for all other work, called from a thread of XLA's with the addresses of sources and destination;
+    `keep`: what both need to live on."""
 
     whole: int
     params: int
-    run: Callable[[int, int], None]
+    run: Callable[..., None]
     keep: object
 
 
-def make_handler(work: XlaWork, src: XlaOperand, dst: XlaOperand) -> int:
-    """The address of a new handler, good for the rest of the process."""
+def make_handler(work: XlaWork, sources: Sequence[XlaOperand], dst: XlaOperand) -> int:
+    """The address of a new handler, good for the rest of the process; at most MOST_SOURCES are read."""
     isa = host_isa()
     library = jit.load(store.object_code(xla_handler_ir(isa.triple), isa))
-    callback = _CALLBACK(_guarded(work.run))
+    callback = _CALLBACK(_guarded(work.run, len(sources)))
     address = ctypes.cast(callback, ctypes.c_void_p).value or 0
-    words = (work.whole, address, work.params, src.type_number, src.elements, dst.type_number, dst.elements)
+    absent = [XlaOperand(0, 0)] * (MOST_SOURCES - len(sources))
+    operands = [(each.type_number, each.elements) for each in (dst, *sources, *absent)]
     facts = (ctypes.c_uint64 * len(FACT_NAMES)).from_address(library.address(FACTS))
-    facts[:] = list(words)
+    facts[:] = [work.whole, address, work.params, len(sources), *(word for each in operands for word in each)]
     _KEPT.append((library, callback, work))
     return library.address(HANDLER)
 
 
-def _guarded(run: Callable[[int, int], None]) -> Callable[[int, int], int]:
+def _guarded(run: Callable[..., None], count: int) -> Callable[[int, int], int]:
     """A function that gives 1 in place of an exception, which no native caller could take."""
+    addresses = ctypes.c_uint64 * count
 
-    def called(src: int, dst: int) -> int:
+    def called(sources: int, dst: int) -> int:
         try:
-            run(src, dst)
+            run(*addresses.from_address(sources), dst)
         except BaseException:
             traceback.print_exc(file=sys.stderr)
             return 1

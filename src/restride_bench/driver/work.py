@@ -11,6 +11,7 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
+from restride.desc.layout import layout_digits
 from restride.desc.tags import Tag
 from restride.runtime.result_pool import allocate
 
@@ -129,13 +130,34 @@ def stored(md: rs.MemoryDesc, values: Array) -> Bytes:
     """The storage of a tensor with these elements, rounded to its type."""
     engine, held = rs.Engine("cpu"), allocate(md.size).bytes()
     held[...] = 0
-    if md.nelems:
-        # An array has no elements of 4 bits.
-        kind = md.data_type if md.data_type.bits >= 8 else DataType.f32
-        dense = rs.Memory(rs.MemoryDesc(md.dims, kind), engine, rounded(values, kind))
-        dst = rs.Memory(md, engine, held)
-        rs.Reorder(dense, dst).execute(rs.Stream(engine), dense, dst)
+    if not md.nelems:
+        return held
+    if md.data_type.bits >= 8 and _fill(md, held, rounded(values, md.data_type)):
+        return held
+    # An array has no elements of 4 bits.
+    kind = md.data_type if md.data_type.bits >= 8 else DataType.f32
+    dense = rs.Memory(rs.MemoryDesc(md.dims, kind), engine, rounded(values, kind))
+    dst = rs.Memory(md, engine, held)
+    rs.Reorder(dense, dst).execute(rs.Stream(engine), dense, dst)
     return held
+
+
+def _fill(md: rs.MemoryDesc, held: Bytes, values: Array) -> bool:
+    """Write elements with NumPy, which needs no kernel; False where the storage ends inside a block."""
+    # NumPy strides no types that it does not have itself.
+    values = values.view(f"u{values.itemsize}")
+    digits = sorted(layout_digits(md.layout), key=lambda level: (level.axis, -level.weight))
+    shape, strides = [level.extent for level in digits], [level.stride for level in digits]
+    reach = md.offset0 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + 1
+    if reach * values.itemsize > held.size or min(strides, default=0) < 0:
+        return False
+    whole = [blocks * block for blocks, block in zip(md.layout.outer_extents, md.layout.blocks, strict=True)]
+    padded = np.zeros(whole, values.dtype)
+    padded[tuple(slice(n) for n in md.dims)] = values.reshape(md.dims)
+    elements = held[: held.size // values.itemsize * values.itemsize].view(values.dtype)[md.offset0 :]
+    steps = [step * values.itemsize for step in strides]
+    np.lib.stride_tricks.as_strided(elements, shape, steps)[...] = padded.reshape(shape)
+    return True
 
 
 def desc_of(dims: Sequence[int], data_type: str, tag: str) -> rs.MemoryDesc:
