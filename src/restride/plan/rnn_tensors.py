@@ -12,13 +12,15 @@ from math import prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from .contraction_pack import packed_count
 from .expression import Load, parts_of
 from .nest import Compute
 from .program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
 from .reorder import index_digits, offset_at, reorder_nest
 from .tree import Each, LoopTree, TreeTensor
 
-# Multiply-adds that take as long as to move a byte, and bytes that could be moved in the time of a gate.
+# Multiply-adds, or packs of them, that take as long as to move a byte; and bytes that could be moved in the
+# time of a gate.
 _TERMS_PER_BYTE = 4
 _GATE_BYTES = 16
 
@@ -161,21 +163,23 @@ class RnnProgramWriter:
 
 def _sums_bytes(loop: Each, tensors: Tensors) -> bool:
     """True for sums of products of bytes, which are integers."""
-    products = (
-        value for each in loop.items if isinstance(each, Each) for fold in each.folds for value in fold.values
-    )
-    types = {
-        tensors[part.tensor].tensor.data_type
-        for value in products
-        for part in parts_of(value)
-        if isinstance(part, Load)
-    }
+    inner = [each for each in loop.items if isinstance(each, Each)]
+    types = {tensors[load.tensor].tensor.data_type for load in _factors(inner)}
     return len(types) > 1 and all(each.is_integral for each in types)
+
+
+def _factors(loops: Sequence[Each]) -> list[Load]:
+    """What is multiplied in loops that sum products."""
+    values = [value for each in loops for fold in each.folds for value in fold.values]
+    return [part for value in values for part in parts_of(value) if isinstance(part, Load)]
 
 
 def _work_of(tree: LoopTree) -> int:
     """How many bytes could be moved in the time that a tree takes."""
     moved = sum(each.data_type.nbytes(prod(each.padded)) for each in tree.tensors)
     (outer,) = tree.items
-    summed = sum(each.positions * len(each.folds) for each in outer.items if isinstance(each, Each))
-    return moved + outer.positions * (_GATE_BYTES + summed // _TERMS_PER_BYTE)
+    inner = [each for each in outer.items if isinstance(each, Each)]
+    summed = sum(each.positions * len(each.folds) for each in inner)
+    types = [tree.tensor(load.tensor).data_type for load in _factors(inner)[:2]]
+    pack = packed_count(*types) if len(types) > 1 else 1
+    return moved + outer.positions * (_GATE_BYTES + summed // (_TERMS_PER_BYTE * pack))
