@@ -194,6 +194,8 @@ def test_what_does_not_fit_is_refused(changes, texts):
         ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "s32")}, ("types",)),
         ({"weights_iter_desc": rs.MemoryDesc((1, 1, 7, 4, 7), "bf16")}, ("types",)),
         ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "f32", "abC16c")}, ("in blocks",)),
+        ({"weights_peephole_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("weights_peephole_desc is passed",)),
+        ({"weights_projection_desc": rs.MemoryDesc((1, 1, 7, 3), "f32")}, ("no projection",)),
     ],
 )
 def test_what_is_not_provided_is_refused(changes, texts):

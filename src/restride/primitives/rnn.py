@@ -28,6 +28,7 @@ from .rnn_desc import (
     BEFORE,
     GRU_NAMES,
     LSTM_NAMES,
+    MORE_WEIGHTS,
     RNNDirection,
     RNNPrimitiveDesc,
     formats_of,
@@ -102,7 +103,8 @@ class LSTMForwardPrimitiveDesc(RNNForwardPrimitiveDesc):
 
     `PrimitiveDesc(engine, prop_kind, direction, src_layer_desc, src_iter_desc, src_iter_c_desc,
     weights_layer_desc, weights_iter_desc, bias_desc, dst_layer_desc, dst_iter_desc, dst_iter_c_desc,
-    attr=None, allow_empty=False)`; without arguments it is empty and False. `direction`:
+    attr=None, allow_empty=False, weights_peephole_desc=None, weights_projection_desc=None)`; without
+    arguments it is empty and False. Peepholes and projections are not provided. `direction`:
     "unidirectional_left2right", "unidirectional_right2left", "bidirectional_concat" or "bidirectional_sum".
 
     Of T steps, N sequences, L layers, D directions, I inputs and C channels: `src_layer` (T, N, I), states
@@ -114,7 +116,9 @@ class LSTMForwardPrimitiveDesc(RNNForwardPrimitiveDesc):
     """
 
     kind, _cell_kind = "LSTMForward", "vanilla_lstm"
-    form = form_of("LSTMForward.PrimitiveDesc", *BEFORE, *LSTM_NAMES, attr=None, allow_empty=False)
+    form = form_of(
+        "LSTMForward.PrimitiveDesc", *BEFORE, *LSTM_NAMES, attr=None, allow_empty=False, **MORE_WEIGHTS
+    )
     __signature__ = form.shown
     __slots__ = ()
 

@@ -41,6 +41,7 @@ from .rnn_desc import (
     BEFORE,
     GRU_NAMES,
     LSTM_NAMES,
+    MORE_WEIGHTS,
     RNNPrimitiveDesc,
     formats_of,
     names_of,
@@ -224,6 +225,7 @@ class LSTMBackwardPrimitiveDesc(RNNBackwardPrimitiveDesc):
         flags="undef",
         attr=None,
         allow_empty=False,
+        **MORE_WEIGHTS,
     )
     __signature__ = form.shown
     __slots__ = ()

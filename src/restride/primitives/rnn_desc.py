@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from ..desc.arguments import ARG_BIAS, ARG_SRC_ITER, ARG_SRC_ITER_C, NETWORK_NAMES
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
+from ..errors import Unimplemented
 from ..plan.rnn_cells import RnnCell
 from ..plan.rnn_gradient_problem import RnnGradientProblem
 from ..plan.rnn_problem import NAMES, RnnProblem, RnnTensors
@@ -30,6 +32,8 @@ GRU_NAMES = (
 )
 LSTM_NAMES = (*GRU_NAMES[:3], "src_iter_c_desc", *GRU_NAMES[3:], "dst_iter_c_desc")
 """The arguments of descriptors, by their names in oneDNN."""
+MORE_WEIGHTS = {"weights_peephole_desc": None, "weights_projection_desc": None}
+"""What an LSTM of oneDNN may have besides; here it is always None."""
 
 
 class RNNDirection(enum.StrEnum):
@@ -144,9 +148,25 @@ class RNNPrimitiveDesc(OneStepPrimitiveDesc):
         return f"alg:{self._cell_kind} direction:{self.get_direction()}"
 
     def _parsed_cell(self, what: str, arguments: CallArguments) -> RnnCell:
+        if self._cell_kind == "vanilla_lstm":
+            _check_no_more_weights(what, arguments)
         if self._cell_kind != "vanilla_rnn":
             return parse_cell(what, self._cell_kind)
         return parse_cell(what, self._cell_kind, arguments.activation, arguments.alpha)
+
+
+def _check_no_more_weights(what: str, arguments: CallArguments) -> None:
+    """Raise Unimplemented for an LSTM with peepholes or a projection."""
+    for name in MORE_WEIGHTS:
+        md = getattr(arguments, name)
+        if md is not None and md != _NO_DESC:
+            raise Unimplemented(
+                f"{what}: {name} is passed",
+                code="RS-X05",
+                where=str(md) if isinstance(md, MemoryDesc) else short_repr(md),
+                why="an LSTM has no peepholes and no projection here",
+                hint="leave it out: a network that was trained with it needs it, another one does not",
+            )
 
 
 def names_of(cell: RnnCell) -> dict[str, bool]:
