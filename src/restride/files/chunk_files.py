@@ -21,11 +21,9 @@ import numpy as np
 
 from ..runtime.alloc import Array
 from .places import Workspace, write_at
-from .plain_file import bad_file
+from .plain_file import GET_AGAIN, bad_file
 from .replacement import cannot_write, system_error
 from .tiles import Ints
-
-_AGAIN = "it was cut off or changed: get it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,12 @@ class ChunkFiles:
             raise system_error("read", path, error) from None
         try:
             if os.fstat(handle).st_size != self.nbytes:
-                raise bad_file(path, f"a chunk has {self.nbytes} bytes, and it has another length", _AGAIN)
+                raise bad_file(path, f"a chunk has {self.nbytes} bytes, and it has another length", GET_AGAIN)
             at = 0
             while at < into.size:
                 count = os.preadv(handle, [into.data[at:]], rows.start * row + at)
                 if not count:
-                    raise bad_file(path, "it got shorter while it was read", _AGAIN)
+                    raise bad_file(path, "it got shorter while it was read", GET_AGAIN)
                 at += count
         except OSError as error:
             raise system_error("read", path, error) from None

@@ -20,7 +20,7 @@ from ..errors import Unimplemented
 from .element_kinds import BYTES, GGML_KINDS, KINDS, ElementKind
 from .file_image import FileImage, packed_starts
 from .gguf_values import TEXT, UINT32, GgufReader, GgufValue, encode_text, text_value, value_of
-from .plain_file import bad_file, read_at, state_of
+from .plain_file import GET_AGAIN, bad_file, read_at, state_of
 from .stored_tensors import (
     KEY,
     VERSION,
@@ -41,7 +41,6 @@ _ALIGNMENT = "general.alignment"
 _USUAL_ALIGNMENT = 32
 _MOST_ALIGNMENT = 1 << 20
 _MOST_AXES = 4
-_AGAIN = "it was cut off or changed: get it again"
 
 _TYPES = {number: KINDS[word] for number, word in ((0, "F32"), (1, "F16"), (24, "I8"), (25, "I16"))}
 _TYPES |= {number: KINDS[word] for number, word in ((26, "I32"), (27, "I64"), (28, "F64"), (30, "BF16"))}
@@ -143,7 +142,7 @@ def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
     align = int.from_bytes(found.content, "little") if found.type == UINT32 else 0
     if 0 < align <= _MOST_ALIGNMENT and not align & (align - 1):
         return align
-    raise bad_file(path, "its alignment is no power of two", _AGAIN)
+    raise bad_file(path, "its alignment is no power of two", GET_AGAIN)
 
 
 def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:

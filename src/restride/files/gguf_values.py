@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidArguments
-from .plain_file import bad_file
+from .plain_file import GET_AGAIN, bad_file
 
 _MOST_HEADER = 256 << 20
 _FIRST_READ = 1 << 20
-_AGAIN = "it was cut off or changed: get it again"
 
 TEXT, _ARRAY, UINT32 = 8, 9, 4
 # Types of values: how struct reads them.
@@ -70,7 +69,7 @@ class GgufReader:
 
     def damaged(self, why: str) -> InvalidArguments:
         """The error for this file."""
-        return bad_file(self.path, why, _AGAIN)
+        return bad_file(self.path, why, GET_AGAIN)
 
     def take(self, count: int) -> bytes:
         """So many bytes."""

@@ -6,7 +6,7 @@ import json
 from typing import Any, NoReturn
 
 from ..errors import InvalidArguments
-from .plain_file import bad_file
+from .plain_file import GET_AGAIN, bad_file
 
 # An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
 _BYTES_PER_BRACKET = 8
@@ -49,4 +49,4 @@ def _refuse(text: str) -> NoReturn:
 
 def damaged(path: str, why: str) -> InvalidArguments:
     """The error for a file whose header cannot be."""
-    return bad_file(path, why, "it was cut off or changed: get it again")
+    return bad_file(path, why, GET_AGAIN)

@@ -17,13 +17,12 @@ from typing import IO, BinaryIO
 
 from ..errors import Error, RuntimeFailure
 from .file_image import PIECE
-from .plain_file import bad_file
+from .plain_file import GET_AGAIN, bad_file
 from .replacement import shown, system_error
 
 # Not LZMA: a small file may ask for a dictionary of gigabytes.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError, OverflowError)
-_AGAIN = "it was cut off or changed: get it again"
 
 
 def is_compressed(members: Sequence[zipfile.ZipInfo]) -> bool:
@@ -62,11 +61,11 @@ def expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], fold
         raise
     except _DAMAGED as error:
         made.close()
-        raise bad_file(path, f"a member is damaged: {error}"[:200], _AGAIN) from None
+        raise bad_file(path, f"a member is damaged: {error}"[:200], GET_AGAIN) from None
     except OSError as error:
         made.close()
         if error.errno is None:  # of bzip2
-            raise bad_file(path, f"a member is damaged: {error}"[:200], _AGAIN) from None
+            raise bad_file(path, f"a member is damaged: {error}"[:200], GET_AGAIN) from None
         raise system_error("expand", path, error, "free space, or set TMPDIR to a folder with room") from None
     except BaseException:
         made.close()
@@ -83,7 +82,7 @@ def _copy(read: IO[bytes], written: IO[bytes], path: str, member: zipfile.ZipInf
             break
         written.write(piece)
     if left:
-        raise bad_file(path, f"member {member.filename[:60]!r} has another length than it says", _AGAIN)
+        raise bad_file(path, f"member {member.filename[:60]!r} has another length than it says", GET_AGAIN)
 
 
 def _check_room(handle: int, path: str, nbytes: int) -> None:

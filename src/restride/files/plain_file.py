@@ -12,6 +12,9 @@ from ..desc.parse import short_repr
 from ..errors import Error, InvalidArguments
 from .replacement import shown, system_error
 
+GET_AGAIN = "it was cut off or changed: get it again"
+"""The hint for a file that is damaged."""
+
 
 class FileState(NamedTuple):
     """What tells one state of a file from another without reading it."""

@@ -23,7 +23,7 @@ from ..errors import Error, InvalidArguments
 from ..runtime.alloc import Array
 from .element_kinds import KINDS, ElementKind, kind_of_dtype
 from .physical_boxes import physical_box
-from .plain_file import bad_file, check_link
+from .plain_file import GET_AGAIN, bad_file, check_link
 from .replacement import cannot_write, shown, system_error
 from .stored_tensors import (
     KEY,
@@ -38,7 +38,6 @@ from .tiles import Ints
 
 _HEADS = ("zarr.json", ".zarray", ".zgroup")
 _MOST_ARRAYS = 1 << 20
-_AGAIN = "it was cut off or changed: get it again"
 _NUMPY = frozenset(np.dtype(word) for word in ("?", *"bhilBHILefd", "F"))
 
 
@@ -81,7 +80,7 @@ class ZarrPlace:
             raise
         except Exception as error:  # whatever a codec says
             why = f"chunks of {self.array.basename[:60]!r}: {str(error)[:200] or type(error).__name__}"
-            raise bad_file(self.path, why, _AGAIN) from None
+            raise bad_file(self.path, why, GET_AGAIN) from None
         little = found.astype(found.dtype.newbyteorder("<"), copy=False)
         into[:] = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
 
@@ -191,7 +190,7 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
     except OSError as error:
         raise system_error("read", path, error) from None
     except Exception as error:  # whatever the library says of metadata
-        raise bad_file(path, str(error)[:200] or type(error).__name__, _AGAIN) from None
+        raise bad_file(path, str(error)[:200] or type(error).__name__, GET_AGAIN) from None
     note = attributes.pop(KEY, None)
     order = note.get("order") if isinstance(note, dict) else None
     names = sorted(arrays)
@@ -223,13 +222,13 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
     attributes = dict(array.attrs.asdict())
     note = attributes.pop(KEY, {})
     if not isinstance(note, dict):
-        raise bad_file(path, f"what it says of {name[:60]!r} is no object", _AGAIN)
+        raise bad_file(path, f"what it says of {name[:60]!r} is no object", GET_AGAIN)
     kind = _kind(path, name, array.dtype, note.get("kind"))
     shape, chunks = (tuple(int(n) for n in one) for one in (array.shape, array.shards or array.chunks))
     if kind.bits == 4:
         shape, chunks = ((*one[:-1], 2 * one[-1]) for one in (shape, chunks))
     if prod(shape) * kind.bits >= 2**66:
-        raise bad_file(path, f"{name[:60]!r} has a shape of 2**63 bytes or more", _AGAIN)
+        raise bad_file(path, f"{name[:60]!r} has a shape of 2**63 bytes or more", GET_AGAIN)
     words = {key: value for key, value in note.items() if key in ("desc", "scaling")}
     found = annotated(path, plain_array(name, kind, shape), words, names)
     found = replace(found, unknown={"attributes": attributes} if attributes else {})
