@@ -9,12 +9,25 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.contraction import ContractionLoop, Limit, find_contraction
-from restride.plan.contraction_tiles import row_tiling
+from restride.plan.contraction_tiles import ONE_OPERATION, best_tile, row_tiling
+from restride.plan.machine import Machine
 from support.contractions import product_tree
 
 _MATRICES = (MemoryDesc((1, 4, 3), "f32"), MemoryDesc((1, 3, 5), "f32"), MemoryDesc((1, 4, 5), "f32"))
 _PRODUCT = find_contraction(product_tree(*_MATRICES))
 assert _PRODUCT is not None
+
+
+def test_tiles_read_no_more_vectors_than_rows_hide():
+    wide = Machine(vector_bytes=64, registers=32)
+    # 1000 columns are 63 vectors, which 9 divide and 2 do not.
+    for count in (62, 63, 64):
+        rows, vectors = best_tile(wide, ONE_OPERATION, 169, count, 1)
+        assert rows > 2
+        assert vectors in (2, 3)
+    rows, vectors = best_tile(wide, ONE_OPERATION, 2, 63, 1)
+    assert rows == 2
+    assert vectors > 2
 
 
 @given(
