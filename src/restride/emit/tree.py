@@ -30,9 +30,8 @@ from .tree_items import FoldSlots, ItemWriter
 from .tree_values import scalar_index
 
 Names = dict[str, Value]
-_LINE = 64
-# Positions of a window that are written out.
-_MOST_WRITTEN_OUT = 27
+# Positions of a window that are written out: without tests, and under masks.
+_MOST_WRITTEN_OUT, _MOST_MASKED = 27, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +236,7 @@ class TreeWriter:
             yield first, end, cursor
             return
         low, high, guards = interior(plan.each, axis, self.extents, (first * step, end * step))
-        low, high = -(-low // (align * step)) * align, high // step
+        low, high = -(-low // (align * step)) * align, high // (align * step) * align
         if not guards - sure or high - low < 2:
             yield first, end, cursor
             return
@@ -320,8 +319,9 @@ class TreeWriter:
         if limits.pads or is_gridded:
             self._vector_span(plan, digit, limits, guards, cursor, inside)
             return
-        # Stores that go past the caches begin at lines.
-        align = _LINE if self.items.streams else 1
+        # Whole vectors where they fit: stores that go past the caches begin at lines, and none is cut in two.
+        is_whole = limits.size % plan.widest == 0
+        align = plan.widest if is_whole or self.items.streams else 1
         for low, high, at in self._inside_of_guards(plan, digit, (0, limits.size), cursor, align):
             moved = self._moved(digit, i64(low), at) if low else at
             self._vector_span(plan, digit, AxisLimits(high - low), guards, moved, inside)
@@ -424,7 +424,12 @@ class TreeWriter:
 
 
 def _is_written_out(plan: EachPlan, cursor: TreeCursor) -> bool:
-    """True for small windows without tests, whose positions are code one after the other."""
-    positions = prod(digit.extent for digit in plan.digits)
-    is_sure = cursor.sure is not None and cursor.sure.issuperset(plan.each.guards)
-    return is_sure and not plan.inner and bool(plan.each.folds) and positions <= _MOST_WRITTEN_OUT
+    """True for small windows without tests, whose positions are code one after the other; under masks they
+    are then known, at an edge.
+    """
+    positions, guards = prod(digit.extent for digit in plan.digits), plan.each.guards
+    is_sure = cursor.sure is not None and cursor.sure.issuperset(guards)
+    lanes = {name for name, _ in cursor.run.digit.steps} if cursor.run else set[str]()
+    is_masked = all(lanes.intersection(name for name, _ in guard.index.terms) for guard in guards)
+    most = _MOST_WRITTEN_OUT if is_sure else _MOST_MASKED if is_masked else 0
+    return not plan.inner and bool(plan.each.folds) and positions <= most
