@@ -250,7 +250,7 @@ _NORMALIZATIONS = (
         _layer_norm_gradient,
         _gradients_of_norm("layer_normalization_backward", ROW_STATISTICS),
         lambda t, x, w: t.ops.aten.native_layer_norm_backward(
-            *(w[0], x, x.shape[1:], w[1][:, None], (w[2] + _EPSILON).rsqrt()[:, None], w[3], None),
+            *(w[0], x, x.shape[1:], w[1][:, None], (w[2] + _EPSILON).rsqrt()[:, None], w[3], w[3]),
             [True] * 3,
         )[0],
         of_rows=True,
