@@ -23,7 +23,7 @@ from ..desc.attr import PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import PostOps
 from ..errors import Error
-from ..plan.rnn_problem import NAMES
+from ..plan.rnn_descs import NAMES
 from ..primitives.base import PrimitiveDescBase
 from ..primitives.batch_normalization import BatchNormalizationForward
 from ..primitives.binary import Binary

@@ -18,8 +18,9 @@ from ..desc.arguments import (
     ARG_WEIGHTS_LAYER,
 )
 from ..desc.memory_desc import MemoryDesc
-from ..plan.rnn_cells import RnnCell
-from ..plan.rnn_problem import RnnProblem, RnnTensors
+from ..plan.rnn_cells import GATES, RnnCell
+from ..plan.rnn_descs import DIRECTIONS, RnnTensors
+from ..plan.rnn_problem import RnnProblem
 from ..primitives.convolution_shapes import kernel_block
 from .operations import Operation, TensorType, by, unfit
 
@@ -35,8 +36,6 @@ RNN_READS = (
 )
 RNN_WRITES = (ARG_DST_LAYER, ARG_DST_ITER, ARG_DST_ITER_C)
 """The arguments of what the operation reads and writes, in order."""
-_CELLS = ("vanilla_rnn", "vanilla_lstm", "vanilla_gru", "lbr_gru")
-_DIRECTIONS = ("left2right", "right2left", "concat", "sum")
 _RANK = 3
 
 
@@ -93,7 +92,7 @@ class RecurrentOperation(Operation):
         return 1 + self.rnn_cell.has_cell_state
 
     def _check(self, tensors: Sequence[TensorType]) -> None:
-        if self.cell not in _CELLS or self.direction not in _DIRECTIONS:
+        if self.cell not in GATES or self.direction not in DIRECTIONS:
             raise unfit(f"there is no cell {self.cell!r} or no direction {self.direction!r}", tensors)
         if len(tensors) not in (4, 4 + self._states):
             raise unfit(f"{self.cell} reads 4 tensors, and perhaps {self._states} states", tensors)

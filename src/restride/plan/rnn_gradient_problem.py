@@ -26,8 +26,8 @@ from ..desc.memory_desc import MemoryDesc
 from .computation import NOTHING, Computation
 from .program import Program
 from .rnn_cells import RnnCell, copy_loop
+from .rnn_descs import LEAST_STEPS, NAMES, RnnTensors, RnnWorkspace, is_backwards
 from .rnn_gradient_cells import GradientLoops, bias_gradient, source_gradient, weight_gradient
-from .rnn_problem import LEAST_STEPS, NAMES, RnnTensors, RnnWorkspace, is_backwards
 from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 from .tree import Each
 

@@ -14,14 +14,6 @@ import numpy as np
 
 from ..desc.arguments import (
     ARG_ATTR_SCALES,
-    ARG_BIAS,
-    ARG_DST_ITER,
-    ARG_DST_ITER_C,
-    ARG_DST_LAYER,
-    ARG_SRC_ITER,
-    ARG_SRC_ITER_C,
-    ARG_SRC_LAYER,
-    ARG_WEIGHTS_ITER,
     ARG_WEIGHTS_LAYER,
     ARG_WORKSPACE,
 )
@@ -34,123 +26,13 @@ from .nest import Compute
 from .program import Program
 from .reorder import TensorOperand
 from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop, offset_loop, ones_loop
+from .rnn_descs import LEAST_STEPS, NAMES, OUTPUTS, RnnTensors, RnnWorkspace, is_backwards
 from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 from .tree import Each
 
-NAMES = {
-    "src_layer": ARG_SRC_LAYER,
-    "dst_layer": ARG_DST_LAYER,
-    "src_iter": ARG_SRC_ITER,
-    "src_iter_c": ARG_SRC_ITER_C,
-    "weights_layer": ARG_WEIGHTS_LAYER,
-    "weights_iter": ARG_WEIGHTS_ITER,
-    "bias": ARG_BIAS,
-    "dst_iter": ARG_DST_ITER,
-    "dst_iter_c": ARG_DST_ITER_C,
-}
-"""The tensors of a forward step and their arguments, in the order of slots."""
 FACTORS = ARG_ATTR_SCALES | ARG_WEIGHTS_LAYER
 """What makes reals of the sums of bytes."""
-OUTPUTS = ("dst_layer", "dst_iter", "dst_iter_c")
-DIRECTIONS = ("left2right", "right2left", "concat", "sum")
-LEAST_STEPS = 4
-"""Steps from which on weights are worth to be packed."""
 _LEAST_ROWS = 64
-_LINE = 64
-
-
-def is_backwards(direction: str, d: int) -> bool:
-    """Whether run `d` of a network of a direction reads from the last step to the first."""
-    return direction == "right2left" or d == 1
-
-
-@dataclass(frozen=True, slots=True)
-class RnnTensors:
-    """The descriptors of a forward step; the zero descriptor where there is none."""
-
-    src_layer: MemoryDesc
-    src_iter: MemoryDesc
-    src_iter_c: MemoryDesc
-    weights_layer: MemoryDesc
-    weights_iter: MemoryDesc
-    bias: MemoryDesc
-    dst_layer: MemoryDesc
-    dst_iter: MemoryDesc
-    dst_iter_c: MemoryDesc
-
-    def items(self) -> dict[str, MemoryDesc]:
-        """Those that there are, in the order of slots."""
-        found = {name: getattr(self, name) for name in NAMES}
-        return {name: md for name, md in found.items() if not md.is_zero()}
-
-    @property
-    def steps(self) -> int:
-        """Steps of time."""
-        return self.src_layer.dims[0]
-
-    @property
-    def batch(self) -> int:
-        """Sequences side by side."""
-        return self.src_layer.dims[1]
-
-    @property
-    def layers(self) -> int:
-        """Layers, one on top of the other."""
-        return self.weights_layer.dims[0]
-
-    @property
-    def directions(self) -> int:
-        """1, or 2 for a network that reads both ways."""
-        return self.weights_layer.dims[1]
-
-    @property
-    def channels(self) -> int:
-        """Channels of a state."""
-        return self.weights_layer.dims[4]
-
-
-@dataclass(frozen=True, slots=True)
-class RnnWorkspace:
-    """What training leaves behind, in memory of bytes: the gates, and the states of all steps, with the one
-    before the first. Steps are in the order in which they ran.
-    """
-
-    tensors: tuple[tuple[str, MemoryDesc], ...]
-
-    @classmethod
-    def of(cls, cell: RnnCell, tensors: RnnTensors) -> RnnWorkspace:
-        """The workspace of a problem."""
-        steps, batch, channels = tensors.steps, tensors.batch, tensors.channels
-        runs = tensors.layers, tensors.directions
-        states = tensors.src_layer.data_type
-        inner = tensors.weights_iter.dims[2]
-        found = {
-            "h": MemoryDesc((*runs, steps + 1, batch, max(inner, channels)), states),
-            "gates": MemoryDesc((*runs, steps, batch, cell.gates, channels), "f32"),
-        }
-        if cell.has_cell_state:
-            found["c"] = MemoryDesc((*runs, steps + 1, batch, channels), "f32")
-        if cell.kind == "lbr_gru":
-            found["sums"] = MemoryDesc((*runs, steps, batch, channels), "f32")
-        return cls(tuple(found.items()))
-
-    @property
-    def desc(self) -> MemoryDesc:
-        """The descriptor of its memory."""
-        return MemoryDesc((sum(map(_lines, dict(self.tensors).values())),), "u8", "a")
-
-    def stored(self, memory: PlacedTensor) -> dict[str, PlacedTensor]:
-        """Its tensors in a memory."""
-        found, offset = {}, 0
-        for name, md in self.tensors:
-            place = memory.place._replace(offset=memory.place.offset + offset)
-            found[name] = PlacedTensor(md, place)
-            offset += _lines(md)
-        return found
-
-
-def _lines(md: MemoryDesc) -> int:
-    return -(-md.size // _LINE) * _LINE
 
 
 @dataclass(frozen=True, slots=True)

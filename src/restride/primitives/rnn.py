@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 from ..desc.arguments import ARG_DST_ITER, ARG_DST_ITER_C, ARG_SRC_ITER, ARG_SRC_ITER_C
 from ..desc.memory_desc import MemoryDesc
-from ..plan.rnn_problem import NAMES, OUTPUTS, RnnProblem
+from ..plan.rnn_descs import NAMES, OUTPUTS
+from ..plan.rnn_problem import RnnProblem
 from .convolution_shapes import kernel_block, kernel_pack
 from .forms import CallArguments, form_of
 from .parse import parse_attr

@@ -11,8 +11,9 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
 from ..errors import Unimplemented
 from ..plan.rnn_cells import RnnCell
+from ..plan.rnn_descs import NAMES, RnnTensors
 from ..plan.rnn_gradient_problem import RnnGradientProblem
-from ..plan.rnn_problem import NAMES, RnnProblem, RnnTensors
+from ..plan.rnn_problem import RnnProblem
 from .forms import CallArguments
 from .pointwise import OneStepPrimitiveDesc
 from .rnn_checks import DIRECTIONS, parse_cell
