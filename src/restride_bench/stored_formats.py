@@ -116,6 +116,13 @@ def _works(rows: int, columns: int) -> Iterator[_FormatWork]:
     yield from _repacks(x)
 
 
+def _room(like: Bits) -> Bits:
+    """An array of the same kind that begins at a cache line, as results do: others are not written past the
+    caches.
+    """
+    return storage(like.nbytes).view(like.dtype).reshape(like.shape)
+
+
 def _flat(result: Any) -> Bits:
     """The elements of an array of any library, as f32."""
     if isinstance(result, rs.Memory):
@@ -126,7 +133,7 @@ def _flat(result: Any) -> Bits:
 
 
 def _gguf_works(x: Bits) -> Iterator[_FormatWork]:
-    gguf, out = module("gguf.quants"), np.empty_like(x)
+    gguf, out = module("gguf.quants"), _room(x)
     kinds = getattr(module("gguf"), "GGMLQuantizationType", None)
     for name in ("q4_0", "q8_0", "mxfp4"):
         form = getattr(rs.formats.gguf, name)(x.shape)
@@ -163,7 +170,7 @@ def _like(form: Any, x: Bits) -> rs.QuantizedTensor:
 def _mx_works(x: Bits) -> Iterator[_FormatWork]:
     torch, mx = module("torch"), module("torchao.prototype.mx_formats.mx_tensor")
     half = rs.reorder(x, None, dtype="bf16")
-    out = np.empty_like(half)
+    out = _room(half)
     for name in ("mxfp4", "mxfp8", "nvfp4"):
         made: Any = _made(half, name)
         moved = half.nbytes + made.nbytes
@@ -189,7 +196,7 @@ def _second(call: Callable[[], Any]) -> Callable[[], Any]:
 
 def _group_works(x: Bits) -> Iterator[_FormatWork]:
     half = rs.reorder(x, None, dtype="bf16")
-    out = np.empty_like(half)
+    out = _room(half)
     for kind, group, scale_type in (("s8", 128, "f32"), ("u4", 128, "f16"), ("f8_e4m3", (128, 128), "f32")):
         options: dict[str, Any] = {"group": group, "scale_type": scale_type}
         made = _made(half, kind, **options)
