@@ -24,6 +24,13 @@ def test_every_layer_is_measured_with_all_types(monkeypatch: pytest.MonkeyPatch)
     assert [mean[:2] for mean in layers.means(found)] == [(types, 1) for types in TYPES]
 
 
+def test_groups_sum_their_own_inputs() -> None:
+    depthwise = layers._conv("depthwise", 32, 32, 8, 3, batch=2, groups=32)
+    assert depthwise.dims == ((2, 32, 8, 8), (32, 1, 1, 3, 3), (2, 32, 8, 8))
+    assert depthwise.operations == 2 * 2 * 32 * 8 * 8 * 9
+    assert layers._conv("two groups", 8, 6, 4, 1, groups=2).operations == 2 * 6 * 4 * 4 * 4
+
+
 def test_layers_fit() -> None:
     assert all(layer.operations > 10**7 for layer in LAYERS)
     assert LAYERS[0].dims == ((1, 64, 56, 56), (64, 64, 3, 3), (1, 64, 56, 56))

@@ -37,14 +37,34 @@ class Layer:
     @property
     def operations(self) -> int:
         """Two for each product that is added."""
-        _, weights, result = self.dims
-        return 2 * prod(result) * (prod(weights[1:]) if self.strides else weights[0])
+        source, weights, result = self.dims
+        # Weights of groups have a dim more in front: every output sums the inputs of its own.
+        return (
+            2
+            * prod(result)
+            * (prod(weights[len(weights) - len(source) + 1 :]) if self.strides else weights[0])
+        )
 
 
-def _conv(name: str, channels: int, outputs: int, size: int, kernel: int, stride: int = 1) -> Layer:
+def _conv(
+    name: str,
+    channels: int,
+    outputs: int,
+    size: int,
+    kernel: int,
+    stride: int = 1,
+    *,
+    batch: int = 1,
+    groups: int = 1,
+) -> Layer:
     padding = kernel // 2
     points = (size + 2 * padding - kernel) // stride + 1
-    dims = ((1, channels, size, size), (outputs, channels, kernel, kernel), (1, outputs, points, points))
+    weights = (outputs // groups, channels // groups, kernel, kernel)
+    dims = (
+        (batch, channels, size, size),
+        weights if groups == 1 else (groups, *weights),
+        (batch, outputs, points, points),
+    )
     return Layer(name, dims, (stride,) * 2, (padding,) * 2)
 
 
@@ -61,6 +81,16 @@ LAYERS = (
     _conv("ResNet-50 1x1, 2048→512 at 7", 2048, 512, 7, 1),
     _conv("ResNet-50 1x1 by 2, 256→512 at 56", 256, 512, 56, 1, 2),
     _conv("VGG 3x3, 128→128 at 112", 128, 128, 112, 3),
+    _conv("VGG-19 3x3, 3→64 at 224", 3, 64, 224, 3),
+    _conv("Inception 3x3, 64→96 at 35", 64, 96, 35, 3),
+    _conv("DenseNet 3x3, 128→32 at 28", 128, 32, 28, 3),
+    _conv("ShuffleNet 1x1 of 3 groups, 240→240 at 28", 240, 240, 28, 1, groups=3),
+    _conv("MobileNet 1x1, 512→512 at 14", 512, 512, 14, 1),
+    _conv("MobileNet depthwise 3x3, 128 at 56, batch 16", 128, 128, 56, 3, batch=16, groups=128),
+    _conv("ResNet-50 3x3, 64→64 at 56, batch 16", 64, 64, 56, 3, batch=16),
+    _conv("ResNet-50 3x3, 512→512 at 7, batch 16", 512, 512, 7, 3, batch=16),
+    _conv("ResNet-50 1x1, 1024→256 at 14, batch 16", 1024, 256, 14, 1, batch=16),
+    _matmul("ResNet-50 inner product 16x2048x1000", 16, 2048, 1000),
     _matmul("BERT 128x768x768", 128, 768, 768),
     _matmul("BERT 128x768x3072", 128, 768, 3072),
     _matmul("BERT large 384x1024x1024", 384, 1024, 1024),
