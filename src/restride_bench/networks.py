@@ -52,12 +52,9 @@ def main(arguments: Sequence[str]) -> int:
             for model in chosen:
                 for batch in options.batch:
                     rows.append(_measured(model, batch, options.threads, options.rounds))
+                    if options.out is not None:
+                        _add(options.out, rows[-1])
                     progress.advance()
-    if options.out is not None:
-        before = json.loads(options.out.read_text()) if options.out.exists() else []
-        new = {(row["network"], row["batch"]) for row in rows}
-        rows = [row for row in before if (row["network"], row["batch"]) not in new] + rows
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
     say(Answer(as_text(rows), {"rows": rows}), options.json)
     return int(any(row["error"] > 1e-4 for row in rows))
 
@@ -72,6 +69,13 @@ def _parser() -> Parser:
     add("--out", type=Path, metavar="FILE", help="add the rows to this file of JSON")
     add("--from", dest="shown", type=Path, metavar="FILE", help="measure nothing: the table of such a file")
     return parser
+
+
+def _add(path: Path, row: Row) -> None:
+    """Put a row into a file, in the place of an older one; what was measured stays, whatever comes after."""
+    before = json.loads(path.read_text()) if path.exists() else []
+    others = [each for each in before if (each["network"], each["batch"]) != (row["network"], row["batch"])]
+    path.write_text(json.dumps([*others, row], indent=1) + "\n")
 
 
 def _chosen(names: Sequence[str]) -> list[ModelFile]:
