@@ -88,7 +88,7 @@ def _told_counts() -> dict[str, list[str]]:
 
 def _told_llvm() -> int:
     """The version of LLVM that the table is of; others count otherwise."""
-    found = re.search(r"what\s+LLVM (\d+) makes of it", _page())
+    found = re.search(r"as\s+LLVM (\d+) compiles it", _page())
     assert found
     return int(found[1])
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
+import pytest
+
+onnx = pytest.importorskip("onnx")
 
 __all__ = ["QUANTISED", "quantised_model", "with_norms_in_weights"]
 
