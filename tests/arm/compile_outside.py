@@ -46,6 +46,13 @@ class _Finder:
         return spec
 
 
+class _Connection(socket.socket):
+    """Ends with the thread that it is of."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def _asking(compiler: str, kind: bytes, local: Callable[..., Any]) -> Callable[..., Any]:
     """`local`, which is called only where the compiler does not answer."""
 
@@ -82,7 +89,7 @@ def _connection(compiler: str) -> socket.socket:
 
 
 def _new_connection(compiler: str) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
+    connection = _Connection(socket.AF_UNIX)
     vars(_OWN)[str(os.getpid())] = connection
     connection.connect(compiler)
     _receive(connection)
